@@ -47,23 +47,28 @@ static struct gpu_sums row_sums_of(const struct table_update *u)
 
 status gpu_update_params(const struct gpu_work *w, const struct param_update *u, uint64_t sums_begin)
 {
+    const struct gpu_dim grid = grid_for((u->count + UPDATE_EACH - 1) / UPDATE_EACH), block = {BLOCK, 1, 1};
+    const struct params_fold_args fold = {sums_of(u->grad, u->lanes), sums_begin, u->count};
     const struct params_update_args args = {.rule = rule_of(u->optimizer, u->scale, u->rate, u->t),
-                                            .sums = sums_of(u->grad, u->lanes),
+                                            .grad = u->grad,
                                             .weight = u->weight,
                                             .state = u->state,
                                             .state_stride = u->state_stride,
                                             .count = u->count,
                                             .sums_begin = sums_begin};
     if (u->count == 0) return ST_OK;
-    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_update, grid_for((u->count + UPDATE_EACH - 1) / UPDATE_EACH),
-                      (struct gpu_dim){BLOCK, 1, 1}, &args, sizeof args);
+    if (u->lanes > 1) TRY(gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_fold, grid, block, &fold, sizeof fold));
+    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_update, grid, block, &args, sizeof args);
 }
 
 status gpu_update_rows(const struct gpu_work *w, const struct table_update *u)
 {
     const struct optimizer *o = &optimizer_table[u->optimizer->kind];
+    const struct rows_fold_args fold = {row_sums_of(u), u->row_count, u->table->dim};
     const struct rows_update_args args = {.rule = rule_of(u->optimizer, u->scale, u->rate, u->t),
-                                          .sums = row_sums_of(u),
+                                          .grad = u->grad,
+                                          .place = u->lanes > 1 ? u->last_lane_row : NULL,
+                                          .use_count = u->lanes > 1 ? 1 : u->use_count,
                                           .span = u->span,
                                           .occurrence_count = u->occurrence_count,
                                           .row_count = u->row_count,
@@ -73,6 +78,7 @@ status gpu_update_rows(const struct gpu_work *w, const struct table_update *u)
                                           .row_states = o->row_state_count};
     if (u->lives) FAIL(INVALID, "rows of a table that come and go are updated by the CPU alone, and not by a card");
     if (u->row_count == 0) return ST_OK;
+    if (u->lanes > 1) TRY(gpu_launch_each(w, GPU_KERNEL_rows_fold, u->row_count, fold.dim, &fold, sizeof fold));
     return gpu_launch(w->gpu, w->stream, GPU_KERNEL_rows_update, grid_for((uint64_t)u->row_count * 16),
                       (struct gpu_dim){BLOCK, 1, 1}, &args, sizeof args);
 }

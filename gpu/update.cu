@@ -42,13 +42,6 @@ DEVICE void uses_clear(float *const *grad, uint32_t use_count, uint64_t at)
 DEVICE void sums_take(const struct gpu_sums *s, uint64_t first, uint64_t step, uint64_t end, const uint32_t count,
                       float *sum)
 {
-    if (s->lanes == 1) {
-        UNROLL for (uint32_t k = 0; k < count; k++) sum[k] =
-            first + k * step < end ? uses_take(s->grad, s->use_count, first + k * step) : 0;
-        UNROLL for (uint32_t k = 0; k < count; k++) if (first + k * step < end)
-            uses_clear(s->grad, s->use_count, first + k * step);
-        return;
-    }
     float part[TREE_LEVELS][EACH] = {{0}};
     for (uint32_t lane = 0; lane < s->lanes; lane++) {
         float *const *grad = s->grad + (size_t)lane * s->use_count;
@@ -104,23 +97,36 @@ DEVICE float lane_rows_take(const struct gpu_sums *s, uint32_t row, uint32_t dim
     for (; part_count > 1; part_count--) part[part_count - 2] = part[part_count - 1] + part[part_count - 2];
     return lane_count < s->lanes ? part[0] + 0.0f : part[0];
 }
-/* Of floats col, col + ROW_THREADS, … of the row, EACH of them, as far as it has them. */
-DEVICE void row_sums_take(const struct gpu_sums *s, uint32_t row, uint32_t dim, uint32_t col, const uint32_t count,
-                          float *sum)
-{
-    const uint64_t at = (uint64_t)row * dim;
-    if (!s->lane_rows)
-        sums_take(s, at + col, ROW_THREADS, at + dim, count, sum);
-    else
-        for (uint32_t k = 0; k < count; k++)
-            if (col + k * ROW_THREADS < dim) sum[k] = lane_rows_take(s, row, dim, col + k * ROW_THREADS);
-}
 DEVICE float row_sum_take(const struct gpu_sums *s, uint32_t row, uint32_t dim, uint32_t col)
 {
-    float sum = 0;
-    row_sums_take(s, row, dim, col, 1, &sum);
-    return sum;
+    return s->lane_rows ? lane_rows_take(s, row, dim, col) : sum_take(s, (uint64_t)row * dim + col);
 }
+
+/* --- several lanes ------------------------------------------------------------------------------- */
+
+KERNEL(params_fold)
+{
+    const uint64_t step = blockDim.x, end = a.begin + a.count;
+    for (uint64_t first = a.begin + (uint64_t)blockIdx.x * EACH * step + threadIdx.x; first < end;
+         first += (uint64_t)gridDim.x * EACH * step) {
+        float sum[EACH] = {0};
+        sums_take(&a.sums, first, step, end, EACH, sum);
+        UNROLL for (uint32_t k = 0; k < EACH; k++) if (first + k * step < end) a.sums.grad[0][first + k * step] =
+            sum[k];
+    }
+}
+
+KERNEL(rows_fold)
+{
+    for (uint32_t row = blockIdx.y * blockDim.y + threadIdx.y; row < a.row_count; row += gridDim.y * blockDim.y)
+        EACH_COL(d, a.dim)
+        {
+            const float sum = lane_rows_take(&a.sums, row, a.dim, d);
+            a.sums.grad[0][(uint64_t)a.sums.last_lane_row[row] * a.dim + d] = sum;
+        }
+}
+
+/* --- rules ---------------------------------------------------------------------------------------- */
 
 /* optimizer_gradient() */
 DEVICE float gradient(const struct gpu_rule *r, float weight, float grad, float scale)
@@ -179,23 +185,25 @@ DEVICE uint32_t rests(const struct gpu_rule *r) { return r->kind == RULE_ftrl &&
 
 KERNEL_BOUND_ROOM(params_update, UPDATE_THREADS, 4)
 {
-    const uint64_t step = blockDim.x, end = a.sums_begin + a.count;
+    const uint64_t step = blockDim.x;
+    float *const grad = a.grad[0] + a.sums_begin;
     for (uint64_t first = (uint64_t)blockIdx.x * EACH * step + threadIdx.x; first < a.count;
          first += (uint64_t)gridDim.x * EACH * step) {
-        float weight[EACH], state[EACH][STATES], sum[EACH] = {0};
+        float weight[EACH], state[EACH][STATES], sum[EACH];
         UNROLL for (uint32_t k = 0; k < EACH; k++)
         {
             const uint64_t i = first + k * step;
+            sum[k] = i < a.count ? grad[i] : 0;
             weight[k] = i < a.count ? a.weight[i] : 0;
             UNROLL for (uint32_t j = 0; j < STATES; j++) state[k][j] =
                 i < a.count && j < a.rule.state_count ? a.state[j * a.state_stride + i] : 0;
         }
-        sums_take(&a.sums, a.sums_begin + first, step, end, EACH, sum);
-        if (rests(&a.rule)) continue;
         UNROLL for (uint32_t k = 0; k < EACH; k++)
         {
             const uint64_t i = first + k * step;
             if (i >= a.count) continue;
+            grad[i] = 0;
+            if (rests(&a.rule)) continue;
             a.weight[i] = rule_apply(&a.rule, weight[k], state[k], sum[k], a.rule.scale, a.rule.m_correction,
                                      a.rule.v_correction);
             UNROLL for (uint32_t j = 0; j < STATES; j++) if (j < a.rule.state_count) a.state[j * a.state_stride + i] =
@@ -231,6 +239,32 @@ DEVICE float adam_correction(float beta, uint32_t t)
     return (float)(1 / (1 - power));
 }
 
+/* Four neighbouring numbers of a row, or as many of them as there are. Rows begin on 16 bytes, and so does what lies behind them if their `dim` is a
+ * multiple of four. */
+#define QUAD 4u
+DEVICE void quad_take(float x[QUAD], const float *from, uint32_t there, uint32_t dim)
+{
+    if (dim % QUAD == 0) {
+        const float4 four = *(const float4 *)from;
+        x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
+        return;
+    }
+    UNROLL for (uint32_t k = 0; k < QUAD; k++) x[k] = k < there ? from[k] : 0;
+}
+DEVICE void quad_put(float *to, const float x[QUAD], uint32_t there, uint32_t dim)
+{
+    if (dim % QUAD == 0) {
+        *(float4 *)to = (float4){x[0], x[1], x[2], x[3]};
+        return;
+    }
+    UNROLL for (uint32_t k = 0; k < QUAD; k++) if (k < there) to[k] = x[k];
+}
+DEVICE void quad_clear(float *to, uint32_t there, uint32_t dim)
+{
+    const float zeros[QUAD] = {0};
+    quad_put(to, zeros, there, dim);
+}
+
 /* Four blocks on a multiprocessor: rows lie here and there, and who waits for one needs others beside it. */
 KERNEL_BOUND_ROOM(rows_update, UPDATE_THREADS, 4)
 {
@@ -238,13 +272,12 @@ KERNEL_BOUND_ROOM(rows_update, UPDATE_THREADS, 4)
     const uint32_t lane = threadIdx.x % ROW_THREADS, rows_at_once = gridDim.x * blockDim.x / ROW_THREADS;
     for (uint32_t first = 0; first < a.row_count; first += rows_at_once) {
         const uint32_t row = first + (blockIdx.x * blockDim.x + threadIdx.x) / ROW_THREADS;
-        float *span = row < a.row_count ? a.span[row] : NULL;
+        float *const span = row < a.row_count ? a.span[row] : NULL;
         const uint32_t is_there = span != NULL, dim = is_there ? a.dim : 0;
         float scale = a.rule.scale, m_correction = a.rule.m_correction, v_correction = a.rule.v_correction,
-              *sums = a.sums.grad[0];
-        /* Where the row's sum may lie for a while: in the first use, of its last lane. */
-        const uint64_t at = (uint64_t)(a.sums.lane_rows && is_there ? a.sums.last_lane_row[row] : row) * a.dim;
-        uint32_t is_summed = 0;
+              *sums = a.grad[0]; /* where the row's sum may lie for a while */
+        const uint64_t at = (uint64_t)(a.place && is_there ? a.place[row] : row) * a.dim;
+        uint32_t use_count = a.use_count;
         if (a.counts && is_there) {
             uint32_t *counter = (uint32_t *)(span + a.span_floats - 1), t = *counter;
             t += t != 0xffffffffu;
@@ -255,13 +288,15 @@ KERNEL_BOUND_ROOM(rows_update, UPDATE_THREADS, 4)
         if (a.rule.clip_norm > 0) {
             double part = 0;
             for (uint32_t i = lane; i < dim; i += ROW_THREADS) {
-                const float sum = row_sum_take(&a.sums, row, a.dim, i);
+                const float sum = uses_take(a.grad, a.use_count, at + i);
+                uses_clear(a.grad, a.use_count, at + i);
                 sums[at + i] = sum;
                 part += (double)sum * (double)sum;
             }
             const double norm = (double)scale * sqrt(squares_total(part));
             if (norm > (double)a.rule.clip_norm) scale = (float)((double)scale * ((double)a.rule.clip_norm / norm));
-            is_summed = 1;
+            use_count = 1;
+            __syncwarp(); /* others take what this thread has summed */
         }
         if (a.row_states) { /* adagrad_row: one state a row */
             float *state = span + a.dim;
@@ -270,9 +305,9 @@ KERNEL_BOUND_ROOM(rows_update, UPDATE_THREADS, 4)
                         rate = a.rule.rate * __fsqrt_rn(__fdiv_rn(initial, initial + g2sum));
             double part = 0;
             for (uint32_t i = lane; i < dim; i += ROW_THREADS) {
-                const float before = span[i], sum = is_summed ? sums[at + i] : row_sum_take(&a.sums, row, a.dim, i),
+                const float before = span[i], sum = uses_take(a.grad, use_count, at + i),
                             g = gradient(&a.rule, before, sum, scale), w = before - rate * g;
-                if (is_summed) sums[at + i] = 0;
+                uses_clear(a.grad, use_count, at + i);
                 span[i] = w > bound ? bound : w < -bound ? -bound : w;
                 part += (double)g * (double)g;
             }
@@ -281,29 +316,31 @@ KERNEL_BOUND_ROOM(rows_update, UPDATE_THREADS, 4)
             if (lane == 0 && is_there) *state = g2sum + (float)(squares / (double)a.dim);
             continue;
         }
-        for (uint32_t first = lane; first < dim; first += EACH * ROW_THREADS) {
-            float weight[EACH], state[EACH][STATES], sum[EACH] = {0};
-            UNROLL for (uint32_t k = 0; k < EACH; k++)
-            {
-                const uint32_t i = first + k * ROW_THREADS;
-                weight[k] = i < dim ? span[i] : 0;
-                UNROLL for (uint32_t j = 0; j < STATES; j++) state[k][j] =
-                    i < dim && j < a.rule.state_count ? span[(1 + j) * a.dim + i] : 0;
+        for (uint32_t begin = QUAD * lane; begin < dim; begin += QUAD * ROW_THREADS) {
+            const uint32_t there = min(dim - begin, QUAD);
+            float weight[QUAD], state[STATES][QUAD] = {{0}}, sum[QUAD];
+            quad_take(sum, a.grad[0] + at + begin, there, dim);
+            quad_take(weight, span + begin, there, dim);
+            UNROLL for (uint32_t j = 0; j < STATES; j++) if (j < a.rule.state_count)
+                quad_take(state[j], span + (1 + j) * dim + begin, there, dim);
+            quad_clear(a.grad[0] + at + begin, there, dim);
+            for (uint32_t use = 1; use < use_count; use++) {
+                float more[QUAD];
+                quad_take(more, a.grad[use] + at + begin, there, dim);
+                quad_clear(a.grad[use] + at + begin, there, dim);
+                UNROLL for (uint32_t k = 0; k < QUAD; k++) sum[k] += more[k];
             }
-            if (!is_summed) row_sums_take(&a.sums, row, a.dim, first, EACH, sum);
-            UNROLL for (uint32_t k = 0; k < EACH; k++)
+            if (rests(&a.rule)) continue;
+            UNROLL for (uint32_t k = 0; k < QUAD; k++)
             {
-                const uint32_t i = first + k * ROW_THREADS;
-                if (i >= dim) continue;
-                if (is_summed) {
-                    sum[k] = sums[at + i];
-                    sums[at + i] = 0;
-                }
-                if (rests(&a.rule)) continue;
-                span[i] = rule_apply(&a.rule, weight[k], state[k], sum[k], scale, m_correction, v_correction);
-                UNROLL for (uint32_t j = 0; j < STATES; j++) if (j < a.rule.state_count) span[(1 + j) * a.dim + i] =
-                    state[k][j];
+                float own[STATES] = {state[0][k], state[1][k]};
+                weight[k] = rule_apply(&a.rule, weight[k], own, sum[k], scale, m_correction, v_correction);
+                state[0][k] = own[0];
+                state[1][k] = own[1];
             }
+            quad_put(span + begin, weight, there, dim);
+            UNROLL for (uint32_t j = 0; j < STATES; j++) if (j < a.rule.state_count)
+                quad_put(span + (1 + j) * dim + begin, state[j], there, dim);
         }
         __syncwarp(); /* the counter has been read */
         if (a.counts && is_there && lane == 0) {

@@ -15,19 +15,30 @@ struct gpu_rule {
     float scale, rate, l1, l2, clip_value, clip_norm, param[GPU_RULE_PARAMS];
     float m_correction, v_correction; /* Adam, of this t: not where rows count for themselves */
 };
-/* Uses are added in order, then lanes, at most GPU_LANES_MAX (cfg/keys.def), along a tree (graph/device.h); all are cleared. */
+/* Uses are added in order, then lanes (params_fold, rows_fold), at most GPU_LANES_MAX (cfg/keys.def), along a tree (graph/device.h); all are cleared. */
 #define GPU_LANES_MAX 1024u
 struct gpu_sums {
     float *const *grad; /* in memory of the card, as all: [lane], of rows [use] */
     uint32_t lanes, use_count;
     const uint32_t *last_lane_row, *lane_rows; /* of rows of several lanes: [row]; [lane row] of struct lane_row */
 };
+/* Sums [begin, begin + count) go into the first lane. */
+struct params_fold_args {
+    struct gpu_sums sums;
+    uint64_t begin, count;
+};
+/* Of rows, into the first use where their last lane is. */
+struct rows_fold_args {
+    struct gpu_sums sums;
+    uint32_t row_count, dim;
+};
+/* Takes and clears sums of one lane. */
 struct params_update_args {
     struct gpu_rule rule;
-    struct gpu_sums sums;
+    float *const *grad; /* [1] */
     float *weight, *state;
     uint64_t state_stride, count;
-    uint64_t sums_begin; /* of the first weight in the arrays of sums */
+    uint64_t sums_begin; /* of the first weight in the array of sums */
 };
 /* In each lane adds a run of floats to another, and clears it (graph/alias.h). */
 struct alias_fold_args {
@@ -35,13 +46,14 @@ struct alias_fold_args {
     uint64_t owner, use, count;
     uint32_t lanes;
 };
-/* 16 threads a row. */
+/* Takes and clears sums of one lane; 16 threads a row. */
 struct rows_update_args {
     struct gpu_rule rule;
-    struct gpu_sums sums;
-    float *const *span;
+    float *const *grad;               /* [use_count] */
+    const uint32_t *place;            /* [row]: where a row's sum is; NULL: at its number */
+    float *const *span;               /* on 16 bytes */
     const uint32_t *occurrence_count; /* or NULL */
-    uint32_t row_count, dim, span_floats, counts, row_states;
+    uint32_t use_count, row_count, dim, span_floats, counts, row_states;
 };
 /* packed[i][d] = sum of row index[i] over uses and lanes, which are cleared. */
 struct rows_take_args {

@@ -74,7 +74,7 @@ static uint64_t sum_of_spans(const struct card_rows *r)
     uint64_t floats = 0;
     for (uint32_t i = 0; i < r->table_count; i++)
         if (has_tier(r, r->tables[i].table))
-            floats += (uint64_t)r->tables[i].floats * r->graph->tables[r->tables[i].table].key_count_max;
+            floats += (uint64_t)r->tables[i].stride * r->graph->tables[r->tables[i].table].key_count_max;
     return floats;
 }
 
@@ -91,6 +91,7 @@ static status tables_find(struct card_rows *r, uint32_t node_begin, uint32_t nod
         *t = (struct card_table){.table = i,
                                  .dim = g->tables[i].dim,
                                  .floats = g->tables[i].span_floats,
+                                 .stride = (g->tables[i].span_floats + 3) / 4 * 4,
                                  .use_count = graph_table_lookups(g, i, NULL),
                                  .uniques_max = g->header->micro * g->tables[i].key_count_max,
                                  .step_rows_max = g->header->batch * g->tables[i].key_count_max};
@@ -140,7 +141,7 @@ void card_rows_layout(struct card_rows *r, struct layout *card, struct layout *p
 {
     for (uint32_t i = 0; i < r->table_count && r->training; i++) {
         struct card_table *t = &r->tables[i];
-        LAYOUT_TAKE(card, t->tier, (size_t)t->tier_rows * t->floats);
+        LAYOUT_TAKE(card, t->tier, (size_t)t->tier_rows * t->stride);
         for (uint32_t use = 0; use < t->use_count; use++)
             LAYOUT_TAKE(card, t->grad[use], (size_t)t->step_rows_max * t->dim);
         LAYOUT_TAKE(card, t->grad_list, t->use_count);
@@ -185,7 +186,7 @@ status card_rows_begin(struct card_rows *r, struct gpu *gpu, struct gpu_stream *
 
 /* --- a micro-batch ------------------------------------------------------------------------------- */
 
-static float *tier_span(const struct card_table *t, uint32_t slot) { return t->tier + (size_t)slot * t->floats; }
+static float *tier_span(const struct card_table *t, uint32_t slot) { return t->tier + (size_t)slot * t->stride; }
 
 static status copy(const struct gpu_work *w, void *to, const void *from, size_t bytes)
 {

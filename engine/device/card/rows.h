@@ -28,14 +28,15 @@
 
 /* A table's. */
 struct card_table {
-    uint32_t table, dim, floats; /* floats: of a span                                           */
+    uint32_t table, dim;
+    uint32_t floats, stride; /* of a span; from one to the next in the tier: on 16 bytes        */
     uint32_t use_count;
     uint32_t *lookups;      /* [use_count]: numbers of its look-ups                         */
     uint32_t uniques_max;   /* of a micro-batch                                             */
     uint32_t step_rows_max; /* of a step                                                    */
     uint32_t chunk;         /* rows that are moved at a time                                */
     /* of the card */
-    float *tier;                /* [tier_rows, floats]                                          */
+    float *tier;                /* [tier_rows, stride]                                          */
     float **grad;               /* host's list [use_count]: [step_rows_max, dim], by lane row   */
     float **grad_list;          /* the same list on the card                                    */
     float **span_list;          /* [step_rows_max], then [chunk]: where rows are                */
