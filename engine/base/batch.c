@@ -71,6 +71,7 @@ static void ticket_table_lay(struct ticket_table *t, struct cursor *cursor, size
 {
     /* Every key may belong to this table and be distinct. */
     size_t unique_count_max = key_count;
+    t->key = NULL;
     t->unique_of = take(cursor, key_count, sizeof *t->unique_of);
     t->row = take(cursor, unique_count_max, sizeof *t->row);
     t->span = take(cursor, unique_count_max, sizeof *t->span);

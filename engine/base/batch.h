@@ -83,6 +83,7 @@ void micro_batch_clear(struct micro_batch *m);
 struct ticket_table {
     uint32_t unique_count;
     uint64_t row_count;         /* rows that the table had after this micro-batch: the same in every run       */
+    uint64_t *key;              /* [unique]: by who numbers keys before their rows are found; else NULL         */
     uint32_t *unique_of;        /* [key position]: valid for positions whose field this table serves            */
     uint32_t *row;              /* [unique]: the store's number of the row; ROW_NONE: not stored, span is scratch */
     float **span;               /* [unique]: where the row is; valid until release                              */
@@ -104,6 +105,7 @@ struct lane_row {
 
 struct ticket {
     uint32_t table_count;
+    bool is_numbered; /* the keys of the micro-batch are numbered (store_number): rows are to be found for them */
     uint32_t number; /* of those that create, in the order in which they were prepared, modulo 2^32 */
     uint64_t batch;  /* the store's                                                                  */
     struct ticket_table *table;

@@ -81,7 +81,7 @@ static status inputs_take(struct feed_bench *f, struct feed *feed, uint64_t *exa
     FAIL(STOPPED, "stopped by a signal");
 }
 
-/* One pass with so many threads: the one that finds rows, which parses too, and others that parse. */
+/* One pass with so many threads that parse, of which one finds rows too, and half as many that number keys. */
 static status pass_run(struct feed_bench *f, const struct bench *b, uint32_t threads, double *examples_per_s)
 {
     struct feed *feed;
@@ -93,6 +93,7 @@ static status pass_run(struct feed_bench *f, const struct bench *b, uint32_t thr
                                          .epochs = 1,
                                          .processors = bench_processors(b, threads),
                                          .processor_count = bench_processors(b, threads) ? 1 : 0,
+                                         .numberers = feed_numberers(threads),
                                          .reader = {.format = READER_CRITEO,
                                                     .paths = f->data.path,
                                                     .schema = f->schema.reader,

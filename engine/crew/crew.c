@@ -47,6 +47,7 @@ status crew_finish(struct crew *c, struct setup *setup, const struct crew_option
                                            .share = o->share,
                                            .cores = &c->cores,
                                            .core_count = c->threads,
+                                           .readers = settings->train_readers,
                                            .isa = o->isa,
                                            .card_row_bytes = settings->store_gpu,
                                            .training = setup->training,
@@ -103,23 +104,13 @@ status crew_change(struct crew *c, struct plan *plan, bool *is_changed)
     return ST_OK;
 }
 
-/* How many threads parse: as many as asked for, or those of the cores that no stage has but one, which is left to the rows. A rule, and no
- * measurement: parsing is a tenth of the reading thread's time where finding rows is most of it, so with stages on all cores another parser
- * mostly displaces one of them, and with cores of its own it costs nothing (two cores of a Xeon with AVX-512, Criteo from a file,
- * samples a second with one and with two parsers: ctrdnn1 768,000 and 704,000, lr 764,000 and 743,000). */
-static uint32_t readers_of(const struct settings *settings, uint32_t service_count)
-{
-    const uint32_t most = 8;
-    if (settings->train_readers) return settings->train_readers;
-    return service_count < 3 ? 1 : service_count - 1 < most ? service_count - 1 : most;
-}
-
 struct feed_options crew_feed_options(struct crew *c, const char *paths)
 {
     const struct settings *settings = &c->setup->settings;
     uint32_t core_count, service_count;
     const int *cores = pipeline_feed_cores(c->pipeline, &core_count),
               *service = pipeline_service_cores(c->pipeline, &service_count);
+    const uint32_t readers = pipeline_readers(c->pipeline);
     return (struct feed_options){
         .graph = &c->setup->graph,
         .model = &c->setup->model,
@@ -127,13 +118,14 @@ struct feed_options crew_feed_options(struct crew *c, const char *paths)
         .processors = cores,
         .processor_count = core_count,
         .epochs = 1,
+        .numberers = feed_numberers(readers),
         .reader =
             {
                 .format = (enum reader_format)settings->data_format,
                 .paths = paths,
                 .schema = c->setup->schema.reader,
                 .bad_skip = settings->data_bad_lines == BAD_LINES_SKIP,
-                .readers = readers_of(settings, service_count),
+                .readers = readers,
                 .processors = service,
                 .processor_count = service_count,
                 .io_threads = settings->data_io == IO_THREADS,

@@ -78,6 +78,27 @@ static void exchange_layout(struct layout *l, const struct feed_options *o, stru
     feed->step_inputs = step_inputs;
 }
 
+static uint32_t numberers_of(const struct feed_options *o)
+{
+    return o->exchange == NULL && o->graph->table_count > 0 ? o->numberers : 0;
+}
+
+/* Threads that number keys, and a place for these in every ticket. */
+static void numbering_layout(struct layout *l, const struct feed_options *o, struct feed *feed)
+{
+    const struct graph *g = o->graph;
+    const uint32_t count = numberers_of(o);
+    const size_t key_count_max = store_key_count_max(o->model->store);
+    if (count == 0) return;
+    numberers_layout(l->arena ? &feed->numberers : NULL, l, count, o->input_count, key_count_max);
+    for (uint32_t s = 0; s < o->input_count; s++)
+        for (uint32_t t = 0; t < g->table_count; t++) {
+            uint64_t *key;
+            LAYOUT_TAKE(l, key, key_count_max);
+            if (l->arena) feed->inputs[s].ticket.table[t].key = key;
+        }
+}
+
 static void feed_layout(struct layout *l, const struct feed_options *o, struct feed *feed)
 {
     const struct graph *g = o->graph;
@@ -92,7 +113,11 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
     for (uint32_t s = 0; s < o->input_count; s++) input_layout(l, l->arena ? &inputs[s] : NULL, g, spans, with_scratch);
     ring_layout(l->arena ? &feed->ready : NULL, l, o->input_count, RING_ONE);
     ring_layout(l->arena ? &feed->free : NULL, l, o->input_count, RING_MANY);
+    uint32_t *read;
+    LAYOUT_TAKE(l, read, o->input_count);
     if (l->arena) feed->inputs = inputs;
+    if (l->arena) feed->read = read;
+    numbering_layout(l, o, feed);
     uint32_t steps_ahead = steps_ahead_of(o);
     row_gate_layout(l->arena ? &feed->gate : NULL, l, o->input_count, steps_ahead);
     if (!o->training) return;
@@ -176,6 +201,15 @@ status feed_open(struct feed **out, const struct feed_options *o)
         feed->block_step[block] = STEP_NONE;
         CHECK(ring_try_push(&feed->free_blocks, block));
     }
+    /* What is behind an input of a stream may take its time: it does not wait for that. */
+    if (feed->source->is_stream) feed->numberers = NULL;
+    feed->numbering = (struct numberers_options){.store = o->model->store,
+                                                 .inputs = feed->inputs,
+                                                 .input_count = o->input_count,
+                                                 .count = feed->numberers ? numberers_of(o) : 0,
+                                                 .processors = o->reader.processors,
+                                                 .processor_count = o->reader.processor_count};
+    memory_note("threads", feed->numbering.count * THREAD_STACK_BYTES);
     row_gate_open(&feed->gate, o->model->store, &feed->free_bell, feed_team_look, feed);
     *out = feed;
     return ST_OK;
@@ -207,6 +241,7 @@ status feed_start(struct feed *feed, const struct progress *from)
         feed->epochs += from->first_epoch;
         if (feed->steps_max) feed->steps_max += from->first_step;
     }
+    if (feed->numberers) TRY(numberers_start(feed->numberers, &feed->numbering));
     int error = thread_start(&feed->thread, feed_main, feed);
     if (error) FAIL(SYSTEM, "cannot start the reading thread: %s", strerror(error));
     feed->is_started = true;
@@ -343,6 +378,8 @@ static bool thread_end(struct feed *feed)
 void feed_close(struct feed *feed)
 {
     if (feed == NULL || (feed->is_started && !thread_end(feed))) return;
+    numberers_stop(feed->numberers);
+    memory_note("threads", -(size_t)feed->numbering.count * THREAD_STACK_BYTES); /* taken back, modulo 2^64 */
     reader_close(feed->source);
     arena_close(&feed->arena);
     free(feed);

@@ -1,6 +1,7 @@
 /* A feed turns data files into prepared inputs, on a thread of its own that runs ahead of the computation:
  *
  *     reader ──▶ input's micro_batch ──▶ store_prepare: ticket ──▶ step rows ──ready ring──▶ consumer ──free ring──▶ (again)
+ *                                   └─ numberers, of several inputs at a time ─┘
  *
  * Where rows may be on a disk, an input whose rows are on their way waits, while the thread goes on with the next ones; they become ready in
  * order. Rows of a step stay in RAM until the consumer has given its last input back.
@@ -44,6 +45,8 @@ struct feed_options {
     struct reader *source;
     const int *processors; /* [processor_count], kept until close: the thread's; none: it runs anywhere */
     uint32_t processor_count;
+    /* Threads that number keys (numberers.h), on the reader's processors; 0: they are numbered as their rows are found. Not of several nodes. */
+    uint32_t numberers;
 };
 
 /* What the feed has read so far; safe to ask from another thread. */
@@ -53,6 +56,9 @@ struct feed_counts {
     /* where its thread's time went: reading and parsing; rows, found or made, and numbered; without a free input */
     uint64_t read_ns, prepare_ns, wait_ns;
 };
+
+/* How many of them are of use beside so many threads that parse: a key takes half as long to number as to parse. Each has an input of its own. */
+static inline uint32_t feed_numberers(uint32_t readers) { return readers / 2; }
 
 struct team;
 struct feed;

@@ -14,6 +14,7 @@
 
 #include "engine/device/cpu/team.h"
 #include "engine/pipe/feed.h"
+#include "engine/pipe/numberers.h"
 #include "engine/pipe/row_gate.h"
 
 #define NUMBER_NONE UINT32_MAX
@@ -39,6 +40,8 @@ struct feed {
     struct arena arena;
     struct input *inputs;
     uint32_t input_count;
+    struct numberers *numberers; /* or NULL */
+    struct numberers_options numbering;
     const int *processors; /* the caller's */
     uint32_t processor_count;
     struct step_rows *steps; /* [steps_ahead, table_count]: blocks of rows, a step each               */
@@ -52,6 +55,9 @@ struct feed {
     /* the thread's */
     struct row_numbers *numbers; /* [table_count]                                                 */
     uint32_t held_input;         /* taken and not used, or NUMBER_NONE                            */
+    uint32_t
+        *read; /* [input_count]: inputs that are read and whose rows are not found yet, entry n at n % input_count */
+    uint64_t read_begin, read_end;
     /* of one of several nodes */
     struct micro_batch others;       /* where micro-batches are read that are not the consumer's        */
     struct asked_step *asked;        /* [steps_ahead], one a block; NULL: the rows are found here        */

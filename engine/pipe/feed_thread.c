@@ -181,16 +181,6 @@ static status blocks_take_back(struct feed *feed, struct place *at, bool wait)
     return ST_OK;
 }
 
-/* Of at->step_block, for the step that begins. */
-static status block_take(struct feed *feed, struct place *at)
-{
-    TRY(blocks_take_back(feed, at, feed->spare_count == 0));
-    if (!at->is_open) return ST_OK;
-    at->step_block = feed->spare[--feed->spare_count];
-    feed->block_step[at->step_block] = row_gate_step_begin(&feed->gate);
-    return ST_OK;
-}
-
 /* The step had no example. */
 static void block_give_back(struct feed *feed, uint32_t block)
 {
@@ -305,38 +295,38 @@ static status micro_read(struct feed *feed, struct place *at, uint32_t micro, st
 }
 
 /* Whether rows go when the input's step ends. */
-static status sweep_decide(struct feed *feed, const struct place *at, struct input *input)
+static status sweep_decide(struct feed *feed, struct input *input)
 {
+    const uint64_t step = input->batch.step;
     input->is_sweep = false;
     if (!feed->sweeps || !input->batch.is_last) return ST_OK;
     TRY(row_gate_is_crowded(&feed->gate, &input->is_sweep));
-    input->is_sweep |= model_period(feed->graph, at->step + 1) > model_period(feed->graph, at->step);
+    input->is_sweep |= model_period(feed->graph, step + 1) > model_period(feed->graph, step);
     return ST_OK;
 }
 
 /* Until the rows have gone: what follows is prepared with those that are left. */
-static status sweep_await(struct feed *feed, struct place *at)
+static status sweep_await(struct feed *feed, struct place *at, uint64_t step)
 {
     while (row_gate_is_waiting(&feed->gate) && !feed_is_interrupted(feed)) TRY(inputs_show(feed, true));
-    struct wanted wanted = {.feed = feed, .swept_above = at->step + 1};
+    struct wanted wanted = {.feed = feed, .swept_above = step + 1};
     uint64_t begin_ns = clock_ns();
     turn_add(feed, 1);
     help(feed, &wanted);
     turn_add(feed, 1);
     uint64_t end_ns = clock_ns();
     feed->wait_ns += end_ns - begin_ns;
-    trace_span(TRACE_WAIT, "rows go", begin_ns, end_ns, at->step, 0);
+    trace_span(TRACE_WAIT, "rows go", begin_ns, end_ns, step, 0);
     at->is_open = !feed_is_interrupted(feed);
     return ST_OK;
 }
 
 /* Numbers the input's keys; with the last one of the step, asks those who own their rows. */
-static void input_ask(struct feed *feed, const struct place *at, struct input *input)
+static void input_ask(struct feed *feed, struct input *input)
 {
     const struct exchange_rows *rows = &feed->exchange->rows;
-    struct asked_step *asked = &feed->asked[at->step_block];
+    struct asked_step *asked = &feed->asked[input->step_block];
     const struct micro_batch *m = &input->batch;
-    input->step_block = at->step_block;
     input->step_rows = asked->rows;
     input->is_sweep = false;
     asked_step_add(asked, &rows->shape, feed->key_numbers, m, batch_lane_of(feed->shape, m->micro_index),
@@ -352,54 +342,108 @@ static void input_ask(struct feed *feed, const struct place *at, struct input *i
 }
 
 /* Finds or makes the rows of the input's keys. */
-static status input_prepare(struct feed *feed, const struct place *at, struct input *input)
+static status input_prepare(struct feed *feed, struct input *input)
 {
     uint64_t begin_ns = clock_ns();
     const struct micro_batch *m = &input->batch;
+    if (feed->numberers) numberers_await(feed->numberers, input->index);
     if (feed->asked) {
-        input_ask(feed, at, input);
+        input_ask(feed, input);
         feed->prepare_ns += clock_ns() - begin_ns;
         return ST_OK;
     }
     TRY(row_gate_prepare(&feed->gate, m, feed->training ? STORE_CREATE : STORE_LOOKUP, &input->ticket));
     input->step_rows = NULL;
     if (feed->training) {
-        input->step_block = at->step_block;
-        input->step_rows = block_of(feed, at->step_block);
+        input->step_rows = block_of(feed, input->step_block);
         const uint32_t lane = batch_lane_of(graph_batch(feed->graph), m->micro_index);
-        row_gate_step_ticket(&feed->gate, feed->block_step[at->step_block], input->ticket.number);
+        row_gate_step_ticket(&feed->gate, feed->block_step[input->step_block], input->ticket.number);
         for (uint32_t t = 0; t < input->ticket.table_count; t++) {
             const uint32_t before = input->step_rows[t].row_count;
             step_rows_add(&feed->numbers[t], &input->step_rows[t], &input->ticket.table[t], lane);
             step_rows_judge(&input->step_rows[t], before, &input->ticket.table[t], m, feed->graph->field_count,
                             feed->graph->tables[t].life.click_label, feed->graph->label_count);
         }
-        TRY(sweep_decide(feed, at, input));
+        TRY(sweep_decide(feed, input));
     }
     uint64_t end_ns = clock_ns();
     feed->prepare_ns += end_ns - begin_ns;
-    trace_span(TRACE_PREPARE, "prepare", begin_ns, end_ns, at->step, m->micro_index);
+    trace_span(TRACE_PREPARE, "prepare", begin_ns, end_ns, m->step, m->micro_index);
     return ST_OK;
 }
 
-/* Gives the consumer an input that has been read, as soon as its rows are there. */
-static status input_give(struct feed *feed, struct place *at, uint32_t index)
+/* What has been read is numbered, and nobody gets it. */
+static void read_drop(struct feed *feed)
 {
+    for (; feed->read_begin < feed->read_end; feed->read_begin++)
+        if (feed->numberers) numberers_await(feed->numberers, feed->read[feed->read_begin % feed->input_count]);
+}
+
+/* Gives the consumer the oldest input that has been read, as soon as its rows are there. */
+static status oldest_try(struct feed *feed, struct place *at)
+{
+    const uint32_t index = feed->read[feed->read_begin % feed->input_count];
     struct input *input = &feed->inputs[index];
     if (feed->training) TRY(room_await(feed, at));
     if (!at->is_open) return ST_OK;
-    TRY(input_prepare(feed, at, input));
+    if (feed->training && input->batch.micro_index == feed->micro_first) step_begin(feed, input->step_block);
+    TRY(input_prepare(feed, input));
+    feed->read_begin++;
     counts_publish(feed);
     away_decide(feed);
     const bool is_sweep = input->is_sweep;
+    const uint64_t step = input->batch.step;
     row_gate_wait(&feed->gate, index, &input->ticket);
     TRY(inputs_show(feed, false));
-    return is_sweep ? sweep_await(feed, at) : ST_OK;
+    return is_sweep ? sweep_await(feed, at, step) : ST_OK;
 }
 
-/* Of at->input, for micro-batch `micro`. */
+/* After a failure there is none that has been read. */
+static status oldest_give(struct feed *feed, struct place *at)
+{
+    const status st = oldest_try(feed, at);
+    if (st != ST_OK) read_drop(feed);
+    return st;
+}
+
+/* Gives it the oldest until it has all but `left`. */
+static status read_give(struct feed *feed, struct place *at, uint32_t left)
+{
+    while (at->is_open && feed->read_end - feed->read_begin > left) TRY(oldest_give(feed, at));
+    return ST_OK;
+}
+
+/* An input has been read, which belongs to the step under way: its rows are found when its keys are numbered, while those behind it are read. */
+static status input_give(struct feed *feed, struct place *at, uint32_t index)
+{
+    const uint32_t most = feed->input_count / 2, ahead = 2 * feed->numbering.count;
+    feed->inputs[index].step_block = at->step_block;
+    feed->read[feed->read_end++ % feed->input_count] = index;
+    if (feed->numberers) numberers_push(feed->numberers, index);
+    return read_give(feed, at, ahead < most ? ahead : most);
+}
+
+/* Of at->step_block, for the step that begins. What the consumer gives back it has to have first. */
+static status block_take(struct feed *feed, struct place *at)
+{
+    while (at->is_open && feed->spare_count == 0 && ring_depth(&feed->free_blocks) == 0 &&
+           feed->read_begin < feed->read_end)
+        TRY(oldest_give(feed, at));
+    if (!at->is_open) return ST_OK;
+    TRY(blocks_take_back(feed, at, feed->spare_count == 0));
+    if (!at->is_open) return ST_OK;
+    at->step_block = feed->spare[--feed->spare_count];
+    feed->block_step[at->step_block] = row_gate_step_begin(&feed->gate);
+    return ST_OK;
+}
+
+/* Of at->input, for micro-batch `micro`. What the consumer gives back it has to have first. */
 static status input_take(struct feed *feed, struct place *at, uint32_t micro)
 {
+    while (at->is_open && feed->held_input == NUMBER_NONE && ring_depth(&feed->free) == 0 &&
+           feed->read_begin < feed->read_end)
+        TRY(oldest_give(feed, at));
+    if (!at->is_open) return ST_OK;
     TRY(ring_await(feed, &feed->free));
     at->is_open = number_take(feed, &feed->free, &feed->held_input, at, micro, &at->input);
     return ST_OK;
@@ -440,7 +484,6 @@ static status step_read(struct feed *feed, struct place *at)
         if (micro == 0 && feed->training) {
             TRY(block_take(feed, at));
             if (!at->is_open) return ST_OK;
-            step_begin(feed, at->step_block);
         }
         if (is_own) TRY(input_take(feed, at, micro));
         if (!at->is_open) return ST_OK;
@@ -468,7 +511,7 @@ static status pass_run(struct feed *feed, struct place *at, uint64_t skip)
 {
     TRY(pass_begin(feed, at, skip));
     while (at->is_open && !at->is_end && (feed->steps_max == 0 || at->step < feed->steps_max)) TRY(step_read(feed, at));
-    return ST_OK;
+    return read_give(feed, at, 0);
 }
 
 /* Shows what still waits for its rows. */
@@ -481,6 +524,16 @@ static status waiting_end(struct feed *feed)
 static void feed_fail(struct feed *feed, status st)
 {
     if (st != ST_OK && !failure_is(&feed->result)) failure_keep(&feed->result, st);
+}
+
+/* What has been read before the end, or a failure of reading, is the consumer's still, and a failure of its rows comes first. */
+static status reading_end(struct feed *feed, struct place *at, status of_reading)
+{
+    struct failure failure = {0};
+    if (of_reading != ST_OK) failure_keep(&failure, of_reading);
+    const status st = read_give(feed, at, 0);
+    read_drop(feed);
+    return st != ST_OK || of_reading == ST_OK ? st : failure_adopt(&failure);
 }
 
 void *feed_main(void *argument)
@@ -498,7 +551,7 @@ void *feed_main(void *argument)
         skip = 0;
     }
     if (feed->is_left) return NULL;
-    feed_fail(feed, st);
+    feed_fail(feed, reading_end(feed, &at, st));
     feed_fail(feed, waiting_end(feed));            /* what is prepared comes before a failure of what is not */
     feed_fail(feed, row_gate_settle(&feed->gate)); /* nothing is on its way to the feed's memory when that goes */
     counts_publish(feed);

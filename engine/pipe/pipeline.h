@@ -31,16 +31,17 @@ struct pipeline_options {
     bool share;              /* stages share the cores, where the plan asks for more than there are          */
     const struct cores *cores;
     uint32_t core_count;     /* how many of them the stages may use                                              */
+    uint32_t readers;        /* threads that parse for its feed; 0: as its service cores allow                   */
     const char *isa;         /* as cpu_device_open's                                                             */
     uint64_t card_row_bytes; /* rows that stay on a card (engine/device/card/rows.h)                                */
     /* training only */
     bool training;
-    uint32_t sync;           /* train.sync of cfg/settings.h                                                */
-    uint32_t in_flight;      /* micro-batches in a pipeline at once (HetPipe's Nm); 0: as the plan needs      */
-    uint32_t pipeline_count; /* data-parallel pipelines (virtual workers); more than 1 under wsp and asp only */
-    uint32_t clock_distance; /* D, wsp                                                                        */
+    uint32_t sync;             /* train.sync of cfg/settings.h                                                */
+    uint32_t in_flight;        /* micro-batches in a pipeline at once (HetPipe's Nm); 0: as the plan needs      */
+    uint32_t pipeline_count;   /* data-parallel pipelines (virtual workers); more than 1 under wsp and asp only */
+    uint32_t clock_distance;   /* D, wsp                                                                        */
     struct exchange *exchange; /* with the other nodes of a training, kept until close; NULL: there are none   */
-    uint32_t input_count;    /* 0: as the plan needs; else exactly these, of a feed that exists already: as many are in
+    uint32_t input_count; /* 0: as the plan needs; else exactly these, of a feed that exists already: as many are in
                                 flight as the plan wants and there are                                        */
     uint32_t worker_count_max; /* plans of up to so many workers may follow on the same feed: inputs for them too    */
     struct bell *feed_bell;    /* kept until close: what the feed rings (feed_bell_set), where it outlives the pipeline;
@@ -65,6 +66,8 @@ struct pipeline_rest pipeline_leave(struct pipeline *from);
 /* The next job of `to`, which has trained nothing yet, takes that feed. Both are of the same graph, model and sync, and `to` has as many inputs
  * as the feed. The feed goes on ringing the bell that it has, so both were opened with one feed_bell, which it rings. */
 void pipeline_enter(struct pipeline *to, struct pipeline_rest rest);
+/* Threads that parse for its feed. */
+uint32_t pipeline_readers(const struct pipeline *pipeline);
 /* Inputs that a feed for it needs. */
 uint32_t pipeline_input_count(const struct pipeline *pipeline);
 /* The bell that a feed for it rings (feed_bell_set). */

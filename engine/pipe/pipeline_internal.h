@@ -109,8 +109,8 @@ struct pipeline {
     bool spins;
     uint32_t in_flight; /* Nm, a pipeline */
     uint32_t pipeline_count, stage_count, lanes, micro_count;
-    uint32_t input_count; /* of a feed for it               */
-    uint32_t slot_count;  /* as many as there are in flight */
+    uint32_t readers, input_count; /* of a feed for it               */
+    uint32_t slot_count;           /* as many as there are in flight */
     struct slot *slots;
     struct ring slots_free;
     struct arena slots_arena;

@@ -42,10 +42,17 @@ static uint32_t slot_bits_of(size_t key_count)
     return bits;
 }
 
-void distinct_layout(struct distinct *distinct, struct layout *l, size_t key_count_max)
+void distinct_slots_layout(struct distinct *distinct, struct layout *l, size_t key_count_max)
 {
     struct distinct taken = {.slot_bits = slot_bits_of(key_count_max)};
     LAYOUT_TAKE(l, taken.slot, (size_t)1 << taken.slot_bits);
+    if (l->arena) *distinct = taken;
+}
+
+void distinct_layout(struct distinct *distinct, struct layout *l, size_t key_count_max)
+{
+    struct distinct taken;
+    distinct_slots_layout(&taken, l, key_count_max);
     LAYOUT_TAKE(l, taken.key, key_count_max);
     LAYOUT_TAKE(l, taken.all, key_count_max);
     if (l->arena) *distinct = taken;

@@ -31,6 +31,8 @@ struct distinct {
 };
 
 void distinct_layout(struct distinct *distinct, struct layout *l, size_t key_count_max);
+/* The slots alone, for who has a place for keys. */
+void distinct_slots_layout(struct distinct *distinct, struct layout *l, size_t key_count_max);
 
 /* Keys that an owner is asked for. */
 struct asked_keys {

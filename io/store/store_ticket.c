@@ -209,19 +209,48 @@ static void unadmitted_list(struct store_table *table, const struct micro_batch 
     table->lives.refused += table->unadmitted_count - before;
 }
 
-/* Both halves for a table. */
+size_t store_key_count_max(const struct store *store) { return store->key_count_max; }
+
+void store_number(const struct store *store, const struct distinct *slots, const struct micro_batch *m,
+                  struct ticket *ticket)
+{
+    for (uint32_t t = 0; t < store->table_count; t++) {
+        struct distinct distinct = *slots;
+        distinct.key = ticket->table[t].key;
+        (void)distinct_keys(&distinct, &store->table[t].fields, m, &ticket->table[t]);
+    }
+    ticket->is_numbered = true;
+}
+
+/* The owner's half of a table whose keys are numbered: what it says of keys that repeat, of which there are none, goes where nobody needs
+ * it. */
+static status numbered_resolve(struct store *store, uint32_t table_index, enum store_mode mode,
+                               struct ticket_table *out)
+{
+    struct ticket_table gets = *out;
+    const struct asked_keys asked = {out->key, out->unique_count, .unique = out->step_row};
+    gets.occurrence_begin = (uint32_t *)store->distinct.all;
+    TRY(store_resolve(store, table_index, mode, &asked, &gets));
+    CHECK(gets.unique_count == out->unique_count);
+    return ST_OK;
+}
+
+/* Both halves for a table, or what is left of them. */
 static status table_prepare(struct store *store, uint32_t table_index, const struct micro_batch *m,
-                            enum store_mode mode, struct ticket_table *out)
+                            enum store_mode mode, bool is_numbered, struct ticket_table *out)
 {
     struct store_table *table = &store->table[table_index];
-    if (mode == STORE_LOOKUP) {
+    if (is_numbered) {
+        TRY(numbered_resolve(store, table_index, mode, out));
+    } else if (mode == STORE_LOOKUP) {
         const struct asked_keys each = distinct_keys(&store->distinct, &table->fields, m, out);
-        return store_resolve(store, table_index, mode, &each, out);
+        TRY(store_resolve(store, table_index, mode, &each, out));
+    } else {
+        const struct asked_keys all = distinct_all(&store->distinct, &table->fields, m, out);
+        TRY(store_resolve(store, table_index, mode, &all, out));
+        distinct_end(&table->fields, m, &all, out);
     }
-    const struct asked_keys all = distinct_all(&store->distinct, &table->fields, m, out);
-    TRY(store_resolve(store, table_index, mode, &all, out));
-    distinct_end(&table->fields, m, &all, out);
-    if (life_has_admission(table)) unadmitted_list(table, m, out);
+    if (mode == STORE_CREATE && life_has_admission(table)) unadmitted_list(table, m, out);
     return ST_OK;
 }
 
@@ -230,8 +259,10 @@ status store_prepare(struct store *store, const struct micro_batch *m, enum stor
     CHECK(ticket->table_count == store->table_count);
     CHECK(m->key_count <= store->key_count_max);
     TRY(store_resolve_begin(store));
+    const bool is_numbered = ticket->is_numbered;
+    ticket->is_numbered = false;
     for (uint32_t t = 0; t < store->table_count; t++) {
-        TRY(table_prepare(store, t, m, mode, &ticket->table[t]));
+        TRY(table_prepare(store, t, m, mode, is_numbered, &ticket->table[t]));
         ticket->table[t].row_count = row_count_of(&store->table[t]);
     }
     return store_resolve_end(store, mode, m->is_last, ticket);

@@ -5,7 +5,7 @@
  *
  * store_prepare is both for who has the micro-batch and the rows. With STORE_CREATE it asks with all keys as they
  * occur: the loop that finds their rows tells them apart by the index, with no table of its own (io/isa/store.c),
- * which takes less time than to number them first. */
+ * which takes less time than to number them first, unless other threads do that (store_number). */
 #ifndef HETERPS_IO_STORE_STORE_TICKET_H
 #define HETERPS_IO_STORE_STORE_TICKET_H
 
@@ -30,6 +30,13 @@ MUST_USE status store_make_room(struct store *store, bool *has_room);
  * way, until the ticket is ready. */
 MUST_USE status store_prepare(struct store *store, const struct micro_batch *m, enum store_mode mode,
                               struct ticket *ticket);
+
+/* The asker's half of a ticket whose tables have a place for keys, for the store_prepare that follows: numbers the micro-batch's keys.
+ * By any thread, beside all others: it looks into no row. `slots`: memory of its own, of distinct_slots_layout for store_key_count_max. */
+void store_number(const struct store *store, const struct distinct *slots, const struct micro_batch *m,
+                  struct ticket *ticket);
+/* Most keys of a micro-batch. */
+size_t store_key_count_max(const struct store *store);
 
 /* The owner's half: begins, resolves the keys of each table, at most once, and ends. After a failure the ticket is
  * of no use. */

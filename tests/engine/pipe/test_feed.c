@@ -66,8 +66,12 @@ struct fixture {
     struct test_schema schema;
 };
 
+/* Of every feed here: what it gives is the same. */
+static uint32_t numberers;
+
 static void open_options(struct fixture *f, const char *model, struct feed_options o)
 {
+    o.numberers = numberers;
     memset(&f->bell, 0, sizeof f->bell);
     assert_int_equal(graph_compile(&f->graph, "m.cfg", model, strlen(model), NULL, 0, NULL), ST_OK);
     assert_int_equal(model_open(&f->model, &f->graph, &(struct model_budget){.ram_bytes = 1 << 20}), ST_OK);
@@ -905,6 +909,8 @@ int main(void)
 #endif
     };
     int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    numberers = 3;
+    failures += cmocka_run_group_tests_name("with numberers", tests, NULL, NULL);
     char command[64];
     snprintf(command, sizeof command, "rm -rf %s", folder);
     return system(command) != 0 || failures ? 1 : 0;
