@@ -240,29 +240,70 @@ DEVICE float adam_correction(float beta, uint32_t t)
 }
 
 /* Four neighbouring numbers of a row, or as many of them as there are. Rows begin on 16 bytes, and so does what lies behind them if their `dim` is a
- * multiple of four. */
+ * multiple of four: then they are `wide`. */
 #define QUAD 4u
-DEVICE void quad_take(float x[QUAD], const float *from, uint32_t there, uint32_t dim)
+DEVICE void quad_fill(float x[QUAD], const float4 four) { x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w; }
+DEVICE void quad_put(float *to, const float x[QUAD], uint32_t there, bool is_wide)
 {
-    if (dim % QUAD == 0) {
-        const float4 four = *(const float4 *)from;
-        x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
-        return;
-    }
-    UNROLL for (uint32_t k = 0; k < QUAD; k++) x[k] = k < there ? from[k] : 0;
-}
-DEVICE void quad_put(float *to, const float x[QUAD], uint32_t there, uint32_t dim)
-{
-    if (dim % QUAD == 0) {
+    if (is_wide)
         *(float4 *)to = (float4){x[0], x[1], x[2], x[3]};
+    else
+        UNROLL for (uint32_t k = 0; k < QUAD; k++) if (k < there) to[k] = x[k];
+}
+
+struct quads {
+    float sum[QUAD], weight[QUAD], state[STATES][QUAD];
+};
+/* All that the numbers from `span` on need of memory is under way before any of it is waited for. */
+DEVICE void quads_take(struct quads *q, const float *grad, const float *span, uint32_t dim, uint32_t state_count,
+                       uint32_t there, bool is_wide)
+{
+    if (is_wide) {
+        const float4 none = {0, 0, 0, 0}, sum = *(const float4 *)grad, weight = *(const float4 *)span,
+                     first = state_count > 0 ? *(const float4 *)(span + dim) : none,
+                     second = state_count > 1 ? *(const float4 *)(span + 2 * dim) : none;
+        quad_fill(q->sum, sum);
+        quad_fill(q->weight, weight);
+        quad_fill(q->state[0], first);
+        quad_fill(q->state[1], second);
         return;
     }
-    UNROLL for (uint32_t k = 0; k < QUAD; k++) if (k < there) to[k] = x[k];
+    UNROLL for (uint32_t k = 0; k < QUAD; k++)
+    {
+        q->sum[k] = k < there ? grad[k] : 0;
+        q->weight[k] = k < there ? span[k] : 0;
+        UNROLL for (uint32_t j = 0; j < STATES; j++) q->state[j][k] =
+            k < there && j < state_count ? span[(1 + j) * dim + k] : 0;
+    }
 }
-DEVICE void quad_clear(float *to, uint32_t there, uint32_t dim)
+
+/* A row by its 16 threads: its sums lie at `at`, in the first use in `sums`. */
+DEVICE void quads_update(const struct rows_update_args *a, float *span, float *sums, uint64_t at, uint32_t use_count,
+                         uint32_t dim, float scale, float m_correction, float v_correction)
 {
+    const bool is_wide = dim % QUAD == 0;
     const float zeros[QUAD] = {0};
-    quad_put(to, zeros, there, dim);
+    for (uint32_t begin = QUAD * (threadIdx.x % ROW_THREADS); begin < dim; begin += QUAD * ROW_THREADS) {
+        const uint32_t there = min(dim - begin, QUAD);
+        struct quads q;
+        quads_take(&q, sums + at + begin, span + begin, dim, a->rule.state_count, there, is_wide);
+        quad_put(sums + at + begin, zeros, there, is_wide);
+        for (uint32_t use = 1; use < use_count; use++) {
+            float *const more = a->grad[use] + at + begin;
+            UNROLL for (uint32_t k = 0; k < QUAD; k++) if (k < there) q.sum[k] += more[k];
+            quad_put(more, zeros, there, is_wide);
+        }
+        if (rests(&a->rule)) continue;
+        UNROLL for (uint32_t k = 0; k < QUAD; k++)
+        {
+            float own[STATES] = {q.state[0][k], q.state[1][k]};
+            q.weight[k] = rule_apply(&a->rule, q.weight[k], own, q.sum[k], scale, m_correction, v_correction);
+            UNROLL for (uint32_t j = 0; j < STATES; j++) q.state[j][k] = own[j];
+        }
+        quad_put(span + begin, q.weight, there, is_wide);
+        UNROLL for (uint32_t j = 0; j < STATES; j++) if (j < a->rule.state_count)
+            quad_put(span + (1 + j) * dim + begin, q.state[j], there, is_wide);
+    }
 }
 
 /* Four blocks on a multiprocessor: rows lie here and there, and who waits for one needs others beside it. */
@@ -270,12 +311,12 @@ KERNEL_BOUND_ROOM(rows_update, UPDATE_THREADS, 4)
 {
     /* All 32 lanes of a warp go on together, for they shuffle: a row that is not there is one without numbers. */
     const uint32_t lane = threadIdx.x % ROW_THREADS, rows_at_once = gridDim.x * blockDim.x / ROW_THREADS;
+    float *const sums = a.grad[0]; /* where a row's sum may lie for a while, too */
     for (uint32_t first = 0; first < a.row_count; first += rows_at_once) {
         const uint32_t row = first + (blockIdx.x * blockDim.x + threadIdx.x) / ROW_THREADS;
         float *const span = row < a.row_count ? a.span[row] : NULL;
         const uint32_t is_there = span != NULL, dim = is_there ? a.dim : 0;
-        float scale = a.rule.scale, m_correction = a.rule.m_correction, v_correction = a.rule.v_correction,
-              *sums = a.grad[0]; /* where the row's sum may lie for a while */
+        float scale = a.rule.scale, m_correction = a.rule.m_correction, v_correction = a.rule.v_correction;
         const uint64_t at = (uint64_t)(a.place && is_there ? a.place[row] : row) * a.dim;
         uint32_t use_count = a.use_count;
         if (a.counts && is_there) {
@@ -316,32 +357,7 @@ KERNEL_BOUND_ROOM(rows_update, UPDATE_THREADS, 4)
             if (lane == 0 && is_there) *state = g2sum + (float)(squares / (double)a.dim);
             continue;
         }
-        for (uint32_t begin = QUAD * lane; begin < dim; begin += QUAD * ROW_THREADS) {
-            const uint32_t there = min(dim - begin, QUAD);
-            float weight[QUAD], state[STATES][QUAD] = {{0}}, sum[QUAD];
-            quad_take(sum, a.grad[0] + at + begin, there, dim);
-            quad_take(weight, span + begin, there, dim);
-            UNROLL for (uint32_t j = 0; j < STATES; j++) if (j < a.rule.state_count)
-                quad_take(state[j], span + (1 + j) * dim + begin, there, dim);
-            quad_clear(a.grad[0] + at + begin, there, dim);
-            for (uint32_t use = 1; use < use_count; use++) {
-                float more[QUAD];
-                quad_take(more, a.grad[use] + at + begin, there, dim);
-                quad_clear(a.grad[use] + at + begin, there, dim);
-                UNROLL for (uint32_t k = 0; k < QUAD; k++) sum[k] += more[k];
-            }
-            if (rests(&a.rule)) continue;
-            UNROLL for (uint32_t k = 0; k < QUAD; k++)
-            {
-                float own[STATES] = {state[0][k], state[1][k]};
-                weight[k] = rule_apply(&a.rule, weight[k], own, sum[k], scale, m_correction, v_correction);
-                state[0][k] = own[0];
-                state[1][k] = own[1];
-            }
-            quad_put(span + begin, weight, there, dim);
-            UNROLL for (uint32_t j = 0; j < STATES; j++) if (j < a.rule.state_count)
-                quad_put(span + (1 + j) * dim + begin, state[j], there, dim);
-        }
+        quads_update(&a, span, sums, at, use_count, dim, scale, m_correction, v_correction);
         __syncwarp(); /* the counter has been read */
         if (a.counts && is_there && lane == 0) {
             uint32_t *counter = (uint32_t *)(span + a.span_floats - 1);
