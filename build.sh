@@ -18,7 +18,7 @@ CC=${CC:-gcc}
 packages='gcc libc6-dev libevent-dev libjansson-dev liblz4-dev libsodium-dev liburing-dev libxxhash-dev libzstd-dev zlib1g-dev'
 test_packages='libcmocka-dev python3 qemu-user'
 fuzz_packages='clang libclang-rt-dev'
-gpu_archs='sm_75 sm_80 sm_86 sm_89 sm_90 sm_100 sm_120'
+gpu_archs='sm_75 sm_80 sm_86 sm_89 sm_90a sm_100 sm_120'
 
 # Installs what is missing of "$@": as root or by sudo; else says how, and ends with 2.
 need_packages() {
@@ -131,10 +131,12 @@ find_nvcc() {
     known=$("$nvcc" --list-gpu-code 2>/dev/null || true)
     archs=
     for arch in ${GPU_ARCHS:-$gpu_archs}; do
-        if echo "$known" | grep -qx "$arch"; then archs="${archs:+$archs }$arch"
+        # With what compute capability 9.0 alone has (gpu/wgmma.h), of which an nvcc before 12.0 knows nothing.
+        case $arch in sm_90 | sm_90a) if "$nvcc" --help | grep -q sm_90a; then arch=sm_90a; else arch=sm_90; fi ;; esac
+        if echo "$known" | grep -qx "${arch%a}"; then archs="${archs:+$archs }$arch"
         elif [ -n "${GPU_ARCHS:-}" ]; then echo "build.sh: GPU_ARCHS: $nvcc ${release:-} does not know $arch, but" $known >&2; exit 2; fi
     done
-    newest=${archs##*sm_}
+    newest=${archs##*sm_} newest=${newest%a}
     code=
     for arch in $archs; do code="$code -gencode arch=compute_${arch#sm_},code=$arch"; done
     # IEEE arithmetic, contracted nowhere: as the emulation and the CPU do it. What is newer than all gets PTX.

@@ -10,6 +10,7 @@
  *     shared memory is read that nobody has written
  *     a barrier, shuffle or vote is not reached by all who take part, or they wait at different ones
  *     shared memory is touched while an asynchronous copy is under way to it: copies are done as late as can be, when their thread waits
+ *     a copy that a barrier counts, or a product of four warps, is not waited for by those who need it (gpu/emu/emu_wgmma.c)
  *
  * whatever the result was: a missing __syncthreads is found even if the order drawn happens to be harmless. Part of test builds only, and not
  * of one under ThreadSanitizer, whose calls these are. */
@@ -85,5 +86,14 @@ void emu_ldmatrix(const struct emu_site *site, uint32_t *to, uint32_t count, boo
 void emu_mma_bf16(const struct emu_site *site, float *c, const uint32_t *a, const uint32_t *b);
 /* mma.m16n8k8: the same of TF32; fails where the 13 bits of a factor that TF32 has not are set: a card leaves open what it makes of them. */
 void emu_mma_tf32(const struct emu_site *site, float *c, const uint32_t *a, const uint32_t *b);
+/* gpu/wgmma.h says what these do. bytes: 0, or those that are expected from now on. */
+void emu_barrier_init(const struct emu_site *site, uint64_t *barrier, uint32_t count);
+void emu_barrier_arrive(const struct emu_site *site, uint64_t *barrier, uint32_t bytes);
+void emu_barrier_wait(const struct emu_site *site, uint64_t *barrier, uint32_t parity);
+void emu_bulk_copy(const struct emu_site *site, void *to, const void *from, uint32_t bytes, uint64_t *barrier);
+void emu_group_multiply(const struct emu_site *site, float *sum, uint32_t cols, uint32_t kind, const void *left,
+                        const void *right);
+void emu_group_close(void);
+void emu_group_wait(const struct emu_site *site, uint32_t groups_left);
 
 #endif

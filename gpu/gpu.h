@@ -33,7 +33,6 @@ enum gpu_kernel {
 extern const char *const gpu_kernel_names[GPU_KERNEL_COUNT];
 /* Bytes of shared memory that a launch of it gives; 0: it brings its own. */
 extern const uint32_t gpu_kernel_large_bytes[GPU_KERNEL_COUNT];
-#define GPU_LARGE_CAPABILITY 80u /* of a card that has those */
 
 struct gpu_dim {
     uint32_t x, y, z;
@@ -70,6 +69,7 @@ struct gpu_vt {
 struct gpu {
     const struct gpu_vt *vt;
     uint32_t capability; /* 10 * major + minor of its compute capability: which kernels it has instructions for */
+    uint32_t core_count; /* streaming multiprocessors */
 };
 
 /* --- what cards there are: by what the program is linked with (gpu/none.c, gpu/cuda/, gpu/emu/) ------------------------------------- */

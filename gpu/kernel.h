@@ -28,10 +28,11 @@
     extern "C" __global__ void __launch_bounds__(count, blocks) name(const struct name##_args a)
 #define SHARED(type, name, count) __shared__ __align__(16) type name[count]
 #define SHARED_LARGE(type, name, count)                                                                                \
-    extern __shared__ __align__(16) uint8_t shared_large[];                                                            \
+    extern __shared__ __align__(1024) uint8_t shared_large[];                                                          \
     type *const name = (type *)shared_large
 #define DEVICE static __device__ __forceinline__
 #define UNROLL _Pragma("unroll")
+#define ROLL   _Pragma("unroll 1")
 
 #else
 
@@ -41,6 +42,7 @@
 
 #define DEVICE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
+#define ROLL
 /* The function that emu_launch takes, and the kernel itself, whose argument lies on its thread's stack. */
 #define KERNEL(name)                                                                                                   \
     static void name##_body(const struct name##_args a);                                                               \

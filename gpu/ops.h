@@ -89,8 +89,13 @@ MUST_USE status gpu_sum_params(const struct gpu_work *w, const struct param_sums
 
 /* One product of a fully connected layer by our own kernels, described as the library's is (gpu/blas.h): for benchmarks of one beside the other.
  * Left transposed is the gradient of weights, whose result is contiguous and which adds; right transposed that of the input; else forward. The
- * rows that are the micro-batch's are those that w->now has. precision: of cfg/settings.h; factors are float32, or bfloat16
- * or TF32 with strides that are multiples of 8 and zeros behind their columns, which takes a card that has these; all are aligned to 16 bytes. */
+ * rows that are the micro-batch's are those that w->now has. precision: of cfg/settings.h, which takes a card that has it.
+ * First prepare: p's factors are float32, rows aligned to 16 bytes; *ready has them as the product wants them, where it wants others in p's
+ * workspace (gpu_factors_floats and, of gradients in parts, more), and what is left of that. Then gpu_product of *ready, again and again. for_library:
+ * as the library wants them instead (gpu/blas.h). */
+size_t gpu_factors_floats(uint32_t rows, uint32_t cols, uint32_t terms);
+MUST_USE status gpu_factors_prepare(const struct gpu_work *w, const struct gpu_blas_product *p, uint32_t precision,
+                                    bool for_library, struct gpu_blas_product *ready);
 MUST_USE status gpu_product(const struct gpu_work *w, const struct gpu_blas_product *product, uint32_t precision);
 
 static inline struct gpu_in gpu_in_of(struct view v) { return (struct gpu_in){v.data, v.stride}; }

@@ -44,6 +44,47 @@ static const struct tile *tile_choose(enum factor_kind kind, uint32_t rows, uint
     return t;
 }
 
+/* Kernels of packed factors (gpu/product_packed.h); room: for how many blocks a multiprocessor has room. */
+static const struct packed_tile {
+    uint32_t cols, room;
+    enum gpu_kernel bf16, tf32;
+} packed_tiles[] = {{256, 1, GPU_KERNEL_bf16_packed_128x256, GPU_KERNEL_tf32_packed_128x256},
+                    {128, 2, GPU_KERNEL_bf16_packed_128x128, GPU_KERNEL_tf32_packed_128x128},
+                    {64, 2, GPU_KERNEL_bf16_packed_128x64, GPU_KERNEL_tf32_packed_128x64}};
+struct packed_plan {
+    const struct packed_tile *tile;
+    uint32_t parts, part_terms, blocks; /* blocks: of the grid */
+};
+/* The clocks that a product takes, about (measured on an H100): what matrix units take for 128 bytes of terms, what a tile's beginning and end take
+ * beside that, what adding parts does. */
+static double packed_clocks(const struct packed_tile *t, uint32_t tiles, uint32_t parts, uint32_t steps,
+                            uint32_t core_count, double part_bytes)
+{
+    const double each = divide_up(tiles * parts, core_count);
+    return each * steps * t->cols * 5 + divide_up((uint32_t)each, t->room) * (2000 + 12.0 * t->cols) +
+           (parts > 1 ? 5000 + parts * part_bytes / 1000 : 0);
+}
+static struct packed_plan packed_choose(const struct gpu *gpu, enum factor_kind kind, uint32_t rows, uint32_t cols,
+                                        uint32_t terms, uint32_t parts_most)
+{
+    const uint32_t stage = kind == FACTOR_BF16 ? 64 : 32;
+    struct packed_plan best = {.tile = NULL};
+    double least = 0;
+    for (size_t i = 0; i < sizeof packed_tiles / sizeof *packed_tiles; i++)
+        for (uint32_t wanted = 1; wanted <= parts_most; wanted++) {
+            const struct packed_tile *t = &packed_tiles[i];
+            const uint32_t tiles = divide_up(rows, PACKED_ROWS) * divide_up(cols, t->cols),
+                           part_terms = divide_up(divide_up(terms, wanted), 64) * 64,
+                           parts = divide_up(terms, part_terms), room = gpu->core_count * t->room;
+            const double clocks =
+                packed_clocks(t, tiles, parts, divide_up(part_terms, stage), gpu->core_count, 8.0 * rows * cols);
+            if (best.tile != NULL && clocks >= least) continue;
+            least = clocks;
+            best = (struct packed_plan){t, parts, part_terms, tiles * parts < room ? tiles * parts : room};
+        }
+    return best;
+}
+
 /* --- a node's products ------------------------------------------------------------------------------ */
 
 /* Scratch memory that is not taken yet. */
@@ -56,13 +97,15 @@ struct fc {
     struct fc_attr attr;
     uint32_t M, K, N; /* M: rows of the largest micro-batch */
     enum factor_kind kind;
+    bool is_packed; /* its own kernels take packed factors */
     struct scratch scratch;
 };
 
-/* As float32 even where they are bfloat16, so that a card that has no such factors goes by the same plan; a multiple of 256 bytes. */
+/* As float32 even where they are bfloat16, so that a card that has no such factors goes by the same plan; packed or not, and a multiple of 256
+ * bytes. */
 static size_t prepared_floats(uint32_t rows, uint32_t cols)
 {
-    return ((size_t)rows * divide_up(cols, 8) * 8 + 63) / 64 * 64;
+    return (size_t)(divide_up(rows, 64) * 64) * (divide_up(cols, 64) * 64);
 }
 bool gpu_fc_is_rounded(const struct graph_node *n) { return GPU_ATTR(fc_attr, n).precision != PRECISION_F32; }
 size_t gpu_fc_scratch_floats(const struct graph *g, const struct graph_node *n)
@@ -71,7 +114,7 @@ size_t gpu_fc_scratch_floats(const struct graph *g, const struct graph_node *n)
     const struct graph_tensor *weight = &g->tensors[g->args[n->arg_begin + n->input_count]];
     const uint32_t M = g->header->micro * attr.groups, K = weight->rows, N = weight->cols;
     size_t floats = prepared_floats(M, N) + PREPARE_PARTS * (size_t)N;
-    if (gpu_fc_is_rounded(n)) floats += prepared_floats(M, K) + prepared_floats(K, N);
+    if (gpu_fc_is_rounded(n)) floats += prepared_floats(M, N) + prepared_floats(M, K) + prepared_floats(K, N);
     return floats;
 }
 static float *scratch_take(struct scratch *s, size_t floats)
@@ -94,6 +137,11 @@ static enum factor_kind kind_of(const struct gpu *gpu, uint32_t precision)
     }
 }
 
+static bool is_packed(const struct gpu *gpu, enum factor_kind kind)
+{
+    return gpu->capability == PRODUCT_PACKED_CAPABILITY && (kind == FACTOR_BF16 || kind == FACTOR_TF32);
+}
+
 static struct fc fc_of(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n)
 {
     const struct view weight = op_param(c, n, 0);
@@ -102,6 +150,7 @@ static struct fc fc_of(const struct gpu_work *w, const struct op_context *c, con
     fc.K = weight.rows;
     fc.N = weight.cols;
     fc.kind = kind_of(w->gpu, fc.attr.precision);
+    fc.is_packed = is_packed(w->gpu, fc.kind);
     return fc;
 }
 
@@ -165,6 +214,52 @@ static status round_factor(struct fc *fc, struct product_factor *f, uint32_t row
     return fc->kind == FACTOR_F32 ? ST_OK : prepare(fc, f, rows, is_of_batch, true, NULL, NULL);
 }
 
+/* Packs a factor of `rows` rows: as_rows: its rows as rows, its columns as terms; as_terms: the other way; NULL: not. f, out and col_sums as
+ * above. */
+static status pack(struct fc *fc, const struct product_factor *f, uint32_t rows, bool is_of_batch,
+                   const struct product_factor *out, float *col_sums, struct product_factor *as_rows,
+                   struct product_factor *as_terms)
+{
+    const uint32_t side = PACKED_BLOCK_ROWS, height = divide_up(rows, side), blocks = divide_up(f->width, side),
+                   parts_most = col_sums != NULL ? PREPARE_PARTS : divide_up(PREPARE_BLOCKS, blocks),
+                   part_rows = divide_up(height, parts_most) * side, parts = divide_up(rows, part_rows);
+    struct factor_pack_args args = {.now = fc->w->now,
+                                    .from = *f,
+                                    .rows = rows,
+                                    .cols = f->width,
+                                    .rows_stride = height * side,
+                                    .terms_stride = blocks * side,
+                                    .part_rows = part_rows,
+                                    .groups = is_of_batch ? fc->attr.groups : 0,
+                                    .kind = fc->kind};
+    if (out != NULL) {
+        args.out = *out;
+        args.activation = fc->attr.activation;
+        args.slope = fc->attr.slope;
+    }
+    if (as_rows != NULL) args.rows_to = scratch_take(&fc->scratch, prepared_floats(rows, f->width));
+    if (as_terms != NULL) args.terms_to = scratch_take(&fc->scratch, prepared_floats(rows, f->width));
+    struct scratch rest = fc->scratch;
+    if (col_sums != NULL) args.sums = scratch_take(&rest, (size_t)parts * f->width);
+    TRY(gpu_launch(fc->w->gpu, fc->w->stream, GPU_KERNEL_factor_pack, (struct gpu_dim){blocks, parts, 1},
+                   (struct gpu_dim){side / 4, PRODUCT_THREADS / (side / 4), 1}, &args, sizeof args));
+    const uint32_t width = f->width;
+    if (as_rows != NULL) *as_rows = (struct product_factor){args.rows_to, args.rows_stride, width, 1, true};
+    if (as_terms != NULL) *as_terms = (struct product_factor){args.terms_to, args.terms_stride, rows, 1, true};
+    return col_sums == NULL ? ST_OK : parts_add(fc->w, args.sums, col_sums, width, parts);
+}
+
+/* args of packed factors; pass and parts are the plan's. */
+static status packed_run(const struct fc *fc, enum pass pass, const struct packed_plan *plan, struct product_args *args)
+{
+    const struct packed_tile *t = plan->tile;
+    args->pass = pass;
+    args->parts = plan->parts;
+    args->part_terms = plan->part_terms;
+    return gpu_launch(fc->w->gpu, fc->w->stream, fc->kind == FACTOR_BF16 ? t->bf16 : t->tf32,
+                      (struct gpu_dim){plan->blocks, 1, 1}, (struct gpu_dim){PACKED_THREADS, 1, 1}, args, sizeof *args);
+}
+
 static status product_run(const struct fc *fc, enum pass pass, const struct tile *t, uint32_t parts,
                           const struct product_args *args)
 {
@@ -178,15 +273,25 @@ static status product_run(const struct fc *fc, enum pass pass, const struct tile
 #define BLAS_SIDE_LEAST    64u
 #define BLAS_DWEIGHT_LEAST (512u * 512)
 #define BLAS_WORKSPACE     ((size_t)32 << 20)
+/* Before factors are prepared, which the library takes in rows. */
+static bool blas_wants(const struct fc *fc, enum pass pass, const struct product_args *args)
+{
+    const struct product_result *result = &args->result;
+    if (fc->w->blas == NULL || !(fc->kind == FACTOR_BF16 || fc->kind == FACTOR_TF32) || args->rows < BLAS_SIDE_LEAST ||
+        args->cols < BLAS_SIDE_LEAST || args->terms < BLAS_SIDE_LEAST ||
+        (result->groups > 1 && result->stride != result->groups * result->width))
+        return false;
+    /* Where din is added to what stands there, only our kernels can have its slope as the last factor. Narrower gradients of weights are summed
+     * in parts, for which the library has no order that is fixed. */
+    if (pass == DIN) return !(args->activation != ACT_NONE && args->adds);
+    return pass == FORWARD || args->rows * args->cols >= BLAS_DWEIGHT_LEAST;
+}
 static status blas_run(const struct fc *fc, enum pass pass, const struct product_args *args, bool *is_taken)
 {
     const struct product_result *result = &args->result;
     const size_t bytes = fc->scratch.floats * sizeof(float);
     *is_taken = false;
-    if (fc->w->blas == NULL || !(fc->kind == FACTOR_BF16 || fc->kind == FACTOR_TF32) || args->rows < BLAS_SIDE_LEAST ||
-        args->cols < BLAS_SIDE_LEAST || args->terms < BLAS_SIDE_LEAST ||
-        (result->groups > 1 && result->stride != result->groups * result->width))
-        return ST_OK;
+    if (!blas_wants(fc, pass, args)) return ST_OK;
     const struct gpu_blas_product p = {.left = args->left.data,
                                        .right = args->right.data,
                                        .result = result->data,
@@ -224,6 +329,12 @@ GPU_RUN(fc_forward)
                                 .groups = fc.attr.groups,
                                 .activation = fc.attr.activation,
                                 .slope = fc.attr.slope};
+    if (fc.is_packed && !blas_wants(&fc, FORWARD, &args)) {
+        const struct packed_plan plan = packed_choose(w->gpu, fc.kind, fc.M, fc.N, fc.K, 1);
+        TRY(pack(&fc, &args.left, fc.M, true, NULL, NULL, &args.left, NULL));
+        TRY(pack(&fc, &args.right, fc.K, false, NULL, NULL, NULL, &args.right));
+        return packed_run(&fc, FORWARD, &plan, &args);
+    }
     TRY(round_factor(&fc, &args.left, fc.M, true));
     TRY(round_factor(&fc, &args.right, fc.K, false));
     bool is_taken;
@@ -235,31 +346,45 @@ GPU_RUN(fc_forward)
     return product_run(&fc, FORWARD, tile_choose(fc.kind, fc.M, fc.N, 1), 1, &args);
 }
 
-/* din, of which the slope is the last factor; where it is added to what stands there, only our kernels can. */
+/* din, of which the slope is the last factor. */
 static status din_run(struct fc *fc, struct product_args *args, struct view in, struct view din)
 {
     const struct scratch before = fc->scratch;
     const bool has_slope = args->activation != ACT_NONE;
-    bool is_taken = false;
+    bool is_taken;
     TRY(round_factor(fc, &args->right, fc->K, false));
-    if (!(has_slope && args->adds)) TRY(blas_run(fc, DIN, args, &is_taken));
+    TRY(blas_run(fc, DIN, args, &is_taken));
     fc->scratch = before;
     if (!is_taken) return product_run(fc, DIN, tile_choose(fc->kind, fc->M, fc->K, 1), 1, args);
     if (!has_slope) return ST_OK;
     return GPU_EACH(fc->w, activation_backward, din.cols, .out = gpu_in_of(in), .dout = gpu_in_of(din),
                     .din = gpu_out_of(din), .cols = din.cols, .activation = args->activation, .slope = args->slope);
 }
+static status din_packed(struct fc *fc, struct product_args *args)
+{
+    const struct scratch before = fc->scratch;
+    const struct packed_plan plan = packed_choose(fc->w->gpu, fc->kind, fc->M, fc->K, fc->N, 1);
+    TRY(pack(fc, &args->right, fc->K, false, NULL, NULL, &args->right, NULL));
+    fc->scratch = before;
+    return packed_run(fc, DIN, &plan, args);
+}
 
-/* By our kernels: in parts, so that all of a card has work, which are then added in order. */
+/* In how many parts a gradient of weights can be summed, which are then added in order. */
+static uint32_t parts_most(const struct fc *fc)
+{
+    const size_t room = fc->scratch.floats / ((size_t)fc->K * fc->N);
+    const uint32_t most = divide_up(fc->M, PART_ROWS);
+    return room < most ? (uint32_t)room : most;
+}
+/* By our kernels: in parts, so that all of a card has work. */
 static status dweight_own(struct fc *fc, struct product_args *args)
 {
-    const uint32_t count = fc->K * fc->N;
+    const uint32_t count = fc->K * fc->N, most = parts_most(fc);
     const struct tile *t = tile_choose(fc->kind, fc->K, fc->N, divide_up(fc->M, PART_ROWS));
     const uint32_t blocks = divide_up(fc->K, t->rows) * divide_up(fc->N, t->cols);
     float *dweight = args->result.data;
     uint32_t parts = divide_up(PART_BLOCKS, blocks);
-    if (parts > fc->scratch.floats / count) parts = (uint32_t)(fc->scratch.floats / count);
-    if (parts > divide_up(fc->M, PART_ROWS)) parts = divide_up(fc->M, PART_ROWS);
+    if (parts > most) parts = most;
     if (parts <= 1) {
         args->part_terms = fc->M;
         return product_run(fc, DWEIGHT, t, 1, args);
@@ -271,36 +396,85 @@ static status dweight_own(struct fc *fc, struct product_args *args)
     TRY(product_run(fc, DWEIGHT, t, parts, args));
     return parts_add(fc->w, args->result.data, dweight, count, parts);
 }
-
-static status dweight_run(struct fc *fc, const struct product_factor *in, const struct product_factor *dz,
-                          float *dweight)
+static status dweight_packed(struct fc *fc, struct product_args *args)
 {
-    struct product_args args = {.now = fc->w->now,
-                                .left = *in,
-                                .right = *dz,
-                                .result = {dweight, fc->N, fc->N, 1, fc->N % 4 == 0},
-                                .rows = fc->K,
-                                .cols = fc->N,
-                                .terms = fc->M,
-                                .groups = fc->attr.groups,
-                                .adds = true};
-    bool is_taken = false;
-    /* Narrower ones are summed in parts, for which the library has no order that is fixed. */
-    if (fc->K * fc->N >= BLAS_DWEIGHT_LEAST) TRY(blas_run(fc, DWEIGHT, &args, &is_taken));
-    return is_taken ? ST_OK : dweight_own(fc, &args);
+    const uint32_t most = parts_most(fc);
+    const struct packed_plan plan = packed_choose(fc->w->gpu, fc->kind, fc->K, fc->N, fc->M, most ? most : 1);
+    float *dweight = args->result.data;
+    if (plan.parts == 1) return packed_run(fc, DWEIGHT, &plan, args);
+    args->result.data = fc->scratch.at;
+    args->adds = false;
+    TRY(packed_run(fc, DWEIGHT, &plan, args));
+    return parts_add(fc->w, args->result.data, dweight, fc->K * fc->N, plan.parts);
 }
 
+/* dz of kernels that take it as it lies, or rounded; and packed, of din and of dweight. */
+struct dz {
+    struct product_factor plain, rows, terms;
+};
+static status dweight_run(struct fc *fc, struct product_args *args, const struct dz *dz)
+{
+    bool is_taken;
+    if (fc->is_packed && !blas_wants(fc, DWEIGHT, args)) {
+        args->right = dz->terms;
+        TRY(pack(fc, &args->left, fc->M, true, NULL, NULL, NULL, &args->left));
+        return dweight_packed(fc, args);
+    }
+    args->right = dz->plain;
+    TRY(round_factor(fc, &args->left, fc->M, true));
+    TRY(blas_run(fc, DWEIGHT, args, &is_taken));
+    return is_taken ? ST_OK : dweight_own(fc, args);
+}
+
+/* The product that p describes: which pass, of what layer. */
+static struct fc fc_of_product(const struct gpu_work *w, const struct gpu_blas_product *p, uint32_t precision,
+                               enum pass *pass)
+{
+    *pass = p->left_is_transposed ? DWEIGHT : p->right_is_transposed ? DIN : FORWARD;
+    struct fc fc = {.w = w,
+                    .attr = {.groups = 1},
+                    .kind = kind_of(w->gpu, precision),
+                    .scratch = {p->workspace, p->workspace_bytes / sizeof(float)}};
+    fc.is_packed = is_packed(w->gpu, fc.kind);
+    fc.M = *pass == DWEIGHT ? p->terms : p->rows;
+    fc.K = *pass == FORWARD ? p->terms : *pass == DIN ? p->cols : p->rows;
+    fc.N = *pass == DIN ? p->terms : p->cols;
+    return fc;
+}
+size_t gpu_factors_floats(uint32_t rows, uint32_t cols, uint32_t terms)
+{
+    return prepared_floats(rows, terms) + prepared_floats(terms, cols);
+}
+status gpu_factors_prepare(const struct gpu_work *w, const struct gpu_blas_product *p, uint32_t precision,
+                           bool for_library, struct gpu_blas_product *ready)
+{
+    enum pass pass;
+    struct fc fc = fc_of_product(w, p, precision, &pass);
+    const bool left_is_batch = true, right_is_batch = pass == DWEIGHT;
+    const uint32_t left_rows = fc.M, right_rows = pass == DWEIGHT ? fc.M : fc.K;
+    struct product_factor left = {p->left, p->left_stride, pass == DIN ? fc.N : fc.K, 1, p->left_stride % 4 == 0},
+                          right = {p->right, p->right_stride, fc.N, 1, p->right_stride % 4 == 0};
+    *ready = *p;
+    if (fc.is_packed && !for_library) {
+        TRY(pack(&fc, &left, left_rows, left_is_batch, NULL, NULL, pass == DWEIGHT ? NULL : &left,
+                 pass == DWEIGHT ? &left : NULL));
+        TRY(pack(&fc, &right, right_rows, right_is_batch, NULL, NULL, pass == DIN ? &right : NULL,
+                 pass == DIN ? NULL : &right));
+    } else {
+        TRY(round_factor(&fc, &left, left_rows, left_is_batch));
+        TRY(round_factor(&fc, &right, right_rows, right_is_batch));
+    }
+    ready->left = left.data, ready->left_stride = left.stride;
+    ready->right = right.data, ready->right_stride = right.stride;
+    ready->workspace = fc.scratch.at, ready->workspace_bytes = fc.scratch.floats * sizeof(float);
+    return ST_OK;
+}
 status gpu_product(const struct gpu_work *w, const struct gpu_blas_product *p, uint32_t precision)
 {
-    const enum pass pass = p->left_is_transposed ? DWEIGHT : p->right_is_transposed ? DIN : FORWARD;
-    struct fc fc = {
-        .w = w, .kind = kind_of(w->gpu, precision), .scratch = {p->workspace, p->workspace_bytes / sizeof(float)}};
-    fc.M = pass == DWEIGHT ? p->terms : p->rows;
-    fc.K = pass == FORWARD ? p->terms : pass == DIN ? p->cols : p->rows;
-    fc.N = pass == DIN ? p->terms : p->cols;
-    const uint32_t left_width = p->left_is_transposed ? p->rows : p->terms,
-                   right_width = p->right_is_transposed ? p->terms : p->cols,
-                   step = precision == PRECISION_BF16 ? 8 : 4;
+    enum pass pass;
+    struct fc fc = fc_of_product(w, p, precision, &pass);
+    const uint32_t left_width = pass == DWEIGHT ? p->rows : p->terms, right_width = pass == DIN ? p->terms : p->cols,
+                   step = fc.kind == FACTOR_BF16 ? 8 : 4;
     struct product_args args = {.now = w->now,
                                 .left = {p->left, p->left_stride, left_width, 1, p->left_stride % step == 0},
                                 .right = {p->right, p->right_stride, right_width, 1, p->right_stride % step == 0},
@@ -312,7 +486,11 @@ status gpu_product(const struct gpu_work *w, const struct gpu_blas_product *p, u
                                 .groups = 1,
                                 .activation = p->is_relu ? ACT_RELU : ACT_NONE,
                                 .adds = p->adds};
-    if (pass == DWEIGHT) return dweight_own(&fc, &args);
+    if (fc.is_packed && pass != DWEIGHT) {
+        const struct packed_plan plan = packed_choose(w->gpu, fc.kind, p->rows, p->cols, p->terms, 1);
+        return packed_run(&fc, pass, &plan, &args);
+    }
+    if (pass == DWEIGHT) return fc.is_packed ? dweight_packed(&fc, &args) : dweight_own(&fc, &args);
     return product_run(&fc, pass, tile_choose(fc.kind, p->rows, p->cols, 1), 1, &args);
 }
 
@@ -321,16 +499,10 @@ GPU_RUN(fc_backward)
     struct fc fc = fc_of(w, c, n);
     struct view in_view = op_in(c, n, 0), din = op_din(c, n, 0), dweight = op_dparam(c, n, 0);
     float *dbias = fc.attr.has_bias ? op_dparam(c, n, 1).data : NULL;
-    struct product_factor in = factor_of(in_view, fc.K, fc.attr.groups),
-                          out = factor_of(op_out(c, n), fc.N, fc.attr.groups),
-                          dz = factor_of(op_dout(c, n), fc.N, fc.attr.groups);
-    const bool has_slope = !fc.attr.dout_is_dz && fc.attr.activation != ACT_NONE,
-               is_factor = dweight.data != NULL || din.data != NULL,
-               is_copied = is_factor && (has_slope || fc.kind != FACTOR_F32);
-    if (is_copied || dbias != NULL) TRY(prepare(&fc, &dz, fc.M, true, is_copied, has_slope ? &out : NULL, dbias));
-    if (din.data != NULL) {
-        struct product_args args = {.now = w->now,
-                                    .left = dz,
+    struct dz dz = {.plain = factor_of(op_dout(c, n), fc.N, fc.attr.groups)};
+    const struct product_factor in = factor_of(in_view, fc.K, fc.attr.groups),
+                                out = factor_of(op_out(c, n), fc.N, fc.attr.groups);
+    struct product_args din_args = {.now = w->now,
                                     .right = factor_of(op_param(c, n, 0), fc.N, 1),
                                     .result = result_of(din, fc.K, fc.attr.groups),
                                     .output = in,
@@ -339,11 +511,30 @@ GPU_RUN(fc_backward)
                                     .terms = fc.N,
                                     .groups = fc.attr.groups,
                                     .activation = fc.attr.input_activation,
-                                    .adds = op_din_adds(c, n, 0),
-                                    .slope = fc.attr.input_slope};
-        TRY(din_run(&fc, &args, in_view, din));
+                                    .adds = din.data != NULL && op_din_adds(c, n, 0),
+                                    .slope = fc.attr.input_slope},
+                        dweight_args = {.now = w->now,
+                                        .left = in,
+                                        .result = {dweight.data, fc.N, fc.N, 1, fc.N % 4 == 0},
+                                        .rows = fc.K,
+                                        .cols = fc.N,
+                                        .terms = fc.M,
+                                        .groups = fc.attr.groups,
+                                        .adds = true};
+    const bool has_slope = !fc.attr.dout_is_dz && fc.attr.activation != ACT_NONE,
+               din_is_packed = din.data != NULL && fc.is_packed && !blas_wants(&fc, DIN, &din_args),
+               dweight_is_packed = dweight.data != NULL && fc.is_packed && !blas_wants(&fc, DWEIGHT, &dweight_args),
+               is_plain = (din.data != NULL && !din_is_packed) || (dweight.data != NULL && !dweight_is_packed),
+               is_copied = is_plain && (has_slope || fc.kind != FACTOR_F32);
+    if (din_is_packed || dweight_is_packed) {
+        TRY(pack(&fc, &dz.plain, fc.M, true, has_slope ? &out : NULL, dbias, din_is_packed ? &dz.rows : NULL,
+                 dweight_is_packed ? &dz.terms : NULL));
+        dbias = NULL;
     }
-    if (dweight.data == NULL) return ST_OK;
-    TRY(round_factor(&fc, &in, fc.M, true));
-    return dweight_run(&fc, &in, &dz, dweight.data);
+    if (is_copied || dbias != NULL) TRY(prepare(&fc, &dz.plain, fc.M, true, is_copied, has_slope ? &out : NULL, dbias));
+    if (din.data != NULL) {
+        din_args.left = din_is_packed ? dz.rows : dz.plain;
+        TRY(din_is_packed ? din_packed(&fc, &din_args) : din_run(&fc, &din_args, in_view, din));
+    }
+    return dweight.data == NULL ? ST_OK : dweight_run(&fc, &dweight_args, &dz);
 }

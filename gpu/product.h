@@ -11,9 +11,22 @@
 
 #include "gpu/now.h"
 
-#define PRODUCT_THREADS        256u
-#define PRODUCT_MMA_CAPABILITY 80u                     /* from it on there are matrix units for both */
-#define PRODUCT_LARGE_BYTES    (4u * 64 * (256 + 128)) /* of shared memory: …_256x128 */
+#define PRODUCT_THREADS           256u
+#define PRODUCT_MMA_CAPABILITY    80u                     /* from it on there are matrix units for both */
+#define PRODUCT_PACKED_CAPABILITY 90u                     /* those that it alone has take packed factors */
+#define PRODUCT_LARGE_BYTES       (4u * 64 * (256 + 128)) /* of shared memory: …_256x128 */
+/* packed_SIDES: two groups of warps that multiply, a warp that copies. */
+#define PACKED_THREADS     288u
+#define PACKED_ROWS        128u
+#define PACKED_BLOCK_ROWS  64u
+#define PACKED_BLOCK_BYTES (PACKED_BLOCK_ROWS * 128)
+#define PACKED_END_COLS    32u /* of sums on their way out, of a warp's 16 rows */
+#define PACKED_BARRIERS    16u /* 8 bytes each */
+#define PACKED_STAGES_256  4u
+#define PACKED_STAGES_128  3u
+#define PACKED_STAGES_64   4u
+#define PACKED_BYTES(cols, stages)                                                                                     \
+    ((stages) * (PACKED_ROWS + (cols)) * 128u + PACKED_ROWS * PACKED_END_COLS * 4 + PACKED_BARRIERS * 8)
 /* Blocks that prepare a factor, or parts if the sums of its columns are wanted, at most. */
 #define PREPARE_BLOCKS 1056u
 #define PREPARE_PARTS  64u
@@ -57,6 +70,8 @@ struct product_args {
     uint32_t rows, cols, terms;   /* the one that is of the micro-batch: its most */
     uint32_t groups, activation, adds, part_terms;
     float slope;
+    /* of kernels of packed factors, whose blocks go through all tiles of all parts */
+    uint32_t pass, parts;
 };
 
 struct factor_prepare_args {
@@ -68,6 +83,22 @@ struct factor_prepare_args {
     uint32_t rows, cols, to_stride, part_rows;
     uint32_t groups; /* of a micro-batch, which has example_count * groups rows; 0: there are `rows` */
     uint32_t kind, activation;
+    float slope;
+};
+
+/* Rounds a factor and lays it down as the matrix units of compute capability 9.0 take it, its terms neighbours: as [block of 128 bytes of terms][block of 64
+ * rows][64 rows x 128 bytes], 16-byte chunk c of row r at place c ^ (r % 8), zeros behind the terms and rows that there are, as far as a block reaches;
+ * blocks of rows of `from` behind those of the micro-batch are left alone. */
+struct factor_pack_args {
+    const struct gpu_now *now;
+    struct product_factor from, out; /* as those of factor_prepare */
+    void *rows_to,
+        *terms_to; /* from's rows as rows, its columns as terms; its columns as rows, its rows as terms; or NULL */
+    float *sums;   /* [part][cols] of columns, before rounding; or NULL */
+    uint32_t rows, cols, rows_stride, terms_stride; /* strides: rows of what is packed, a multiple of 64 */
+    uint32_t part_rows;                             /* a multiple of 64 */
+    uint32_t groups;                                /* of a micro-batch, as factor_prepare has it */
+    uint32_t kind, activation;                      /* kind: FACTOR_BF16 or FACTOR_TF32 */
     float slope;
 };
 

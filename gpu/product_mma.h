@@ -20,13 +20,10 @@
 
 #include "gpu/product_tile.h"
 
-#define CHUNK_BYTES 16u
-#define CHUNK_WORDS 4u
-#define ROW_CHUNKS  4u /* of terms, in a stage */
+#define CHUNK_BYTES                 16u
+#define CHUNK_WORDS                 4u
+#define ROW_CHUNKS                  4u /* of terms, in a stage */
 
-/* How many bytes a number of a factor has; which kind it is follows from it. */
-#define BF16_BYTES                  2u
-#define TF32_BYTES                  4u
 #define CHUNK_NUMBERS(bytes)        (CHUNK_BYTES / (bytes))
 #define DEPTH(bytes)                (ROW_CHUNKS * CHUNK_NUMBERS(bytes)) /* terms of a stage */
 #define MMA_TERMS(bytes)            (2 * CHUNK_NUMBERS(bytes))

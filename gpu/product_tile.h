@@ -7,6 +7,10 @@
 #include "gpu/mma.h"
 #include "gpu/product.h"
 
+/* How many bytes a number of a prepared factor has; which kind it is follows from it. */
+#define BF16_BYTES 2u
+#define TF32_BYTES 4u
+
 enum product_pass { PASS_OF_FORWARD, PASS_OF_DIN, PASS_OF_DWEIGHT };
 
 /* The piece of the result that a block computes: blocks that run at the same time take neighbouring rows and columns, so that what they
@@ -15,23 +19,29 @@ struct product_piece {
     uint32_t row, col;   /* its first */
     uint32_t rows, cols; /* of the whole result, that there are */
     uint32_t begin, end; /* terms */
+    uint32_t part;
 };
 #define BAND 8u /* tiles of rows */
-DEVICE struct product_piece piece_of(const struct product_args *a, const uint32_t pass, const uint32_t row_side,
-                                     const uint32_t col_side)
+DEVICE struct product_piece piece_at(const struct product_args *a, const uint32_t pass, const uint32_t row_side,
+                                     const uint32_t col_side, uint32_t tile, uint32_t part)
 {
     const uint32_t micro_rows = a->now->example_count * a->groups, row_tiles = (a->rows + row_side - 1) / row_side,
-                   col_tiles = (a->cols + col_side - 1) / col_side, band = blockIdx.x / (BAND * col_tiles) * BAND,
-                   height = row_tiles - band < BAND ? row_tiles - band : BAND, within = blockIdx.x - band * col_tiles;
+                   col_tiles = (a->cols + col_side - 1) / col_side, band = tile / (BAND * col_tiles) * BAND,
+                   height = row_tiles - band < BAND ? row_tiles - band : BAND, within = tile - band * col_tiles;
     struct product_piece p = {
-        (band + within % height) * row_side, within / height * col_side, a->rows, a->cols, 0, a->terms};
+        (band + within % height) * row_side, within / height * col_side, a->rows, a->cols, 0, a->terms, part};
     if (pass != PASS_OF_DWEIGHT) {
         p.rows = micro_rows;
     } else {
-        p.begin = blockIdx.y * a->part_terms;
+        p.begin = part * a->part_terms;
         p.end = p.begin + a->part_terms < micro_rows ? p.begin + a->part_terms : micro_rows;
     }
     return p;
+}
+DEVICE struct product_piece piece_of(const struct product_args *a, const uint32_t pass, const uint32_t row_side,
+                                     const uint32_t col_side)
+{
+    return piece_at(a, pass, row_side, col_side, blockIdx.x, blockIdx.y);
 }
 
 /* A block's way through its terms, `depth` of them a stage of shared memory, `stages` stages. Each step begins the copies of one stage, while there are
@@ -71,16 +81,21 @@ DEVICE const float *factor_row(const struct product_factor *f, uint32_t m)
     return (const float *)f->data + row_offset(m, f->stride, f->width, f->groups);
 }
 
+/* Where the sum of a row and column goes. */
+DEVICE float *sums_to(const struct product_args *a, const struct product_piece *p, uint32_t row, uint32_t col)
+{
+    return a->result.data + (size_t)p->part * a->rows * a->cols +
+           row_offset(row, a->result.stride, a->result.width, a->result.groups) + col;
+}
 /* The end of the sums of `count` (1, 2, 4) neighbouring columns. */
 DEVICE void sums_end(const struct product_args *a, const uint32_t pass, const struct product_piece *p, uint32_t row,
                      uint32_t col, const uint32_t count, const float *sum)
 {
     if (row >= p->rows || col >= p->cols) return;
-    float *to = a->result.data + row_offset(row, a->result.stride, a->result.width, a->result.groups) + col;
+    float *to = sums_to(a, p, row, col);
     const float *output = pass == PASS_OF_DIN && a->activation ? factor_row(&a->output, row) + col : (const float *)0;
     const uint32_t there = p->cols - col < count ? p->cols - col : count;
     float x[4] = {0};
-    if (pass == PASS_OF_DWEIGHT) to += (size_t)blockIdx.y * a->rows * a->cols;
     UNROLL for (uint32_t j = 0; j < count; j++)
     {
         if (j >= there) continue;

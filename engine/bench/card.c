@@ -1,5 +1,6 @@
-/* How near the kernels of a card come to what the card can do: copies to those of its driver, updates to that too, products to its multiply-adds
- * (float32) or to cuBLASLt on the same factors (bfloat16, TF32), where that is installed.
+/* How near the kernels of a card come to what the card can do: copies to those of its driver, updates and the preparing of factors to that too,
+ * products to its multiply-adds (float32) or to cuBLASLt (bfloat16, TF32), where that is installed: of factors that are prepared, each as it wants
+ * them, and with the preparing, as a training step has it.
  *
  * A figure is many repeats in one stream between two looks at the clock, written down once and replayed, as training does it. */
 #include "engine/bench/bench.h"
@@ -46,10 +47,8 @@ struct card {
     void *memory[MEMORY_MAX]; /* [memory_count]: of the card, of one subject at a time */
     uint32_t memory_count;
     void *host; /* pinned, `bytes` */
-    /* pinned, NOISE_BYTES each */
+    /* pinned, NOISE_BYTES */
     float *noise_f32;
-    uint16_t *noise_bf16;
-    uint32_t *noise_tf32;
 };
 
 /* --- memory ------------------------------------------------------------------------------------- */
@@ -82,15 +81,9 @@ static void card_give(struct card *c)
 static void noise_make(struct card *c)
 {
     uint64_t draw = 1;
-    for (size_t i = 0; i < NOISE_BYTES / sizeof(uint16_t); i++) {
+    for (size_t i = 0; i < NOISE_BYTES / sizeof(float); i++) {
         draw = draw * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        const float x = (float)(int32_t)(draw >> 32) * 0x1p-31f;
-        uint32_t bits;
-        memcpy(&bits, &x, sizeof bits);
-        c->noise_bf16[i] = (uint16_t)(bits >> 16);
-        if (i >= NOISE_BYTES / sizeof(float)) continue;
-        c->noise_f32[i] = x;
-        c->noise_tf32[i] = bits & 0xffffe000u;
+        c->noise_f32[i] = (float)(int32_t)(draw >> 32) * 0x1p-31f;
     }
 }
 
@@ -293,57 +286,90 @@ static status rows_measure(struct card *c)
 
 /* --- products ----------------------------------------------------------------------------------- */
 
+/* A product of float32 factors, and with factors as our kernels and the library want them. */
 struct product {
-    struct gpu_blas_product p;
+    struct gpu_blas_product source, ours, library;
     uint32_t precision;
+    uint64_t bytes;   /* that preparing reads and writes */
+    struct copy copy; /* of half as many, if there is room */
 };
 static status product_by_us(struct card *c, const void *what)
 {
     const struct product *p = what;
-    return gpu_product(&c->work, &p->p, p->precision);
+    return gpu_product(&c->work, &p->ours, p->precision);
 }
 static status product_by_library(struct card *c, const void *what)
 {
     const struct product *p = what;
     bool is_taken;
-    return c->blas->vt->multiply(c->blas, c->stream, &p->p, &is_taken);
+    return c->blas->vt->multiply(c->blas, c->stream, &p->library, &is_taken);
+}
+static status factors_by_us(struct card *c, const void *what)
+{
+    const struct product *p = what;
+    struct gpu_blas_product ready;
+    return gpu_factors_prepare(&c->work, &p->source, p->precision, false, &ready);
+}
+static status factors_by_driver(struct card *c, const void *what)
+{
+    return copy_by_driver(c, &((const struct product *)what)->copy);
+}
+static status all_by_us(struct card *c, const void *what)
+{
+    TRY(factors_by_us(c, what));
+    return product_by_us(c, what);
+}
+static status all_by_library(struct card *c, const void *what)
+{
+    const struct product *p = what;
+    struct gpu_blas_product ready;
+    TRY(gpu_factors_prepare(&c->work, &p->source, p->precision, true, &ready));
+    return product_by_library(c, what);
 }
 /* Multiply-adds one behind another, in as many threads as the card has room for; nothing is written. */
 static status multiply_adds(struct card *c, const void *what)
 {
     const struct product *p = what;
     const struct gpu_work work = {.gpu = c->gpu, .stream = c->stream, .now = c->now_peak, .micro = c->peak_examples};
-    return GPU_EACH(&work, busy_rounds, 1, .to = {p->p.result, 0}, .rounds = ROUNDS);
+    return GPU_EACH(&work, busy_rounds, 1, .to = {p->source.result, 0}, .rounds = ROUNDS);
 }
 
 /* Places of what the passes of a layer multiply and leave. */
 struct layer {
     struct bench_product size;
-    void *in, *weight, *dz; /* [M, K], [K, N], [M, N], rows on multiples of 8 */
-    float *bias, *result, *scratch;
+    float *in, *weight, *dz;               /* [M, K], [K, N], [M, N], rows on multiples of 8 */
+    float *bias, *result, *ours, *library; /* the last two: prepared factors, and scratch memory */
+    uint64_t workspace_bytes;
+    void *copy_from, *copy_to; /* c->bytes each */
 };
 static uint32_t stride_of(uint32_t cols) { return (cols + 7) / 8 * 8; }
 
-static struct product product_of(const struct layer *l, enum pass pass, uint32_t precision)
+static status product_of(struct card *c, const struct layer *l, enum pass pass, uint32_t precision, struct product *p)
 {
     const uint32_t M = l->size.M, N = l->size.N, K = l->size.K, in_stride = stride_of(K), out_stride = stride_of(N);
-    struct gpu_blas_product p = {.result = l->result,
+    struct gpu_blas_product s = {.result = l->result,
                                  .is_tf32 = precision == PRECISION_TF32,
-                                 .workspace = l->scratch,
-                                 .workspace_bytes = GPU_SCRATCH_FLOATS * sizeof(float)};
-    p.left = pass == D_INPUT ? l->dz : l->in;
-    p.left_stride = pass == D_INPUT ? out_stride : in_stride;
-    p.left_is_transposed = p.adds = pass == D_WEIGHT;
-    p.right = pass == D_WEIGHT ? l->dz : l->weight;
-    p.right_stride = out_stride;
-    p.right_is_transposed = pass == D_INPUT;
-    p.result_stride = pass == FORWARD ? out_stride : pass == D_INPUT ? in_stride : N;
-    p.rows = pass == D_WEIGHT ? K : M;
-    p.cols = pass == D_INPUT ? K : N;
-    p.terms = pass == FORWARD ? K : pass == D_INPUT ? N : M;
-    p.bias = pass == FORWARD ? l->bias : NULL;
-    p.is_relu = pass == FORWARD;
-    return (struct product){p, precision};
+                                 .workspace = l->ours,
+                                 .workspace_bytes = l->workspace_bytes};
+    s.left = pass == D_INPUT ? l->dz : l->in;
+    s.left_stride = pass == D_INPUT ? out_stride : in_stride;
+    s.left_is_transposed = s.adds = pass == D_WEIGHT;
+    s.right = pass == D_WEIGHT ? l->dz : l->weight;
+    s.right_stride = out_stride;
+    s.right_is_transposed = pass == D_INPUT;
+    s.result_stride = pass == FORWARD ? out_stride : pass == D_INPUT ? in_stride : N;
+    s.rows = pass == D_WEIGHT ? K : M;
+    s.cols = pass == D_INPUT ? K : N;
+    s.terms = pass == FORWARD ? K : pass == D_INPUT ? N : M;
+    s.bias = pass == FORWARD ? l->bias : NULL;
+    s.is_relu = pass == FORWARD;
+    const uint64_t numbers = (uint64_t)s.rows * s.terms + (uint64_t)s.terms * s.cols,
+                   bytes = numbers * (sizeof(float) + (precision == PRECISION_BF16 ? sizeof(uint16_t) : sizeof(float)));
+    *p = (struct product){.source = s, .precision = precision, .bytes = bytes};
+    p->copy = (struct copy){l->copy_to, l->copy_from, bytes / 2 < c->bytes ? bytes / 2 : c->bytes};
+    TRY(gpu_factors_prepare(&c->work, &s, precision, false, &p->ours));
+    s.workspace = l->library;
+    return gpu_factors_prepare(&c->work, &s, precision, true, &p->library);
 }
 
 /* Whether the library has a way for it. */
@@ -351,44 +377,65 @@ static status library_asks(struct card *c, const struct product *p, bool *is_tak
 {
     *is_taken = false;
     if (c->blas == NULL || p->precision == PRECISION_F32) return ST_OK;
-    TRY(c->blas->vt->multiply(c->blas, c->stream, &p->p, is_taken));
+    TRY(c->blas->vt->multiply(c->blas, c->stream, &p->library, is_taken));
     return finish(c);
+}
+
+/* The product alone, of factors that are prepared; preparing them; both. */
+static status product_measure(struct card *c, const struct product *p, enum pass pass, struct bench_product size)
+{
+    const bool is_f32 = p->precision == PRECISION_F32;
+    const double tflop = 2e-12 * size.M * size.N * size.K, peak_tflop = 2e-12 * ROUNDS * c->peak_examples,
+                 copy_gb = 2e-9 * (double)p->copy.bytes, gb = 1e-9 * (double)p->bytes;
+    bool has_library;
+    char name[96];
+    struct bench_figure figure = {.name = name,
+                                  .unit = "TFLOP/s",
+                                  .precision = cfg_precisions[p->precision],
+                                  .limit_name = is_f32 ? "multiply-adds" : "cuBLASLt",
+                                  .detail = {{"M", size.M}, {"N", size.N}, {"K", size.K}}};
+    struct timed limit = {0};
+    TRY(library_asks(c, p, &has_library));
+    snprintf(name, sizeof name, "%s %s, M %u N %u K %u", cfg_precisions[p->precision], pass_names[pass], size.M, size.N,
+             size.K);
+    if (has_library || is_f32) limit = (struct timed){is_f32 ? multiply_adds : product_by_library, p, NULL, 0, 0};
+    TRY(figure_take(c, figure, &(struct timed){product_by_us, p, NULL, 0, 0}, tflop, &limit,
+                    is_f32 ? peak_tflop : tflop));
+    if (is_f32) return ST_OK;
+    if (has_library) limit = (struct timed){all_by_library, p, NULL, 0, 0};
+    snprintf(name, sizeof name, "%s %s, factors prepared, too", cfg_precisions[p->precision], pass_names[pass]);
+    TRY(figure_take(c, figure, &(struct timed){all_by_us, p, NULL, 0, 0}, tflop, &limit, tflop));
+    snprintf(name, sizeof name, "%s %s, preparing factors", cfg_precisions[p->precision], pass_names[pass]);
+    figure.unit = "GB/s";
+    figure.limit_name = "the driver's copy";
+    return figure_take(c, figure, &(struct timed){factors_by_us, p, NULL, 0, 0}, gb,
+                       &(struct timed){factors_by_driver, p, NULL, 0, 0}, copy_gb);
 }
 
 static status layer_measure(struct card *c, struct bench_product size, uint32_t precision)
 {
-    const bool is_f32 = precision == PRECISION_F32;
-    const uint64_t width = precision == PRECISION_BF16 ? sizeof(uint16_t) : sizeof(float), M = size.M,
-                   N = stride_of(size.N), K = stride_of(size.K);
-    const void *const noises[PRECISION_COUNT] =
-        {[PRECISION_F32] = c->noise_f32, [PRECISION_BF16] = c->noise_bf16, [PRECISION_TF32] = c->noise_tf32},
-                      *noise = noises[precision];
+    const uint64_t M = size.M, N = stride_of(size.N), K = stride_of(size.K);
     const uint64_t most = M * N > M * K ? M * N : M * K, floats = most > K * N ? most : K * N;
-    const double tflop = 2e-12 * size.M * size.N * size.K, peak_tflop = 2e-12 * ROUNDS * c->peak_examples;
     struct layer l = {.size = size};
-    TRY(card_take(c, M * K * width, noise, &l.in));
-    TRY(card_take(c, size.K * N * width, noise, &l.weight));
-    TRY(card_take(c, M * N * width, noise, &l.dz));
+    size_t workspace = gpu_factors_floats(size.M, size.N, size.K), other = gpu_factors_floats(size.M, size.K, size.N);
+    if (workspace < other) workspace = other;
+    other = gpu_factors_floats(size.K, size.N, size.M);
+    if (workspace < other) workspace = other;
+    l.workspace_bytes = (workspace + GPU_SCRATCH_FLOATS) * sizeof(float);
+    TRY(card_take(c, M * K * sizeof(float), c->noise_f32, &l.in));
+    TRY(card_take(c, size.K * N * sizeof(float), c->noise_f32, &l.weight));
+    TRY(card_take(c, M * N * sizeof(float), c->noise_f32, &l.dz));
     TRY(card_take(c, N * sizeof(float), c->noise_f32, &l.bias));
     TRY(card_take(c, floats * sizeof(float), NULL, &l.result));
-    TRY(card_take(c, GPU_SCRATCH_FLOATS * sizeof(float), NULL, &l.scratch));
+    TRY(card_take(c, l.workspace_bytes, NULL, &l.ours));
+    TRY(card_take(c, l.workspace_bytes, NULL, &l.library));
+    TRY(card_take(c, c->bytes, c->noise_f32, &l.copy_from));
+    TRY(card_take(c, c->bytes, NULL, &l.copy_to));
     TRY(examples_set(c, size.M));
     for (enum pass pass = FORWARD; pass < PASSES; pass++) {
-        const struct product p = product_of(&l, pass, precision);
-        bool has_library;
-        char name[64];
-        snprintf(name, sizeof name, "%s %s, M %u N %u K %u", cfg_precisions[precision], pass_names[pass], size.M,
-                 size.N, size.K);
-        TRY(library_asks(c, &p, &has_library));
-        struct timed ours = {product_by_us, &p, NULL, 0, 0}, limit = {0};
-        if (has_library || is_f32) limit = (struct timed){is_f32 ? multiply_adds : product_by_library, &p, NULL, 0, 0};
-        TRY(figure_take(c,
-                        (struct bench_figure){.name = name,
-                                              .unit = "TFLOP/s",
-                                              .precision = cfg_precisions[precision],
-                                              .limit_name = is_f32 ? "multiply-adds" : "cuBLASLt",
-                                              .detail = {{"M", size.M}, {"N", size.N}, {"K", size.K}}},
-                        &ours, tflop, &limit, is_f32 ? peak_tflop : tflop));
+        struct product p;
+        TRY(product_of(c, &l, pass, precision, &p));
+        TRY(product_measure(c, &p, pass, size));
     }
     card_give(c);
     return ST_OK;
@@ -431,8 +478,6 @@ static status card_open(struct card *c)
     c->work = (struct gpu_work){.gpu = c->gpu, .stream = c->stream, .now = c->now};
     TRY(gpu_host_take(c->gpu, c->bytes, "bench card", &c->host));
     TRY(gpu_host_take(c->gpu, NOISE_BYTES, "bench card", (void **)&c->noise_f32));
-    TRY(gpu_host_take(c->gpu, NOISE_BYTES, "bench card", (void **)&c->noise_bf16));
-    TRY(gpu_host_take(c->gpu, NOISE_BYTES, "bench card", (void **)&c->noise_tf32));
     noise_make(c);
     c->peak_examples = c->facts.core_count * THREADS_A_CORE;
     *(struct gpu_now *)c->host = (struct gpu_now){.example_count = c->peak_examples};
@@ -452,8 +497,6 @@ static void card_close(struct card *c)
     card_give(c);
     gpu_blas_close(c->blas);
     if (c->event) gpu_event_close(c->gpu, c->event);
-    gpu_host_give(c->gpu, c->noise_tf32);
-    gpu_host_give(c->gpu, c->noise_bf16);
     gpu_host_give(c->gpu, c->noise_f32);
     gpu_host_give(c->gpu, c->host);
     gpu_give(c->gpu, c->now);

@@ -333,7 +333,7 @@ static const struct gpu_vt cuda_vt = {
 
 /* A kernel lies in one of the modules. It is loaded here, not at its first launch, which may be one that is written down (gpu_capture); and one by
  * one, not by CUDA_MODULE_LOADING=EAGER, with which cuBLASLt would load all of its hundreds of megabytes. */
-static status kernel_find(struct cuda_card *c, enum gpu_kernel kernel)
+static status kernel_find(struct cuda_card *c, enum gpu_kernel kernel, uint32_t shared_bytes)
 {
     CUresult result = CUDA_ERROR_NOT_FOUND;
     for (uint32_t i = 0; result == CUDA_ERROR_NOT_FOUND && i < cuda_fatbin_count; i++)
@@ -343,7 +343,7 @@ static status kernel_find(struct cuda_card *c, enum gpu_kernel kernel)
 #if CUDA_VERSION >= 12040
     CUDA_TRY(c, cuFuncLoad, (c->kernel[kernel]), "loading kernel %s", gpu_kernel_names[kernel]);
 #endif
-    if (gpu_kernel_large_bytes[kernel] && c->gpu.capability >= GPU_LARGE_CAPABILITY)
+    if (gpu_kernel_large_bytes[kernel] && gpu_kernel_large_bytes[kernel] <= shared_bytes)
         CUDA_TRY(
             c, cuFuncSetAttribute,
             (c->kernel[kernel], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)gpu_kernel_large_bytes[kernel]),
@@ -353,18 +353,22 @@ static status kernel_find(struct cuda_card *c, enum gpu_kernel kernel)
 
 static status card_open(struct cuda_card *c)
 {
-    uint32_t major, minor;
+    uint32_t major, minor, shared_bytes;
     CUDA_TRY(c, cuDeviceGet, (&c->device, (int)c->index), "looking for it");
     CUDA_TRY(c, cuDeviceGetName, (c->name, sizeof c->name, c->device), "asking for its name");
     TRY(cuda_attribute(c, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major));
     TRY(cuda_attribute(c, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor));
+    TRY(cuda_attribute(c, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &c->gpu.core_count));
+    TRY(cuda_attribute(c, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &shared_bytes));
     c->gpu.capability = 10 * major + minor;
+    /* Compiled from PTX, the kernels have no instructions that cards of one compute capability alone have. */
+    if (c->gpu.capability == 90 && strstr(cuda_archs, "sm_90a") == NULL) c->gpu.capability = 89;
     CUDA_TRY(c, cuDevicePrimaryCtxRetain, (&c->context, c->device), "opening it");
     TRY(cuda_enter(c));
     for (uint32_t i = 0; i < cuda_fatbin_count; i++)
         CUDA_TRY(c, cuModuleLoadData, (&c->module[i], cuda_fatbins[i].image),
                  "loading the kernels of %s, which are there for %s", cuda_fatbins[i].file, cuda_archs);
-    for (uint32_t k = 0; k < GPU_KERNEL_COUNT; k++) TRY(kernel_find(c, k));
+    for (uint32_t k = 0; k < GPU_KERNEL_COUNT; k++) TRY(kernel_find(c, k, shared_bytes));
     return ST_OK;
 }
 

@@ -34,6 +34,7 @@ _Noreturn static void fiber_main(void)
     struct emu *e = emu_self;
     e->launch->kernel(e->now->stack + EMU_STACK_BYTES - (e->launch->args_bytes + 63) / 64 * 64);
     if (e->now->copy_count > 0) emu_fail("ends while %u of its copies are under way", e->now->copy_count);
+    if (e->now->product_count > 0) emu_fail("ends while %u of its products are under way", e->now->product_count);
     e->now->state = EMU_DONE;
     scheduler_go(e);
     __builtin_unreachable();
@@ -55,7 +56,7 @@ static void fiber_make(struct emu *e, uint32_t number)
     f->stack_pointer = top - SWITCH_WORDS;
     f->number = number;
     f->state = EMU_RUNS;
-    f->copy_count = f->group = 0;
+    f->copy_count = f->group = f->product_count = f->product_group = 0;
     f->index = (struct emu_dim){number % block.x, number / block.x % block.y, number / block.x / block.y};
     e->runs[e->runs_count++] = (uint16_t)number;
 }
@@ -95,16 +96,18 @@ struct emu_dim emu_grid_dim(void) { return emu_self->launch->grid; }
 
 /* --- barriers ---------------------------------------------------------------------------------- */
 
-static void site_note(struct emu *e, const struct emu_site *site)
+void emu_site_note(const struct emu_site *site)
 {
+    struct emu *e = emu_self;
     for (uint32_t i = 0; i < e->site_count; i++)
         if (e->site[i] == site) return;
     CHECK(e->site_count < EMU_SITES_MAX);
     e->site[e->site_count++] = site;
 }
 
-static void wait_at(struct emu *e, enum emu_state state, const struct emu_site *site)
+void emu_wait_at(enum emu_state state, const struct emu_site *site)
 {
+    struct emu *e = emu_self;
     e->now->state = state;
     e->now->site = site;
     scheduler_go(e);
@@ -113,8 +116,8 @@ static void wait_at(struct emu *e, enum emu_state state, const struct emu_site *
 void emu_sync_block(const struct emu_site *site)
 {
     struct emu *e = emu_self;
-    site_note(e, site);
-    if (site != e->dropped) wait_at(e, EMU_AT_BLOCK, site);
+    emu_site_note(site);
+    if (site != e->dropped) emu_wait_at(EMU_AT_BLOCK, site);
 }
 
 static struct emu_fiber *warp_of(struct emu *e, const struct emu_fiber *f) { return &e->fiber[f->number / 32 * 32]; }
@@ -131,7 +134,7 @@ static uint32_t warp_wait(const struct emu_site *site, uint32_t mask, uint32_t b
     f->from = from;
     f->lane = lane;
     f->work = NULL;
-    wait_at(e, EMU_AT_WARP, site);
+    emu_wait_at(EMU_AT_WARP, site);
     return f->result;
 }
 
@@ -142,13 +145,13 @@ void emu_warp_do(const struct emu_site *site, void (*work)(void *const lane[]), 
     f->mask = 0xffffffffu;
     f->work = work;
     f->own = own;
-    wait_at(e, EMU_AT_WARP, site);
+    emu_wait_at(EMU_AT_WARP, site);
 }
 
 void emu_sync_warp(const struct emu_site *site, uint32_t mask)
 {
     struct emu *e = emu_self;
-    site_note(e, site);
+    emu_site_note(site);
     if (site != e->dropped) (void)warp_wait(site, mask, 0, EMU_FROM_LANE, e->now->number % 32);
 }
 
@@ -229,6 +232,7 @@ static status block_look(struct emu *e)
         if (e->fiber[i].state != EMU_AT_BLOCK || e->fiber[i].site != first->site) other = &e->fiber[i];
     if (other == NULL && first->state == EMU_AT_BLOCK) {
         e->epoch = emu_epoch_next();
+        emu_wgmma_sync(e);
         for (uint32_t i = 0; i < e->thread_count; i++) {
             e->fiber[i].state = EMU_RUNS;
             e->runs[e->runs_count++] = (uint16_t)i;
@@ -243,7 +247,7 @@ static status block_look(struct emu *e)
                                             warp[lane].state == EMU_DONE))
                 other = &warp[lane];
     }
-    CHECK(other != NULL);
+    if (other == NULL) other = first; /* all at one barrier that nobody ends */
     const struct emu_site *a = first->site, *b = other->site;
     char where[160] = "has ended";
     if (other->number >= e->thread_count)
@@ -263,7 +267,7 @@ void emu_copy_wait(const struct emu_site *site, uint32_t groups_left)
     struct emu *e = emu_self;
     struct emu_fiber *f = e->now;
     uint32_t done = 0;
-    site_note(e, site);
+    emu_site_note(site);
     if (site == e->dropped) return;
     for (; done < f->copy_count && f->copy[done].group + groups_left < f->group; done++) emu_copy_end(&f->copy[done]);
     f->copy_count -= done;
@@ -297,6 +301,7 @@ static uint64_t draw_next(struct emu *e)
 static status block_run(struct emu *e)
 {
     e->block_epoch = e->epoch = emu_epoch_next();
+    emu_wgmma_block(e);
     e->array_count = 0;
     e->shared_bytes = 0;
     memset(e->warp_count, 0, sizeof e->warp_count);
@@ -316,6 +321,10 @@ static status block_run(struct emu *e)
         TRY(e->failed);
         if (f->state == EMU_DONE) e->live_count--;
     }
+    for (uint32_t i = 0; i < e->bulk_count; i++)
+        if (!e->bulk[i].is_there)
+            FAIL(INVALID, "kernel %s, block (%u, %u, %u): ends while a copy of thread %u is under way", e->launch->name,
+                 e->block.x, e->block.y, e->block.z, e->bulk[i].thread);
     return ST_OK;
 }
 

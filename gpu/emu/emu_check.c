@@ -98,11 +98,12 @@ void *emu_shared(const struct emu_site *site, size_t bytes)
     struct emu *e = emu_self;
     for (uint32_t i = 0; i < e->array_count; i++)
         if (e->array[i].site == site) return (void *)e->array[i].begin;
-    const size_t gap = 64, at = e->shared_bytes + gap;
+    const size_t gap = 64, align = 1024, at = (e->shared_bytes + gap + align - 1) / align * align;
     if (e->array_count == EMU_ARRAYS_MAX || at + bytes + gap > EMU_SHARED_MAX)
         emu_fail("%s:%d: %s of %zu bytes: a block has %u bytes in at most %u arrays", site->file, site->line,
                  site->called, bytes, EMU_SHARED_MAX, EMU_ARRAYS_MAX);
-    e->shared_bytes = (at + bytes + gap - 1) / gap * gap;
+    e->shared_bytes = at + bytes;
+    memset(e->shared + at, 0xff, bytes); /* no number: what nobody has written counts in no sum */
     e->array[e->array_count++] = (struct emu_region){(uintptr_t)e->shared + at, (uintptr_t)e->shared + at + bytes,
                                                      e->shared_cell + at / 2, site->called, site};
     return e->shared + at;
@@ -238,6 +239,7 @@ void emu_access(const void *memory, uint32_t bytes, bool is_write, bool is_atomi
     if (at + bytes > region->end)
         emu_fail("%s %u bytes at byte %lu of %s, which has %lu", is_write ? "writes" : "reads", bytes,
                  (unsigned long)(at - region->begin), region->name, (unsigned long)(region->end - region->begin));
+    if (is_write && region->site != NULL && e->read_count > 0) emu_reads_look(memory, bytes, "writes");
     struct emu_cell *cell = region->cell + (at - region->begin) / 2;
     for (uint32_t i = 0; i < (bytes + 1) / 2; i++) {
         /* Of shared memory what another block has left says nothing. */
@@ -260,11 +262,11 @@ uint32_t emu_atomic_add(uint32_t *at, uint32_t value)
 
 /* --- asynchronous copies: to memory that is marked until they are done ----------------------------- */
 
-static void copy_mark(const struct emu_copy *copy, uint16_t thread)
+static void copy_mark(const void *to, uint32_t bytes, uint16_t thread)
 {
-    const struct emu_region *region = shared_find(emu_self, (uintptr_t)copy->to);
-    struct emu_cell *cell = region->cell + ((uintptr_t)copy->to - region->begin) / 2;
-    for (uint32_t i = 0; i < copy->bytes / 2; i++) cell[i].write_thread = thread;
+    const struct emu_region *region = shared_find(emu_self, (uintptr_t)to);
+    struct emu_cell *cell = region->cell + ((uintptr_t)to - region->begin) / 2;
+    for (uint32_t i = 0; i < bytes / 2; i++) cell[i].write_thread = thread;
 }
 
 void emu_copy_begin(const struct emu_site *site, void *to, const void *from, uint32_t bytes, uint32_t from_bytes)
@@ -281,17 +283,31 @@ void emu_copy_begin(const struct emu_site *site, void *to, const void *from, uin
         emu_fail("%s:%d: %s: %u copies are under way already", site->file, site->line, site->called, EMU_COPIES_MAX);
     if (from_bytes > 0) emu_access(from, from_bytes, false, false);
     emu_access(to, bytes, true, false);
-    copy_mark(&copy, (uint16_t)(EMU_BY_COPY | f->number));
+    copy_mark(to, bytes, (uint16_t)(EMU_BY_COPY | f->number));
     f->copy[f->copy_count++] = copy;
 }
 
 void emu_copy_end(const struct emu_copy *copy)
 {
-    copy_mark(copy, (uint16_t)emu_self->now->number);
+    copy_mark(copy->to, copy->bytes, (uint16_t)emu_self->now->number);
     if (copy->from_bytes > 0) emu_access(copy->from, copy->from_bytes, false, false);
     emu_access(copy->to, copy->bytes, true, false);
     memcpy(copy->to, copy->from, copy->from_bytes);
     memset((char *)copy->to + copy->from_bytes, 0, copy->bytes - copy->from_bytes);
+}
+
+void emu_bulk_begin(const struct emu_bulk *bulk)
+{
+    emu_access(bulk->from, bulk->bytes, false, false);
+    emu_access(bulk->to, bulk->bytes, true, false);
+    copy_mark(bulk->to, bulk->bytes, EMU_BY_COPY | bulk->thread);
+}
+
+void emu_bulk_end(const struct emu_bulk *bulk)
+{
+    copy_mark(bulk->to, bulk->bytes, bulk->thread);
+    emu_access(bulk->from, bulk->bytes, false, false);
+    memcpy(bulk->to, bulk->from, bulk->bytes);
 }
 
 /* --- the compiler's calls ------------------------------------------------------------------------- */

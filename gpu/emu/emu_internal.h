@@ -1,4 +1,4 @@
-/* What the emulation's parts share: emu.c (fibers, barriers), emu_check.c (accesses). */
+/* What the emulation's parts share: emu.c (fibers, barriers), emu_check.c (accesses), emu_wgmma.c (cards of compute capability 9.0). */
 #ifndef HETERPS_GPU_EMU_INTERNAL_H
 #define HETERPS_GPU_EMU_INTERNAL_H
 
@@ -10,6 +10,11 @@
 #define EMU_SHARED_MAX  (228u << 10) /* bytes a block, of the cards that have most */
 #define EMU_SITES_MAX   64u
 #define EMU_COPIES_MAX  96u /* of a thread, under way */
+/* of a block: */
+#define EMU_BARRIERS_MAX 32u
+#define EMU_BULKS_MAX    64u
+#define EMU_READS_MAX    64u
+#define EMU_PRODUCTS_MAX 16u /* of a thread, under way */
 
 /* What is known of two bytes. `when` is an epoch: every block begins one, and every barrier of a block; they are counted over all launches,
  * so an epoch belongs to one block. `warp`: how many times the thread's warp had synchronised by then. */
@@ -37,7 +42,39 @@ struct emu_copy {
     const void *from;
     uint32_t bytes, from_bytes, group;
 };
-enum emu_state { EMU_RUNS, EMU_AT_BLOCK, EMU_AT_WARP, EMU_DONE };
+/* A barrier that counts arrivals and bytes (emu_wgmma.c). */
+struct emu_barrier {
+    const uint64_t *at;
+    uint32_t count, left;   /* arrivals: of a phase; of this one still to come */
+    uint32_t phase;         /* how many have ended */
+    uint32_t epoch, thread; /* that made it */
+    int64_t bytes;          /* that are expected, without those of copies that have begun */
+    /* how many arrivals of each warp were known to those who have arrived: in all; in phases that have ended */
+    uint32_t told[EMU_WARPS_MAX], known[EMU_WARPS_MAX];
+};
+/* A copy that a barrier counts. */
+struct emu_bulk {
+    void *to;
+    const void *from;
+    struct emu_barrier *barrier;
+    uint32_t bytes, phase;
+    uint16_t thread;
+    bool is_there;
+};
+/* Shared memory that products of a group of four warps read: until each has arrived so many times. */
+struct emu_read {
+    uintptr_t begin, end;
+    uint32_t group, when[4];
+    bool is_under_way;
+};
+struct emu_product {
+    const struct emu_site *site;
+    float *sum;
+    const void *left, *right;
+    uint32_t cols, kind, group;
+};
+
+enum emu_state { EMU_RUNS, EMU_AT_BLOCK, EMU_AT_WARP, EMU_AT_BARRIER, EMU_AT_GROUP, EMU_DONE };
 struct emu_fiber {
     void *stack_pointer;
     char *stack; /* its lowest byte */
@@ -53,6 +90,12 @@ struct emu_fiber {
     /* its asynchronous copies, in order; group: the one that is open */
     uint32_t copy_count, group;
     struct emu_copy copy[EMU_COPIES_MAX];
+    /* at a barrier that counts */
+    struct emu_barrier *barrier;
+    uint32_t parity;
+    /* its products, in order; product_group: the group of them that is open */
+    uint32_t product_count, product_group;
+    struct emu_product product[EMU_PRODUCTS_MAX];
 };
 
 /* Of a thread that launches, from its first launch until it ends; then of another. */
@@ -78,6 +121,12 @@ struct emu {
     struct emu_region *region; /* of the device, by address: as of the launch's beginning */
     uint32_t region_count, region_max;
     const struct emu_region *region_last;
+    /* emu_wgmma.c; by warp: how often it has arrived, what it knows of others' arrivals, the phases that it has waited for */
+    struct emu_barrier barrier[EMU_BARRIERS_MAX];
+    struct emu_bulk bulk[EMU_BULKS_MAX];
+    struct emu_read read[EMU_READS_MAX];
+    uint32_t barrier_count, bulk_count, read_count;
+    uint32_t arrivals[EMU_WARPS_MAX], known[EMU_WARPS_MAX][EMU_WARPS_MAX], seen[EMU_WARPS_MAX][EMU_BARRIERS_MAX];
     /* sites */
     const struct emu_site *dropped, *site[EMU_SITES_MAX];
     uint32_t site_count;
@@ -96,6 +145,17 @@ void emu_access(const void *at, uint32_t bytes, bool is_write, bool is_atomic);
 void emu_copy_end(const struct emu_copy *copy);
 /* Whether it is shared memory of the block. */
 bool emu_is_shared(const void *at);
+/* Marks where a copy is under way to; does it. */
+void emu_bulk_begin(const struct emu_bulk *bulk);
+void emu_bulk_end(const struct emu_bulk *bulk);
+/* Fails the launch if a product may still read there. */
+void emu_reads_look(const void *to, uint32_t bytes, const char *what);
+/* A block begins; all of its threads have met at its barrier. */
+void emu_wgmma_block(struct emu *e);
+void emu_wgmma_sync(struct emu *e);
+/* The running thread has come to a place that waits, and waits there. */
+void emu_site_note(const struct emu_site *site);
+void emu_wait_at(enum emu_state state, const struct emu_site *site);
 /* Takes the regions as they are. */
 MUST_USE status emu_regions_take(struct emu *e);
 

@@ -17,7 +17,8 @@ static emu_kernel *const kernels[GPU_KERNEL_COUNT] = {
 #undef GPU_KERNEL
 };
 
-#define EMU_CAPABILITY 90u   /* all of its instructions that gpu/mma.h has */
+#define EMU_CAPABILITY 90u /* all of its instructions that gpu/mma.h and gpu/wgmma.h have */
+#define EMU_CORES      1u
 #define ARGS_MAX       4096u /* of a card, too */
 
 struct gpu_event {
@@ -395,7 +396,7 @@ status gpu_emu_open(struct gpu **gpu, size_t bytes, uint64_t seed)
 {
     struct card *c = calloc(1, sizeof *c);
     if (c == NULL) FAIL(MEMORY, "no memory to describe an emulated card");
-    c->gpu = (struct gpu){&emu_vt, EMU_CAPABILITY};
+    c->gpu = (struct gpu){&emu_vt, EMU_CAPABILITY, EMU_CORES};
     c->bytes = bytes;
     c->draw = seed;
     CHECK(pthread_mutex_init(&c->lock, NULL) == 0);
@@ -441,7 +442,7 @@ status gpu_describe(uint32_t index, struct gpu_facts *facts)
                                 .name = "emulated card",
                                 .major = card_capability() / 10,
                                 .minor = card_capability() % 10,
-                                .core_count = 1,
+                                .core_count = EMU_CORES,
                                 .memory_bytes = number_of("HETERPS_EMU_BYTES")};
     if (facts->memory_bytes == 0) facts->memory_bytes = UINT64_C(1) << 40;
     facts->free_bytes = facts->memory_bytes;

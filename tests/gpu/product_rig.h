@@ -12,7 +12,7 @@
 
 #define PRODUCT_SIDE    131u /* more than a tile, and no multiple of anything */
 #define PRODUCT_STRIDE  136u
-#define PRODUCT_SCRATCH ((size_t)64 << 10)
+#define PRODUCT_SCRATCH ((size_t)256 << 10)
 #define PRODUCT_ERROR   5e-6 /* of 1 + what is expected */
 
 struct product_rig {
@@ -37,26 +37,20 @@ static inline void *product_copy(struct product_rig *r, const void *host, size_t
     r->memory[r->memory_count++] = memory;
     return memory;
 }
-/* A matrix of SIDE rows with zeros behind its columns, and its numbers as float32. */
+/* A matrix of SIDE rows, of numbers that the precision has. */
 static inline void *product_matrix(struct product_rig *r, float *numbers)
 {
     const size_t count = (size_t)PRODUCT_SIDE * PRODUCT_STRIDE;
-    uint16_t *halves = calloc(count, sizeof *halves);
-    CHECK(halves != NULL);
     for (size_t i = 0; i < count; i++) {
         uint32_t bits;
         r->draw = r->draw * 1664525 + 1013904223;
-        numbers[i] = i % PRODUCT_STRIDE < PRODUCT_SIDE ? (float)(int32_t)r->draw * 0x1p-31f : 0;
+        numbers[i] = i % PRODUCT_STRIDE < PRODUCT_SIDE ? (float)(int32_t)r->draw * 0x1p-31f : NAN;
         memcpy(&bits, &numbers[i], sizeof bits);
-        halves[i] = (uint16_t)(bits >> 16);
-        if (r->precision == PRECISION_BF16) bits = (uint32_t)halves[i] << 16;
+        if (r->precision == PRECISION_BF16) bits &= 0xffff0000u;
         if (r->precision == PRECISION_TF32) bits &= 0xffffe000u;
         memcpy(&numbers[i], &bits, sizeof bits);
     }
-    void *memory = r->precision == PRECISION_BF16 ? product_copy(r, halves, count * sizeof *halves)
-                                                  : product_copy(r, numbers, count * sizeof *numbers);
-    free(halves);
-    return memory;
+    return product_copy(r, numbers, count * sizeof *numbers);
 }
 
 /* The result has been `start` everywhere. */
@@ -107,7 +101,9 @@ static inline void product_check_all(uint32_t precision)
         p.left_is_transposed = p.adds = pass == 2;
         p.result_stride = pass == 2 ? PRODUCT_SIDE : PRODUCT_STRIDE;
         ok(gpu_copy(r.work.gpu, r.work.stream, p.result, start, bytes));
-        ok(gpu_product(&r.work, &p, precision));
+        struct gpu_blas_product ready;
+        ok(gpu_factors_prepare(&r.work, &p, precision, false, &ready));
+        ok(gpu_product(&r.work, &ready, precision));
         ok(gpu_copy(r.work.gpu, r.work.stream, got, p.result, bytes));
         product_finish(&r);
         product_compare(&p, got, left, right, start[0]);

@@ -25,30 +25,43 @@
 
 enum pass { FORWARD, DIN, DWEIGHT };
 #define TILE(type, kind, rows, cols)                                                                                   \
-    {#type "_forward_" #rows "x" #cols, type##_forward_##rows##x##cols, FORWARD, rows, cols, kind},                    \
-        {#type "_din_" #rows "x" #cols, type##_din_##rows##x##cols, DIN, rows, cols, kind},                            \
+    {#type "_forward_" #rows "x" #cols, type##_forward_##rows##x##cols, FORWARD, rows, cols, kind, false},             \
+        {#type "_din_" #rows "x" #cols, type##_din_##rows##x##cols, DIN, rows, cols, kind, false},                     \
     {                                                                                                                  \
-#type "_dweight_" #rows "x" #cols, type##_dweight_##rows##x##cols, DWEIGHT, rows, cols, kind                   \
+#type "_dweight_" #rows "x" #cols, type##_dweight_##rows##x##cols, DWEIGHT, rows, cols, kind, false            \
     }
+#define PACKED_PASS(type, kind, cols, pass)                                                                            \
+    {                                                                                                                  \
+#type "_packed_128x" #cols ", " #pass, type##_packed_128x##cols, pass, 128, cols, kind, true                   \
+    }
+#define PACKED(type, kind, cols)                                                                                       \
+    PACKED_PASS(type, kind, cols, FORWARD), PACKED_PASS(type, kind, cols, DIN), PACKED_PASS(type, kind, cols, DWEIGHT)
 static const struct kernel {
     const char *name;
     emu_kernel *kernel;
     enum pass pass;
     uint32_t rows, cols;
     enum factor_kind kind;
+    bool is_packed;
 } kernels[] = {TILE(f32, FACTOR_F32, 128, 128),   TILE(f32, FACTOR_F32, 64, 64),     TILE(f32, FACTOR_F32, 64, 16),
                TILE(bf16, FACTOR_BF16, 256, 128), TILE(bf16, FACTOR_BF16, 128, 128), TILE(bf16, FACTOR_BF16, 64, 64),
-               TILE(tf32, FACTOR_TF32, 256, 128), TILE(tf32, FACTOR_TF32, 128, 128), TILE(tf32, FACTOR_TF32, 64, 64)};
+               TILE(tf32, FACTOR_TF32, 256, 128), TILE(tf32, FACTOR_TF32, 128, 128), TILE(tf32, FACTOR_TF32, 64, 64),
+               PACKED(bf16, FACTOR_BF16, 256),    PACKED(bf16, FACTOR_BF16, 128),    PACKED(bf16, FACTOR_BF16, 64),
+               PACKED(tf32, FACTOR_TF32, 256),    PACKED(tf32, FACTOR_TF32, 128),    PACKED(tf32, FACTOR_TF32, 64)};
 #define KERNELS (sizeof kernels / sizeof *kernels)
 
 /* micro: rows of a full micro-batch, there: of this one, both of groups; gap: floats between rows, shift: before the first. */
 static const struct shape {
     uint32_t micro, there, groups, K, N, gap, shift;
 } shapes[] = {
-    {128, 128, 1, 64, 128, 0, 0}, {150, 137, 1, 70, 133, 3, 1}, {65, 65, 1, 1, 1, 0, 0},  {40, 40, 3, 13, 20, 16, 0},
-    {33, 7, 2, 20, 36, 12, 0},    {300, 260, 1, 9, 5, 7, 0},    {1, 1, 1, 429, 17, 0, 2}, {140, 0, 1, 16, 8, 0, 0},
+    {128, 128, 1, 64, 128, 0, 0}, {150, 137, 1, 70, 133, 3, 1}, {65, 65, 1, 1, 1, 0, 0},
+    {40, 40, 3, 13, 20, 16, 0},   {33, 7, 2, 20, 36, 12, 0},    {300, 260, 1, 9, 5, 7, 0},
+    {1, 1, 1, 429, 17, 0, 2},     {140, 0, 1, 16, 8, 0, 0},     {140, 135, 1, 290, 70, 0, 0},
 };
 #define SHAPES (sizeof shapes / sizeof *shapes)
+#define LONG                                                                                                           \
+    (SHAPES -                                                                                                          \
+     1) /* of packed factors: more terms than a ring has stages, rows than a tile, columns than go out at a time */
 
 static uint32_t draw = 1;
 static float number(void) /* -1 to 1 */
@@ -116,10 +129,34 @@ struct rig {
     uint32_t prepared_count, parts, part_terms;
 };
 
+static status factor_packed(struct rig *r, struct product_factor *f, uint32_t rows, bool is_of_batch, bool are_terms)
+{
+    const uint32_t rows_stride = (rows + 63) / 64 * 64, terms_stride = (f->width + 63) / 64 * 64;
+    void *to;
+    assert_int_equal(emu_alloc(&to, (size_t)rows_stride * terms_stride * (r->kernel->kind == FACTOR_BF16 ? 2 : 4),
+                               "a packed factor"),
+                     ST_OK);
+    r->prepared[r->prepared_count++] = to;
+    const struct factor_pack_args args = {.now = r->now,
+                                          .from = *f,
+                                          .rows_to = are_terms ? NULL : to,
+                                          .terms_to = are_terms ? to : NULL,
+                                          .rows = rows,
+                                          .cols = f->width,
+                                          .rows_stride = rows_stride,
+                                          .terms_stride = terms_stride,
+                                          .part_rows = 128,
+                                          .groups = is_of_batch ? r->shape->groups : 0,
+                                          .kind = r->kernel->kind};
+    *f = (struct product_factor){to, are_terms ? terms_stride : rows_stride, 0, 1, true};
+    return launch("factor_pack", factor_pack, (struct emu_dim){terms_stride / 64, (rows + 127) / 128, 1},
+                  (struct emu_dim){16, 16, 1}, &args, sizeof args, r->seed);
+}
 /* The factor as the kernel wants it: rounded in memory of its own, or as it is. */
-static status factor_give(struct rig *r, struct product_factor *f, uint32_t rows, bool is_of_batch)
+static status factor_give(struct rig *r, struct product_factor *f, uint32_t rows, bool is_of_batch, bool are_terms)
 {
     if (r->kernel->kind == FACTOR_F32) return ST_OK;
+    if (r->kernel->is_packed) return factor_packed(r, f, rows, is_of_batch, are_terms);
     const uint32_t stride = (f->width + 7) / 8 * 8;
     void *to;
     assert_int_equal(
@@ -147,9 +184,9 @@ static status pass_run(struct rig *r)
     struct product_args args = {.now = r->now, .groups = s->groups};
     struct product_factor in = factor_of(&r->in), dz = factor_of(&r->dz), weight = factor_of(&r->weight);
     status st = ST_OK;
-    if (k->pass != DIN) st = factor_give(r, &in, M, true);
-    if (k->pass != FORWARD && st == ST_OK) st = factor_give(r, &dz, M, true);
-    if (k->pass != DWEIGHT && st == ST_OK) st = factor_give(r, &weight, s->K, false);
+    if (k->pass != DIN) st = factor_give(r, &in, M, true, k->pass == DWEIGHT);
+    if (k->pass != FORWARD && st == ST_OK) st = factor_give(r, &dz, M, true, k->pass == DWEIGHT);
+    if (k->pass != DWEIGHT && st == ST_OK) st = factor_give(r, &weight, s->K, false, k->pass == FORWARD);
     if (st != ST_OK) return st;
     args.left = k->pass == DIN ? dz : in;
     args.right = k->pass == DWEIGHT ? dz : weight;
@@ -168,9 +205,13 @@ static status pass_run(struct rig *r)
         args.activation = ACT_TANH;
         args.adds = true;
     }
-    return launch(k->name, k->kernel,
-                  (struct emu_dim){(args.rows + k->rows - 1) / k->rows * ((args.cols + k->cols - 1) / k->cols),
-                                   k->pass == DWEIGHT ? r->parts : 1, 1},
+    args.pass = k->pass;
+    args.parts = r->parts;
+    const uint32_t tiles = (args.rows + k->rows - 1) / k->rows * ((args.cols + k->cols - 1) / k->cols);
+    if (k->is_packed) /* tile after tile, not all by blocks of their own */
+        return launch(k->name, k->kernel, (struct emu_dim){1 + tiles / 4, 1, 1}, (struct emu_dim){PACKED_THREADS, 1, 1},
+                      &args, sizeof args, r->seed);
+    return launch(k->name, k->kernel, (struct emu_dim){tiles, k->pass == DWEIGHT ? r->parts : 1, 1},
                   (struct emu_dim){PRODUCT_THREADS, 1, 1}, &args, sizeof args, r->seed);
 }
 
@@ -236,7 +277,7 @@ static status shape_run(const struct kernel *k, const struct shape *s, uint64_t 
     r.weight = matrix_make(s->K, s->K, 1, s->N, 0, 0);
     r.bias = matrix_make(1, 1, 1, s->N, 0, 0);
     if (k->pass == DWEIGHT) {
-        r.part_terms = M > 100 ? 96 : M; /* the last part may be short, or empty */
+        r.part_terms = M > 100 ? 128 : M; /* the last part may be short, or empty */
         r.parts = (M + r.part_terms - 1) / r.part_terms;
         r.result = matrix_make(r.parts * s->K, 0, 1, s->N, 0, 0);
     } else {
@@ -271,6 +312,7 @@ static void product__any_shape__equals_sums_in_double_and_other_tiles(void **sta
         float *first[FACTOR_KINDS][3] = {{NULL}};
         for (size_t k = 0; k < KERNELS; k++) {
             float *sums = NULL;
+            if (i == LONG && !kernels[k].is_packed) continue;
             if (shape_run(&kernels[k], s, 1 + k, &sums) != ST_OK) fail_msg("shape %d: %s", (int)i, status_message());
             float **other = &first[kernels[k].kind][kernels[k].pass];
             const uint32_t rows = kernels[k].pass == DWEIGHT ? s->K : s->there * s->groups,
@@ -341,6 +383,76 @@ static void factor_prepare__every_kind__rounds_as_processors_do(void **state)
         if (prepare_run(kind, 1 + kind) != ST_OK) fail_msg("%s", status_message());
 }
 
+/* Packs 130 of 140 rows of 70 columns both ways, two tiles of the first part and one of the second. */
+static status pack_run(enum factor_kind kind, uint64_t seed)
+{
+    enum { ROWS = 140, THERE = 130, COLS = 70, ROWS_STRIDE = 192, COLS_STRIDE = 128, PART_ROWS_ = 128 };
+    const uint32_t width = kind == FACTOR_BF16 ? 2 : 4, numbers = 128 / width;
+    void *now, *to[2], *sums;
+    struct matrix from = matrix_make(ROWS, THERE, 1, COLS, 2, 0), out = matrix_make(ROWS, THERE, 1, COLS, 1, 1);
+    assert_int_equal(emu_alloc(&now, sizeof(struct gpu_now), "now"), ST_OK);
+    for (uint32_t w = 0; w < 2; w++) {
+        assert_int_equal(emu_alloc(&to[w], ROWS_STRIDE * COLS_STRIDE * width, "to"), ST_OK);
+        memset(to[w], 0xff, ROWS_STRIDE * COLS_STRIDE * width);
+    }
+    assert_int_equal(emu_alloc(&sums, 2 * COLS * sizeof(float), "sums"), ST_OK);
+    *(struct gpu_now *)now = (struct gpu_now){.example_count = THERE};
+    const struct factor_pack_args args = {.now = now,
+                                          .from = factor_of(&from),
+                                          .out = factor_of(&out),
+                                          .rows_to = to[0],
+                                          .terms_to = to[1],
+                                          .sums = sums,
+                                          .rows = ROWS,
+                                          .cols = COLS,
+                                          .rows_stride = ROWS_STRIDE,
+                                          .terms_stride = COLS_STRIDE,
+                                          .part_rows = PART_ROWS_,
+                                          .groups = 1,
+                                          .kind = kind,
+                                          .activation = ACT_TANH};
+    status st = launch("factor_pack", factor_pack, (struct emu_dim){2, 2, 1}, (struct emu_dim){16, 16, 1}, &args,
+                       sizeof args, seed);
+    for (uint32_t w = 0; w < 2 && st == ST_OK; w++) {
+        const uint32_t rows = w ? COLS : THERE, terms = w ? THERE : COLS, stride = w ? COLS_STRIDE : ROWS_STRIDE;
+        for (uint32_t i = 0; i < (rows + 63) / 64 * 64; i++)
+            for (uint32_t t = 0; t < (terms + numbers - 1) / numbers * numbers; t++) {
+                const uint32_t byte = t % numbers * width;
+                const size_t place = ((size_t)(t / numbers) * (stride / 64) + i / 64) * 8192 + i % 64 * 128 +
+                                     (byte / 16 ^ i % 8) * 16 + byte % 16;
+                const uint32_t m = w ? t : i, col = w ? i : t;
+                float x = 0, got;
+                uint32_t bits = 0;
+                if (m < THERE && col < COLS) {
+                    const float o = *at(&out, m, col);
+                    x = rounded_to(kind, *at(&from, m, col) * (1 - o * o));
+                }
+                memcpy((char *)&bits + 4 - width, (const char *)to[w] + place, width);
+                memcpy(&got, &bits, sizeof got);
+                if (got != x)
+                    fail_msg("kind %u, %u, row %u, term %u: %a, expected %a", kind, w, i, t, (double)got, (double)x);
+            }
+    }
+    for (uint32_t i = 0; i < COLS && st == ST_OK; i++) {
+        double sum = 0;
+        for (uint32_t m = 0; m < THERE; m++) {
+            const double o = (double)*at(&out, m, i);
+            sum += (double)*at(&from, m, i) * (1 - o * o);
+        }
+        const double got = (double)((const float *)sums)[i] + (double)((const float *)sums)[COLS + i];
+        if (!(fabs(got - sum) <= TOLERANCE * (1 + fabs(sum))))
+            fail_msg("column %u sums up to %g, expected %g", i, got, sum);
+    }
+    emu_free(now), emu_free(from.memory), emu_free(out.memory), emu_free(to[0]), emu_free(to[1]), emu_free(sums);
+    return st;
+}
+static void factor_pack__both_ways__rounds_and_places_every_number(void **state)
+{
+    (void)state;
+    for (uint32_t kind = FACTOR_BF16; kind <= FACTOR_TF32; kind++)
+        if (pack_run(kind, 1 + kind) != ST_OK) fail_msg("%s", status_message());
+}
+
 /* Without any one barrier, or wait for copies, some kernel must fail. Runs last: what ran before has reached them all. */
 static void product__barrier_dropped__is_found(void **state)
 {
@@ -351,8 +463,10 @@ static void product__barrier_dropped__is_found(void **state)
     for (uint32_t i = 0; i < count; i++) {
         status st = ST_OK;
         emu_drop(sites[i]);
-        for (size_t k = 0; k < KERNELS && st == ST_OK; k++) st = shape_run(&kernels[k], &shapes[0], 1 + i, NULL);
+        st = pack_run(FACTOR_BF16, 1 + i);
         if (st == ST_OK) st = prepare_run(FACTOR_BF16, 1 + i);
+        for (size_t k = 0; k < KERNELS && st == ST_OK; k++)
+            st = shape_run(&kernels[k], &shapes[kernels[k].is_packed ? LONG : 0], 1 + i, NULL);
         emu_drop(NULL);
         if (st != ST_INVALID) fail_msg("%s:%d: %s is not missed", sites[i]->file, sites[i]->line, sites[i]->called);
     }
@@ -364,6 +478,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(product__any_shape__equals_sums_in_double_and_other_tiles),
         cmocka_unit_test(factor_prepare__every_kind__rounds_as_processors_do),
+        cmocka_unit_test(factor_pack__both_ways__rounds_and_places_every_number),
         cmocka_unit_test(product__barrier_dropped__is_found),
     };
     const int result = cmocka_run_group_tests(tests, NULL, NULL);

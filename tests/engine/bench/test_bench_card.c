@@ -67,6 +67,31 @@ static void bench_card__copies_and_updates__bytes_of_a_run(void **state)
     json_decref(f);
 }
 
+/* The product alone, the product with its factors, and preparing them, of which float32 needs none. */
+static void bench_card__rounded__three_figures_a_pass(void **state)
+{
+    (void)state;
+    const char *shape[] = {"9x8x16"};
+    struct bench_options o = card_of(BYTES);
+    o.precision = "bf16", o.shape = shape, o.shape_count = 1;
+    json_t *f = figures(&o);
+    assert_int_equal(json_array_size(f), 5 + 3 * 3);
+    const double tflop = 2e-12 * 9 * 8 * 16;
+    /* Numbers of both factors, each read as float32 and written as bfloat16; half of that is copied. */
+    static const double numbers[] = {9 * 16 + 16 * 8, 9 * 8 + 8 * 16, 16 * 9 + 9 * 8};
+    static const char *const names[][3] = {
+        {"bf16 forward, M 9 N 8 K 16", "bf16 forward, factors prepared, too", "bf16 forward, preparing factors"},
+        {"bf16 d input, M 9 N 8 K 16", "bf16 d input, factors prepared, too", "bf16 d input, preparing factors"},
+        {"bf16 d weight, M 9 N 8 K 16", "bf16 d weight, factors prepared, too", "bf16 d weight, preparing factors"}};
+    for (size_t pass = 0; pass < 3; pass++) {
+        figure_check(f, 5 + 3 * pass, names[pass][0], "TFLOP/s", tflop, 0);
+        figure_check(f, 6 + 3 * pass, names[pass][1], "TFLOP/s", tflop, 0);
+        figure_check(f, 7 + 3 * pass, names[pass][2], "GB/s", 6e-9 * numbers[pass], 6e-9 * numbers[pass]);
+        assert_string_equal(word(f, 7 + 3 * pass, "limit_name"), "the driver's copy");
+    }
+    json_decref(f);
+}
+
 /* A run that takes nothing is written down as often as a list may have, and replayed as often as a list may be. */
 static void bench_card__runs_that_take_no_time__are_as_many_as_may_be(void **state)
 {
@@ -94,15 +119,18 @@ static void bench_card__precisions_and_shapes__a_figure_a_pass(void **state)
     struct bench_options o = card_of(BYTES);
     o.shape = shape, o.shape_count = 2;
     json_t *f = figures(&o);
-    assert_int_equal(json_array_size(f), 5 + 3 * 2 * 3);
-    for (size_t i = 0; i < 18; i++) {
+    assert_int_equal(json_array_size(f), 5 + 3 * 2 + 2 * 9 * 2);
+    for (size_t i = 0; i < 3 * 2 + 2 * 9 * 2; i++) {
         static const char *const names[] = {"f32", "bf16", "tf32"};
-        assert_string_equal(word(f, 5 + i, "precision"), names[i / 6]);
-        assert_memory_equal(word(f, 5 + i, "name"), names[i / 6], strlen(names[i / 6]));
-        number_check(f, 5 + i, "M", i / 3 % 2 ? 16 : 9);
-        number_check(f, 5 + i, "median", 2e-12 * (i / 3 % 2 ? 16 * 3 * 5 : 9 * 8 * 16) / RUN_SECONDS);
+        const size_t precision = i < 6 ? 0 : 1 + (i - 6) / 18;
+        const bool is_second = i < 6 ? i >= 3 : (i - 6) % 18 >= 9;
+        assert_string_equal(word(f, 5 + i, "precision"), names[precision]);
+        assert_memory_equal(word(f, 5 + i, "name"), names[precision], strlen(names[precision]));
+        number_check(f, 5 + i, "M", is_second ? 16 : 9);
+        if (precision > 0 && (i - 6) % 3 == 2) continue;
+        number_check(f, 5 + i, "median", 2e-12 * (is_second ? 16 * 3 * 5 : 9 * 8 * 16) / RUN_SECONDS);
         /* There is no library for the others. */
-        if (i >= 6) assert_null(json_object_get(json_array_get(f, 5 + i), "limit"));
+        if (precision > 0) assert_null(json_object_get(json_array_get(f, 5 + i), "limit"));
     }
     json_decref(f);
 }
@@ -131,6 +159,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bench_card__copies_and_updates__bytes_of_a_run),
+        cmocka_unit_test(bench_card__rounded__three_figures_a_pass),
         cmocka_unit_test(bench_card__runs_that_take_no_time__are_as_many_as_may_be),
         cmocka_unit_test(bench_card__precisions_and_shapes__a_figure_a_pass),
         cmocka_unit_test(bench_card__a_table__begins_with_the_card),
