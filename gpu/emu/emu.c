@@ -229,7 +229,7 @@ static status block_look(struct emu *e)
         if (first == NULL && f->state != EMU_DONE) first = f;
     }
     for (uint32_t i = 0; i < e->thread_count && other == NULL; i++)
-        if (e->fiber[i].state != EMU_AT_BLOCK || e->fiber[i].site != first->site) other = &e->fiber[i];
+        if (e->fiber[i].state != first->state || e->fiber[i].site != first->site) other = &e->fiber[i];
     if (other == NULL && first->state == EMU_AT_BLOCK) {
         e->epoch = emu_epoch_next();
         emu_wgmma_sync(e);
@@ -247,9 +247,11 @@ static status block_look(struct emu *e)
                                             warp[lane].state == EMU_DONE))
                 other = &warp[lane];
     }
-    if (other == NULL) other = first; /* all at one barrier that nobody ends */
-    const struct emu_site *a = first->site, *b = other->site;
+    const struct emu_site *a = first->site, *b = other ? other->site : NULL;
     char where[160] = "has ended";
+    if (other == NULL)
+        FAIL(INVALID, "kernel %s, block (%u, %u, %u): all threads wait at %s:%d: %s", e->launch->name, e->block.x,
+             e->block.y, e->block.z, a->file, a->line, a->called);
     if (other->number >= e->thread_count)
         snprintf(where, sizeof where, "is not there");
     else if (other->state != EMU_DONE)

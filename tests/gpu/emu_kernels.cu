@@ -1,6 +1,7 @@
 #include "tests/gpu/emu_kernels.h"
 #include "gpu/kernel.h"
 #include "gpu/mma.h"
+#include "gpu/wgmma.h"
 
 #define reads_behind_args     faulty_args
 #define writes_before_args    faulty_args
@@ -22,6 +23,12 @@
 #define multiplies_args       faulty_args
 #define multiplies_tf32_args  faulty_args
 #define forgets_to_round_args faulty_args
+#define forgets_bulk_args     faulty_args
+#define expects_less_args     faulty_args
+#define hides_bulk_args       faulty_args
+#define refills_early_args    faulty_args
+#define forgets_arrival_args  faulty_args
+#define leaves_products_args  faulty_args
 #define adds_args             faulty_args
 
 #define BLOCK                 128u
@@ -226,6 +233,82 @@ KERNEL(forgets_to_round)
     matrix_multiply_tf32(c, x, y);
     a.out[blockIdx.x * blockDim.x + threadIdx.x] = (uint32_t)c[0];
 }
+
+/* A run of a number a thread, by thread 0. */
+DEVICE void run_copy(const struct faulty_args *a, uint32_t *tile, uint64_t *barrier, uint32_t expected)
+{
+    if (threadIdx.x == 0) {
+        barrier_init(barrier, 1);
+        barriers_open();
+    }
+    __syncthreads();
+    if (threadIdx.x > 0) return;
+    bulk_copy(tile, &a->in[blockIdx.x * BLOCK], 4 * BLOCK, barrier);
+    barrier_expect(barrier, expected);
+}
+KERNEL(forgets_bulk)
+{
+    SHARED(uint32_t, tile, BLOCK);
+    SHARED(uint64_t, barrier, 1);
+    run_copy(&a, tile, barrier, 4 * BLOCK);
+    if (!a.is_faulty) barrier_wait(barrier, 0);
+    __syncthreads();
+    a.out[blockIdx.x * BLOCK + threadIdx.x] = tile[threadIdx.x ^ 64];
+}
+KERNEL(expects_less)
+{
+    SHARED(uint32_t, tile, BLOCK);
+    SHARED(uint64_t, barrier, 1);
+    run_copy(&a, tile, barrier, a.is_faulty ? 2 * BLOCK : 4 * BLOCK);
+    barrier_wait(barrier, 0);
+    a.out[blockIdx.x * BLOCK + threadIdx.x] = threadIdx.x;
+}
+
+/* Two products, each of 64 rows by themselves, which are filled again in between. */
+#define FILL_BYTES (64 * 128)
+DEVICE void rows_fill(const struct faulty_args *a, uint8_t *rows, uint64_t *full)
+{
+    barrier_expect(full, FILL_BYTES);
+    for (uint32_t at = 0; at < FILL_BYTES; at += 512) bulk_copy(rows + at, a->in, 512, full);
+}
+enum fault { HIDES, REFILLS, FORGETS, LEAVES };
+DEVICE void rows_multiply(const struct faulty_args *a, enum fault fault, uint8_t *rows, uint64_t *full, uint64_t *empty)
+{
+    const bool is_first_lane = threadIdx.x % 32 == 0;
+    float sum[32] = {0};
+    if (threadIdx.x == 0) {
+        barrier_init(full, 1);
+        barrier_init(empty, BLOCK / 32);
+        barriers_open();
+    }
+    __syncthreads();
+    for (uint32_t step = 0; step < 2; step++) {
+        if (threadIdx.x == 0) {
+            if (step > 0) barrier_wait(empty, 0);
+            rows_fill(a, rows, full);
+        }
+        if (!(a->is_faulty && fault == HIDES && threadIdx.x / 32 == 1)) barrier_wait(full, step);
+        group_begin();
+        group_multiply(sum, 64, 2, rows, rows);
+        group_close();
+        if (a->is_faulty && fault == REFILLS && is_first_lane) barrier_arrive(empty);
+        if (!(a->is_faulty && (fault == REFILLS || (fault == LEAVES && step > 0)))) group_wait(0);
+        if (a->is_faulty && (fault == REFILLS || (fault == FORGETS && threadIdx.x == 96))) continue;
+        if (is_first_lane) barrier_arrive(empty);
+    }
+    a->out[blockIdx.x * BLOCK + threadIdx.x] = (uint32_t)sum[0];
+}
+#define ROWS_MULTIPLY(name, fault)                                                                                     \
+    KERNEL(name)                                                                                                       \
+    {                                                                                                                  \
+        SHARED(uint8_t, rows, FILL_BYTES);                                                                             \
+        SHARED(uint64_t, barriers, 2);                                                                                 \
+        rows_multiply(&a, fault, rows, &barriers[0], &barriers[1]);                                                    \
+    }
+ROWS_MULTIPLY(hides_bulk, HIDES)
+ROWS_MULTIPLY(refills_early, REFILLS)
+ROWS_MULTIPLY(forgets_arrival, FORGETS)
+ROWS_MULTIPLY(leaves_products, LEAVES)
 
 KERNEL(adds)
 {

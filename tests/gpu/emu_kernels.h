@@ -32,6 +32,12 @@ struct faulty_args {
     X(multiplies)       /* matrices; lane 7 does not come                              */                              \
     X(multiplies_tf32)  /* the same of TF32                                            */                              \
     X(forgets_to_round) /* a factor that is no TF32                                   */                               \
+    X(forgets_bulk)     /* reads what a copy that a barrier counts has yet to bring    */                              \
+    X(expects_less)     /* than is copied                                              */                              \
+    X(hides_bulk)       /* multiplies what another warp has waited for                 */                              \
+    X(refills_early)    /* says that it has multiplied before it has                   */                              \
+    X(forgets_arrival)  /* a warp does not say that it has                             */                              \
+    X(leaves_products)  /* ends while they are under way                               */                              \
     X(adds)             /* atomics do not collide; a plain read of the sum does        */
 
 /* The elements of what `multiplies` multiplies; multiplies_tf32 those of 8 terms. */
