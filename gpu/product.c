@@ -214,39 +214,56 @@ static status round_factor(struct fc *fc, struct product_factor *f, uint32_t row
     return fc->kind == FACTOR_F32 ? ST_OK : prepare(fc, f, rows, is_of_batch, true, NULL, NULL);
 }
 
-/* Packs a factor of `rows` rows: as_rows: its rows as rows, its columns as terms; as_terms: the other way; NULL: not. f, out and col_sums as
- * above. */
-static status pack(struct fc *fc, const struct product_factor *f, uint32_t rows, bool is_of_batch,
-                   const struct product_factor *out, float *col_sums, struct product_factor *as_rows,
-                   struct product_factor *as_terms)
+/* Factors that are packed by one launch. */
+struct packing {
+    struct factor_pack_args args;
+    uint32_t count, blocks;
+};
+/* One more, of `rows` rows: *as_rows: its rows as rows, its columns as terms; *as_terms: the other way; NULL: not. out as above. has_sums: sums
+ * of its columns are asked for, too: of the first alone. */
+static void pack_add(struct fc *fc, struct packing *p, const struct product_factor *from, uint32_t rows,
+                     bool is_of_batch, const struct product_factor *out, bool has_sums, struct product_factor *as_rows,
+                     struct product_factor *as_terms)
 {
-    const uint32_t side = PACKED_BLOCK_ROWS, height = divide_up(rows, side), blocks = divide_up(f->width, side),
-                   parts_most = col_sums != NULL ? PREPARE_PARTS : divide_up(PREPARE_BLOCKS, blocks),
-                   part_rows = divide_up(height, parts_most) * side, parts = divide_up(rows, part_rows);
-    struct factor_pack_args args = {.now = fc->w->now,
-                                    .from = *f,
-                                    .rows = rows,
-                                    .cols = f->width,
-                                    .rows_stride = height * side,
-                                    .terms_stride = blocks * side,
-                                    .part_rows = part_rows,
-                                    .groups = is_of_batch ? fc->attr.groups : 0,
-                                    .kind = fc->kind};
+    const uint32_t side = PACKED_BLOCK_ROWS, height = divide_up(rows, side), width = divide_up(from->width, side),
+                   parts_most = has_sums ? PREPARE_PARTS : divide_up(PREPARE_BLOCKS, width);
+    struct pack_factor *f = &p->args.factor[p->count++];
+    CHECK(p->count <= PACK_FACTORS && (p->count == 1 || !has_sums));
+    *f = (struct pack_factor){.from = *from,
+                              .rows = rows,
+                              .cols = from->width,
+                              .rows_stride = height * side,
+                              .terms_stride = width * side,
+                              .part_rows = divide_up(height, parts_most) * side,
+                              .groups = is_of_batch ? fc->attr.groups : 0};
+    f->blocks = divide_up(rows, f->part_rows) * width;
+    p->blocks += f->blocks;
     if (out != NULL) {
-        args.out = *out;
-        args.activation = fc->attr.activation;
-        args.slope = fc->attr.slope;
+        f->out = *out;
+        p->args.activation = fc->attr.activation;
+        p->args.slope = fc->attr.slope;
     }
-    if (as_rows != NULL) args.rows_to = scratch_take(&fc->scratch, prepared_floats(rows, f->width));
-    if (as_terms != NULL) args.terms_to = scratch_take(&fc->scratch, prepared_floats(rows, f->width));
+    if (as_rows != NULL) {
+        f->rows_to = scratch_take(&fc->scratch, prepared_floats(rows, f->cols));
+        *as_rows = (struct product_factor){f->rows_to, f->rows_stride, f->cols, 1, true};
+    }
+    if (as_terms != NULL) {
+        f->terms_to = scratch_take(&fc->scratch, prepared_floats(rows, f->cols));
+        *as_terms = (struct product_factor){f->terms_to, f->terms_stride, rows, 1, true};
+    }
+}
+/* col_sums: to which sums of the first's columns are added, or NULL. */
+static status pack_run(const struct fc *fc, struct packing *p, float *col_sums)
+{
+    struct pack_factor *first = &p->args.factor[0];
+    const uint32_t parts = divide_up(first->rows, first->part_rows), side = PACKED_BLOCK_ROWS;
     struct scratch rest = fc->scratch;
-    if (col_sums != NULL) args.sums = scratch_take(&rest, (size_t)parts * f->width);
-    TRY(gpu_launch(fc->w->gpu, fc->w->stream, GPU_KERNEL_factor_pack, (struct gpu_dim){blocks, parts, 1},
-                   (struct gpu_dim){side / 4, PRODUCT_THREADS / (side / 4), 1}, &args, sizeof args));
-    const uint32_t width = f->width;
-    if (as_rows != NULL) *as_rows = (struct product_factor){args.rows_to, args.rows_stride, width, 1, true};
-    if (as_terms != NULL) *as_terms = (struct product_factor){args.terms_to, args.terms_stride, rows, 1, true};
-    return col_sums == NULL ? ST_OK : parts_add(fc->w, args.sums, col_sums, width, parts);
+    p->args.now = fc->w->now;
+    p->args.kind = fc->kind;
+    if (col_sums != NULL) first->sums = scratch_take(&rest, (size_t)parts * first->cols);
+    TRY(gpu_launch(fc->w->gpu, fc->w->stream, GPU_KERNEL_factor_pack, (struct gpu_dim){p->blocks, 1, 1},
+                   (struct gpu_dim){side / 4, PRODUCT_THREADS / (side / 4), 1}, &p->args, sizeof p->args));
+    return col_sums == NULL ? ST_OK : parts_add(fc->w, first->sums, col_sums, first->cols, parts);
 }
 
 /* args of packed factors; pass and parts are the plan's. */
@@ -331,8 +348,10 @@ GPU_RUN(fc_forward)
                                 .slope = fc.attr.slope};
     if (fc.is_packed && !blas_wants(&fc, FORWARD, &args)) {
         const struct packed_plan plan = packed_choose(w->gpu, fc.kind, fc.M, fc.N, fc.K, 1);
-        TRY(pack(&fc, &args.left, fc.M, true, NULL, NULL, &args.left, NULL));
-        TRY(pack(&fc, &args.right, fc.K, false, NULL, NULL, NULL, &args.right));
+        struct packing packing = {.count = 0};
+        pack_add(&fc, &packing, &args.left, fc.M, true, NULL, false, &args.left, NULL);
+        pack_add(&fc, &packing, &args.right, fc.K, false, NULL, false, NULL, &args.right);
+        TRY(pack_run(&fc, &packing, NULL));
         return packed_run(&fc, FORWARD, &plan, &args);
     }
     TRY(round_factor(&fc, &args.left, fc.M, true));
@@ -360,12 +379,9 @@ static status din_run(struct fc *fc, struct product_args *args, struct view in, 
     return GPU_EACH(fc->w, activation_backward, din.cols, .out = gpu_in_of(in), .dout = gpu_in_of(din),
                     .din = gpu_out_of(din), .cols = din.cols, .activation = args->activation, .slope = args->slope);
 }
-static status din_packed(struct fc *fc, struct product_args *args)
+static status din_packed(const struct fc *fc, struct product_args *args)
 {
-    const struct scratch before = fc->scratch;
     const struct packed_plan plan = packed_choose(fc->w->gpu, fc->kind, fc->M, fc->K, fc->N, 1);
-    TRY(pack(fc, &args->right, fc->K, false, NULL, NULL, &args->right, NULL));
-    fc->scratch = before;
     return packed_run(fc, DIN, &plan, args);
 }
 
@@ -408,19 +424,9 @@ static status dweight_packed(struct fc *fc, struct product_args *args)
     return parts_add(fc->w, args->result.data, dweight, fc->K * fc->N, plan.parts);
 }
 
-/* dz of kernels that take it as it lies, or rounded; and packed, of din and of dweight. */
-struct dz {
-    struct product_factor plain, rows, terms;
-};
-static status dweight_run(struct fc *fc, struct product_args *args, const struct dz *dz)
+static status dweight_run(struct fc *fc, struct product_args *args)
 {
     bool is_taken;
-    if (fc->is_packed && !blas_wants(fc, DWEIGHT, args)) {
-        args->right = dz->terms;
-        TRY(pack(fc, &args->left, fc->M, true, NULL, NULL, NULL, &args->left));
-        return dweight_packed(fc, args);
-    }
-    args->right = dz->plain;
     TRY(round_factor(fc, &args->left, fc->M, true));
     TRY(blas_run(fc, DWEIGHT, args, &is_taken));
     return is_taken ? ST_OK : dweight_own(fc, args);
@@ -450,18 +456,20 @@ status gpu_factors_prepare(const struct gpu_work *w, const struct gpu_blas_produ
 {
     enum pass pass;
     struct fc fc = fc_of_product(w, p, precision, &pass);
-    const bool left_is_batch = true, right_is_batch = pass == DWEIGHT;
-    const uint32_t left_rows = fc.M, right_rows = pass == DWEIGHT ? fc.M : fc.K;
+    const bool right_is_batch = pass == DWEIGHT;
+    const uint32_t right_rows = right_is_batch ? fc.M : fc.K;
     struct product_factor left = {p->left, p->left_stride, pass == DIN ? fc.N : fc.K, 1, p->left_stride % 4 == 0},
                           right = {p->right, p->right_stride, fc.N, 1, p->right_stride % 4 == 0};
     *ready = *p;
     if (fc.is_packed && !for_library) {
-        TRY(pack(&fc, &left, left_rows, left_is_batch, NULL, NULL, pass == DWEIGHT ? NULL : &left,
-                 pass == DWEIGHT ? &left : NULL));
-        TRY(pack(&fc, &right, right_rows, right_is_batch, NULL, NULL, pass == DIN ? &right : NULL,
-                 pass == DIN ? NULL : &right));
+        struct packing packing = {.count = 0};
+        pack_add(&fc, &packing, &left, fc.M, true, NULL, false, pass == DWEIGHT ? NULL : &left,
+                 pass == DWEIGHT ? &left : NULL);
+        pack_add(&fc, &packing, &right, right_rows, right_is_batch, NULL, false, pass == DIN ? &right : NULL,
+                 pass == DIN ? NULL : &right);
+        TRY(pack_run(&fc, &packing, NULL));
     } else {
-        TRY(round_factor(&fc, &left, left_rows, left_is_batch));
+        TRY(round_factor(&fc, &left, fc.M, true));
         TRY(round_factor(&fc, &right, right_rows, right_is_batch));
     }
     ready->left = left.data, ready->left_stride = left.stride;
@@ -499,9 +507,9 @@ GPU_RUN(fc_backward)
     struct fc fc = fc_of(w, c, n);
     struct view in_view = op_in(c, n, 0), din = op_din(c, n, 0), dweight = op_dparam(c, n, 0);
     float *dbias = fc.attr.has_bias ? op_dparam(c, n, 1).data : NULL;
-    struct dz dz = {.plain = factor_of(op_dout(c, n), fc.N, fc.attr.groups)};
     const struct product_factor in = factor_of(in_view, fc.K, fc.attr.groups),
                                 out = factor_of(op_out(c, n), fc.N, fc.attr.groups);
+    struct product_factor dz = factor_of(op_dout(c, n), fc.N, fc.attr.groups);
     struct product_args din_args = {.now = w->now,
                                     .right = factor_of(op_param(c, n, 0), fc.N, 1),
                                     .result = result_of(din, fc.K, fc.attr.groups),
@@ -526,15 +534,20 @@ GPU_RUN(fc_backward)
                dweight_is_packed = dweight.data != NULL && fc.is_packed && !blas_wants(&fc, DWEIGHT, &dweight_args),
                is_plain = (din.data != NULL && !din_is_packed) || (dweight.data != NULL && !dweight_is_packed),
                is_copied = is_plain && (has_slope || fc.kind != FACTOR_F32);
-    if (din_is_packed || dweight_is_packed) {
-        TRY(pack(&fc, &dz.plain, fc.M, true, has_slope ? &out : NULL, dbias, din_is_packed ? &dz.rows : NULL,
-                 dweight_is_packed ? &dz.terms : NULL));
+    struct packing packing = {.count = 0};
+    if (din_is_packed || dweight_is_packed)
+        pack_add(&fc, &packing, &dz, fc.M, true, has_slope ? &out : NULL, dbias != NULL,
+                 din_is_packed ? &din_args.left : NULL, dweight_is_packed ? &dweight_args.right : NULL);
+    if (din_is_packed) pack_add(&fc, &packing, &din_args.right, fc.K, false, NULL, false, &din_args.right, NULL);
+    if (dweight_is_packed) pack_add(&fc, &packing, &in, fc.M, true, NULL, false, NULL, &dweight_args.left);
+    if (packing.count > 0) {
+        TRY(pack_run(&fc, &packing, dbias));
         dbias = NULL;
     }
-    if (is_copied || dbias != NULL) TRY(prepare(&fc, &dz.plain, fc.M, true, is_copied, has_slope ? &out : NULL, dbias));
-    if (din.data != NULL) {
-        din_args.left = din_is_packed ? dz.rows : dz.plain;
-        TRY(din_is_packed ? din_packed(&fc, &din_args) : din_run(&fc, &din_args, in_view, din));
-    }
-    return dweight.data == NULL ? ST_OK : dweight_run(&fc, &dweight_args, &dz);
+    if (is_copied || dbias != NULL) TRY(prepare(&fc, &dz, fc.M, true, is_copied, has_slope ? &out : NULL, dbias));
+    if (!din_is_packed) din_args.left = dz;
+    if (!dweight_is_packed) dweight_args.right = dz;
+    if (din.data != NULL) TRY(din_is_packed ? din_packed(&fc, &din_args) : din_run(&fc, &din_args, in_view, din));
+    if (dweight.data == NULL) return ST_OK;
+    return dweight_is_packed ? dweight_packed(&fc, &dweight_args) : dweight_run(&fc, &dweight_args);
 }

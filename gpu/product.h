@@ -86,11 +86,10 @@ struct factor_prepare_args {
     float slope;
 };
 
-/* Rounds a factor and lays it down as the matrix units of compute capability 9.0 take it, its terms neighbours: as [block of 128 bytes of terms][block of 64
- * rows][64 rows x 128 bytes], 16-byte chunk c of row r at place c ^ (r % 8), zeros behind the terms and rows that there are, as far as a block reaches;
- * blocks of rows of `from` behind those of the micro-batch are left alone. */
-struct factor_pack_args {
-    const struct gpu_now *now;
+/* Rounds factors and lays them down as the matrix units of compute capability 9.0 take them, terms neighbours: as [block of 128 bytes of
+ * terms][block of 64 rows][64 rows x 128 bytes], 16-byte chunk c of row r at place c ^ (r % 8), zeros behind the terms and rows that there are, as
+ * far as a block reaches; blocks of rows of `from` behind those of the micro-batch are left alone. */
+struct pack_factor {
     struct product_factor from, out; /* as those of factor_prepare */
     void *rows_to,
         *terms_to; /* from's rows as rows, its columns as terms; its columns as rows, its rows as terms; or NULL */
@@ -98,7 +97,13 @@ struct factor_pack_args {
     uint32_t rows, cols, rows_stride, terms_stride; /* strides: rows of what is packed, a multiple of 64 */
     uint32_t part_rows;                             /* a multiple of 64 */
     uint32_t groups;                                /* of a micro-batch, as factor_prepare has it */
-    uint32_t kind, activation;                      /* kind: FACTOR_BF16 or FACTOR_TF32 */
+    uint32_t blocks;                                /* of the grid: its parts times its columns over 64 */
+};
+#define PACK_FACTORS 3u
+struct factor_pack_args {
+    const struct gpu_now *now;
+    struct pack_factor factor[PACK_FACTORS]; /* those that there are not have no blocks */
+    uint32_t kind, activation;               /* kind: FACTOR_BF16 or FACTOR_TF32 */
     float slope;
 };
 

@@ -137,20 +137,22 @@ static status factor_packed(struct rig *r, struct product_factor *f, uint32_t ro
                                "a packed factor"),
                      ST_OK);
     r->prepared[r->prepared_count++] = to;
+    const uint32_t blocks = terms_stride / 64 * ((rows + 127) / 128);
     const struct factor_pack_args args = {.now = r->now,
-                                          .from = *f,
-                                          .rows_to = are_terms ? NULL : to,
-                                          .terms_to = are_terms ? to : NULL,
-                                          .rows = rows,
-                                          .cols = f->width,
-                                          .rows_stride = rows_stride,
-                                          .terms_stride = terms_stride,
-                                          .part_rows = 128,
-                                          .groups = is_of_batch ? r->shape->groups : 0,
+                                          .factor = {{.from = *f,
+                                                      .rows_to = are_terms ? NULL : to,
+                                                      .terms_to = are_terms ? to : NULL,
+                                                      .rows = rows,
+                                                      .cols = f->width,
+                                                      .rows_stride = rows_stride,
+                                                      .terms_stride = terms_stride,
+                                                      .part_rows = 128,
+                                                      .groups = is_of_batch ? r->shape->groups : 0,
+                                                      .blocks = blocks}},
                                           .kind = r->kernel->kind};
     *f = (struct product_factor){to, are_terms ? terms_stride : rows_stride, 0, 1, true};
-    return launch("factor_pack", factor_pack, (struct emu_dim){terms_stride / 64, (rows + 127) / 128, 1},
-                  (struct emu_dim){16, 16, 1}, &args, sizeof args, r->seed);
+    return launch("factor_pack", factor_pack, (struct emu_dim){blocks, 1, 1}, (struct emu_dim){16, 16, 1}, &args,
+                  sizeof args, r->seed);
 }
 /* The factor as the kernel wants it: rounded in memory of its own, or as it is. */
 static status factor_give(struct rig *r, struct product_factor *f, uint32_t rows, bool is_of_batch, bool are_terms)
@@ -386,7 +388,7 @@ static void factor_prepare__every_kind__rounds_as_processors_do(void **state)
 /* Packs 130 of 140 rows of 70 columns both ways, two tiles of the first part and one of the second. */
 static status pack_run(enum factor_kind kind, uint64_t seed)
 {
-    enum { ROWS = 140, THERE = 130, COLS = 70, ROWS_STRIDE = 192, COLS_STRIDE = 128, PART_ROWS_ = 128 };
+    enum { ROWS = 140, THERE = 130, COLS = 70, ROWS_STRIDE = 192, COLS_STRIDE = 128, PART = 128 };
     const uint32_t width = kind == FACTOR_BF16 ? 2 : 4, numbers = 128 / width;
     void *now, *to[2], *sums;
     struct matrix from = matrix_make(ROWS, THERE, 1, COLS, 2, 0), out = matrix_make(ROWS, THERE, 1, COLS, 1, 1);
@@ -397,21 +399,23 @@ static status pack_run(enum factor_kind kind, uint64_t seed)
     }
     assert_int_equal(emu_alloc(&sums, 2 * COLS * sizeof(float), "sums"), ST_OK);
     *(struct gpu_now *)now = (struct gpu_now){.example_count = THERE};
-    const struct factor_pack_args args = {.now = now,
-                                          .from = factor_of(&from),
-                                          .out = factor_of(&out),
-                                          .rows_to = to[0],
-                                          .terms_to = to[1],
-                                          .sums = sums,
-                                          .rows = ROWS,
-                                          .cols = COLS,
-                                          .rows_stride = ROWS_STRIDE,
-                                          .terms_stride = COLS_STRIDE,
-                                          .part_rows = PART_ROWS_,
-                                          .groups = 1,
-                                          .kind = kind,
-                                          .activation = ACT_TANH};
-    status st = launch("factor_pack", factor_pack, (struct emu_dim){2, 2, 1}, (struct emu_dim){16, 16, 1}, &args,
+    struct factor_pack_args args = {.now = now,
+                                    .factor = {{.rows = 0},
+                                               {.from = factor_of(&from),
+                                                .out = factor_of(&out),
+                                                .rows_to = to[0],
+                                                .terms_to = to[1],
+                                                .sums = sums,
+                                                .rows = ROWS,
+                                                .cols = COLS,
+                                                .rows_stride = ROWS_STRIDE,
+                                                .terms_stride = COLS_STRIDE,
+                                                .part_rows = PART,
+                                                .groups = 1,
+                                                .blocks = 4}},
+                                    .kind = kind,
+                                    .activation = ACT_TANH};
+    status st = launch("factor_pack", factor_pack, (struct emu_dim){4, 1, 1}, (struct emu_dim){16, 16, 1}, &args,
                        sizeof args, seed);
     for (uint32_t w = 0; w < 2 && st == ST_OK; w++) {
         const uint32_t rows = w ? COLS : THERE, terms = w ? THERE : COLS, stride = w ? COLS_STRIDE : ROWS_STRIDE;
