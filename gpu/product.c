@@ -274,7 +274,8 @@ static status packed_run(const struct fc *fc, enum pass pass, const struct packe
     args->parts = plan->parts;
     args->part_terms = plan->part_terms;
     return gpu_launch(fc->w->gpu, fc->w->stream, fc->kind == FACTOR_BF16 ? t->bf16 : t->tf32,
-                      (struct gpu_dim){plan->blocks, 1, 1}, (struct gpu_dim){PACKED_THREADS, 1, 1}, args, sizeof *args);
+                      (struct gpu_dim){plan->blocks, 1, 1}, (struct gpu_dim){PACKED_THREADS(t->cols), 1, 1}, args,
+                      sizeof *args);
 }
 
 static status product_run(const struct fc *fc, enum pass pass, const struct tile *t, uint32_t parts,

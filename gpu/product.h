@@ -15,16 +15,17 @@
 #define PRODUCT_MMA_CAPABILITY    80u                     /* from it on there are matrix units for both */
 #define PRODUCT_PACKED_CAPABILITY 90u                     /* those that it alone has take packed factors */
 #define PRODUCT_LARGE_BYTES       (4u * 64 * (256 + 128)) /* of shared memory: …_256x128 */
-/* packed_SIDES: two groups of warps that multiply, a warp that copies. */
-#define PACKED_THREADS     288u
-#define PACKED_ROWS        128u
-#define PACKED_BLOCK_ROWS  64u
-#define PACKED_BLOCK_BYTES (PACKED_BLOCK_ROWS * 128)
-#define PACKED_END_COLS    32u /* of sums on their way out, of a warp's 16 rows */
-#define PACKED_BARRIERS    16u /* 8 bytes each */
-#define PACKED_STAGES_256  4u
-#define PACKED_STAGES_128  3u
-#define PACKED_STAGES_64   4u
+/* packed_SIDES: two groups of four warps that multiply, and a warp that copies: where the sums are many a third group, which leaves its registers
+ * to them. */
+#define PACKED_THREADS(cols) ((cols) == 256 ? 384u : 288u)
+#define PACKED_ROWS          128u
+#define PACKED_BLOCK_ROWS    64u
+#define PACKED_BLOCK_BYTES   (PACKED_BLOCK_ROWS * 128)
+#define PACKED_END_COLS      32u /* of sums on their way out, of a warp's 16 rows */
+#define PACKED_BARRIERS      16u /* 8 bytes each */
+#define PACKED_STAGES_256    4u
+#define PACKED_STAGES_128    3u
+#define PACKED_STAGES_64     4u
 #define PACKED_BYTES(cols, stages)                                                                                     \
     ((stages) * (PACKED_ROWS + (cols)) * 128u + PACKED_ROWS * PACKED_END_COLS * 4 + PACKED_BARRIERS * 8)
 /* Blocks that prepare a factor, or parts if the sums of its columns are wanted, at most. */

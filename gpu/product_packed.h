@@ -1,5 +1,5 @@
 /* Products of packed factors (factor_pack) on cards of compute capability 9.0: tiles of 128 x COLS sums, of which each of two groups of four warps
- * computes 64 rows; a ninth warp copies the factors into a ring of STAGES stages, 128 bytes of terms each, as far ahead of them as there is room, into
+ * computes 64 rows; a thread behind them copies the factors into a ring of STAGES stages, 128 bytes of terms each, as far ahead of them as there is room, into
  * the next tile as well. Kernels only.
  *
  *     stage     left   two blocks of 64 rows           full    the stage's bytes are there                       (gpu/wgmma.h)
@@ -67,64 +67,116 @@ DEVICE void packed_copy(const struct product_args *a, const uint32_t bytes, cons
     }
 }
 
-/* Where a warp's sums lie on their way out: [16 rows][PACKED_END_COLS], eight columns at a time placed by row, so that what is written or read at a
- * time lies in banks of its own. */
-DEVICE uint32_t end_at(uint32_t row, uint32_t col) { return row * PACKED_END_COLS + (col ^ row % 4 * 8); }
+/* --- the end of a tile ---------------------------------------------------------------------------------- */
 
-/* The end of four columns of a lane's four rows, every fourth of a warp's 16: what sums_end does, four at a time. */
-DEVICE void fours_forward(const struct product_args *a, const struct product_piece *p, const float *own,
-                          uint32_t first_row, uint32_t first_col)
+/* A warp's 16 rows of sums go out 32 columns at a time, by way of shared memory: [16][PACKED_END_COLS], eight columns at a time placed by row, so
+ * that what is written or read at a time lies in banks of its own. There a lane takes four columns of every fourth row. What is done to them is in the
+ * way of the products of a narrow layer, so where it can be it is little: few instructions, one chain of them for each number. */
+struct tile_end {
+    float *to; /* a lane's four columns of its first row */
+    const float *out;
+    uint32_t to_step, out_step; /* from row to row, in floats */
+    uint32_t rows_left;         /* that there are from the first on */
+};
+DEVICE float *end_place(float *own, uint32_t row, uint32_t col)
 {
-    const uint32_t lane = threadIdx.x % WARP_LANES, col = first_col + lane % 8 * 4;
-    float bias[4] = {0};
-    UNROLL for (uint32_t j = 0; j < 4; j++) if (a->bias) bias[j] = a->bias[col + j];
-    ROLL for (uint32_t i = lane / 8; i < 16 && first_row + i < p->rows; i += 4)
-    {
-        float4 x = *(const float4 *)&own[end_at(i, lane % 8 * 4)];
-        if (a->bias) x.x += bias[0], x.y += bias[1], x.z += bias[2], x.w += bias[3];
-        x.x = gpu_activation(a->activation, a->slope, x.x);
-        x.y = gpu_activation(a->activation, a->slope, x.y);
-        x.z = gpu_activation(a->activation, a->slope, x.z);
-        x.w = gpu_activation(a->activation, a->slope, x.w);
-        *(float4 *)sums_to(a, p, first_row + i, col) = x;
-    }
+    return own + row * PACKED_END_COLS + (col ^ row % 4 * 8);
 }
-DEVICE void fours_backward(const struct product_args *a, const struct product_piece *p, const float *own,
-                           uint32_t first_row, uint32_t first_col)
+DEVICE uint32_t rows_step(uint32_t stride, uint32_t width, uint32_t groups) { return groups == 1 ? stride : width; }
+/* Whether four columns of a row can be taken at a time, and rows lie at one step from another. */
+DEVICE bool is_even(uint32_t stride, uint32_t width, uint32_t groups, uint32_t is_aligned)
 {
-    const uint32_t lane = threadIdx.x % WARP_LANES, row = first_row + lane / 8, col = first_col + lane % 8 * 4;
-    const bool has_slope = a->pass == PASS_OF_DIN && a->activation;
-    float4 out[4], old[4]; /* all are asked for before the first is needed */
-    UNROLL for (uint32_t i = 0; i < 4; i++)
-    {
-        out[i] = old[i] = (float4){0, 0, 0, 0};
-        if (row + 4 * i >= p->rows) continue;
-        if (has_slope) out[i] = *(const float4 *)(factor_row(&a->output, row + 4 * i) + col);
-        if (a->adds) old[i] = *(const float4 *)sums_to(a, p, row + 4 * i, col);
-    }
-    UNROLL for (uint32_t i = 0; i < 4; i++)
-    {
-        float4 x = *(const float4 *)&own[end_at(lane / 8 + 4 * i, lane % 8 * 4)];
-        if (row + 4 * i >= p->rows) continue;
-        if (has_slope) {
-            x.x *= gpu_slope(a->activation, a->slope, out[i].x);
-            x.y *= gpu_slope(a->activation, a->slope, out[i].y);
-            x.z *= gpu_slope(a->activation, a->slope, out[i].z);
-            x.w *= gpu_slope(a->activation, a->slope, out[i].w);
+    return is_aligned && (groups == 1 || stride == groups * width);
+}
+DEVICE struct tile_end end_of(const struct product_args *a, const struct product_piece *p, uint32_t first_row)
+{
+    const uint32_t lane = threadIdx.x % WARP_LANES, row = first_row + lane / 8, col = p->col + lane % 8 * 4;
+    struct tile_end e = {sums_to(a, p, 0, col), (const float *)a->output.data + col, 4, 4, 0};
+    e.to_step = rows_step(a->result.stride, a->result.width, a->result.groups);
+    e.out_step = rows_step(a->output.stride, a->output.width, a->output.groups);
+    e.to += (size_t)row * e.to_step;
+    e.out += (size_t)row * e.out_step;
+    e.rows_left = row < p->rows ? p->rows - row : 0;
+    return e;
+}
+
+DEVICE float4 four_of(const float x[4]) { return (float4){x[0], x[1], x[2], x[3]}; }
+DEVICE void four_put(float x[4], const float4 four) { x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w; }
+
+DEVICE void fours_forward(const struct product_args *a, const struct tile_end *e, const float *own, const float *bias)
+{
+    const bool is_relu = a->activation == 1;
+    const float slope = a->activation == 0 ? 1 : a->slope;
+    float b[4] = {0, 0, 0, 0};
+    if (bias) UNROLL for (uint32_t j = 0; j < 4; j++) b[j] = bias[j];
+    if (a->activation <= 2) {
+        float x[4][4];
+        UNROLL for (uint32_t i = 0; i < 4; i++)
+        {
+            four_put(x[i], *(const float4 *)(own + i * 4 * PACKED_END_COLS));
+            UNROLL for (uint32_t j = 0; j < 4; j++)
+            {
+                if (bias) x[i][j] += b[j];
+                const float low = is_relu ? 0 : x[i][j] * slope;
+                x[i][j] = x[i][j] < 0 ? low : x[i][j];
+            }
+            if (4 * i < e->rows_left) *(float4 *)(e->to + (size_t)(4 * i) * e->to_step) = four_of(x[i]);
         }
-        if (a->adds) x.x += old[i].x, x.y += old[i].y, x.z += old[i].z, x.w += old[i].w;
-        *(float4 *)sums_to(a, p, row + 4 * i, col) = x;
+        return;
+    }
+    ROLL for (uint32_t i = 0; i < 4; i++)
+    {
+        float x[4];
+        four_put(x, *(const float4 *)(own + i * 4 * PACKED_END_COLS));
+        UNROLL for (uint32_t j = 0; j < 4; j++) x[j] =
+            gpu_activation(a->activation, a->slope, bias ? x[j] + b[j] : x[j]);
+        if (4 * i < e->rows_left) *(float4 *)(e->to + (size_t)(4 * i) * e->to_step) = four_of(x);
+    }
+}
+/* `rows` of a lane's four at a time, by how many registers there are. */
+DEVICE void fours_backward(const struct product_args *a, const struct tile_end *e, const float *own,
+                           const uint32_t rows)
+{
+    const bool has_slope = a->pass == PASS_OF_DIN && a->activation;
+    const float low = a->activation == 1 ? 0 : a->slope;
+    UNROLL for (uint32_t first = 0; first < 4; first += rows)
+    {
+        float out[4][4], old[4][4]; /* all are asked for before the first is needed */
+        UNROLL for (uint32_t i = 0; i < rows; i++)
+        {
+            const uint32_t row = 4 * (first + i);
+            UNROLL for (uint32_t j = 0; j < 4; j++) out[i][j] = old[i][j] = 0;
+            if (row >= e->rows_left) continue;
+            if (has_slope) four_put(out[i], *(const float4 *)(e->out + (size_t)row * e->out_step));
+            if (a->adds) four_put(old[i], *(const float4 *)(e->to + (size_t)row * e->to_step));
+        }
+        UNROLL for (uint32_t i = 0; i < rows; i++)
+        {
+            const uint32_t row = 4 * (first + i);
+            float x[4];
+            four_put(x, *(const float4 *)(own + row * PACKED_END_COLS));
+            if (has_slope && a->activation <= 2)
+                UNROLL for (uint32_t j = 0; j < 4; j++) x[j] *= out[i][j] > 0 ? 1 : low;
+            if (has_slope && a->activation > 2)
+                UNROLL for (uint32_t j = 0; j < 4; j++) x[j] *= gpu_slope(a->activation, a->slope, out[i][j]);
+            if (a->adds) UNROLL for (uint32_t j = 0; j < 4; j++) x[j] += old[i][j];
+            if (row < e->rows_left) *(float4 *)(e->to + (size_t)row * e->to_step) = four_of(x);
+        }
     }
 }
 
-/* The sums of a warp's 16 rows. What becomes of them is there once, not once a column: it is run rarely, from memory of instructions that is far away
- * (a tile's end took 20 us where the compiler had copied it 32 times, H100). */
+/* sum: a thread's of its group's; own: shared memory of the warp. The columns go in a loop, for whose sake only what goes into shared memory is there
+ * once for each of them: registers have no number that is known later. */
 DEVICE void packed_end(const struct product_args *a, const struct product_piece *p, const uint32_t COLS,
                        const float *sum, float *own, uint32_t first_row)
 {
     const uint32_t lane = threadIdx.x % WARP_LANES;
-    const bool is_aligned =
-        a->result.is_aligned && (a->pass != PASS_OF_DIN || a->activation == 0 || a->output.is_aligned);
+    const float *from = end_place(own, lane / 8, lane % 8 * 4);
+    const bool has_out = a->pass == PASS_OF_DIN && a->activation,
+               is_whole =
+                   is_even(a->result.stride, a->result.width, a->result.groups, a->result.is_aligned) &&
+                   (!has_out || is_even(a->output.stride, a->output.width, a->output.groups, a->output.is_aligned));
+    struct tile_end e = end_of(a, p, first_row);
     ROLL for (uint32_t part = 0; part < COLS / PACKED_END_COLS; part++)
     {
         const uint32_t first_col = p->col + part * PACKED_END_COLS;
@@ -132,24 +184,40 @@ DEVICE void packed_end(const struct product_args *a, const struct product_piece 
         __syncwarp();
         UNROLL for (uint32_t i = 0; i < COLS / PACKED_END_COLS; i++)
         {
-            if (i != part) continue; /* registers have no number that is known later */
+            if (i != part) continue;
             UNROLL for (uint32_t j = 0; j < PACKED_END_COLS / 8; j++) UNROLL for (uint32_t h = 0; h < 2; h++)
             {
                 const float *two = &sum[i * (PACKED_END_COLS / 2) + 4 * j + 2 * h];
-                *(float2 *)&own[end_at(lane / 4 + 8 * h, 8 * j + lane % 4 * 2)] = (float2){two[0], two[1]};
+                float *to = end_place(own, lane / 4, 8 * j + lane % 4 * 2) + h * 8 * PACKED_END_COLS;
+                *(float2 *)to = (float2){two[0], two[1]};
             }
         }
         __syncwarp();
-        if (!is_aligned || first_col + PACKED_END_COLS > p->cols)
-            ROLL for (uint32_t e = lane; e < 16 * PACKED_END_COLS; e += WARP_LANES)
+        if (!is_whole || first_col + PACKED_END_COLS > p->cols)
+            ROLL for (uint32_t n = lane; n < 16 * PACKED_END_COLS; n += WARP_LANES)
             {
-                const float x = own[end_at(e / PACKED_END_COLS, e % PACKED_END_COLS)];
-                sums_end(a, a->pass, p, first_row + e / PACKED_END_COLS, first_col + e % PACKED_END_COLS, 1, &x);
+                const float x = *end_place(own, n / PACKED_END_COLS, n % PACKED_END_COLS);
+                sums_end(a, a->pass, p, first_row + n / PACKED_END_COLS, first_col + n % PACKED_END_COLS, 1, &x);
             }
         else if (a->pass == PASS_OF_FORWARD)
-            fours_forward(a, p, own, first_row, first_col);
+            fours_forward(a, &e, from, a->bias ? a->bias + first_col + lane % 8 * 4 : (const float *)0);
         else
-            fours_backward(a, p, own, first_row, first_col);
+            fours_backward(a, &e, from, COLS == 128 ? 2 : 4);
+        e.to += PACKED_END_COLS;
+        e.out += PACKED_END_COLS;
+    }
+}
+/* Asks for what the end of a tile reads to come nearer. */
+DEVICE void packed_expect(const struct product_args *a, const struct product_piece *p, const uint32_t COLS,
+                          uint32_t first_row)
+{
+    const bool has_out = a->pass == PASS_OF_DIN && a->activation;
+    if (a->pass == PASS_OF_FORWARD || !(has_out || a->adds)) return;
+    for (uint32_t n = threadIdx.x % WARP_LANES; n < 16 * (COLS / 32); n += WARP_LANES) {
+        const uint32_t row = first_row + n / (COLS / 32), col = p->col + n % (COLS / 32) * 32;
+        if (row >= p->rows || col >= p->cols) continue;
+        if (has_out) memory_expect(factor_row(&a->output, row) + col);
+        if (a->adds) memory_expect(sums_to(a, p, row, col));
     }
 }
 
@@ -166,6 +234,7 @@ DEVICE void packed_multiply(const struct product_args *a, const uint32_t bytes, 
         if (p.row >= p.rows) continue;
         const uint32_t steps = piece_steps(&p, bytes);
         uint32_t before = 0;
+        packed_expect(a, &p, COLS, p.row + warp * 16);
         float sum[PACKED_COLS_MOST / 2];
         UNROLL for (uint32_t i = 0; i < COLS / 2; i++) sum[i] = 0;
         for (uint32_t step = 0; step < steps; step++) {
@@ -204,15 +273,18 @@ DEVICE void packed_product(const struct product_args *a, const uint32_t bytes, c
         barriers_open();
     }
     __syncthreads();
-    if (threadIdx.x < 2 * GROUP_THREADS)
+    if (threadIdx.x < 2 * GROUP_THREADS) {
+        if (PACKED_THREADS(COLS) == 3 * GROUP_THREADS) registers_take();
         packed_multiply(a, bytes, COLS, STAGES, shared, full, empty, ends, tiles);
-    else if (threadIdx.x == 2 * GROUP_THREADS)
-        packed_copy(a, bytes, COLS, STAGES, shared, full, empty, tiles);
+    } else {
+        if (PACKED_THREADS(COLS) == 3 * GROUP_THREADS) registers_give();
+        if (threadIdx.x == 2 * GROUP_THREADS) packed_copy(a, bytes, COLS, STAGES, shared, full, empty, tiles);
+    }
 #endif
 }
 
 #define PACKED_PRODUCT(name, bytes, COLS, STAGES, blocks)                                                              \
-    KERNEL_BOUND_ROOM(name, PACKED_THREADS, blocks)                                                                    \
+    KERNEL_BOUND_ROOM(name, PACKED_THREADS(COLS), blocks)                                                              \
     {                                                                                                                  \
         SHARED_LARGE(uint8_t, shared, PACKED_BYTES(COLS, STAGES));                                                     \
         packed_product(&a, bytes, COLS, STAGES, shared);                                                               \

@@ -9,6 +9,9 @@
  *     barrier_expect(barrier, bytes)            arrives, too
  *     barrier_wait(barrier, parity)             until the last phase of that parity has ended; then what it counted is there
  *     bulk_copy(to, from, bytes, barrier)       cp.async.bulk: from the card's memory; all multiples of 16 bytes
+ *     registers_take(), registers_give()        setmaxnreg: of three groups of four warps, which have a multiprocessor to themselves, two take 240
+ *                                               registers a thread, of which the third gives all but 24
+ *     memory_expect(at)                         asks for the card's memory there to come into its cache
  *     group_begin()                             wgmma.fence: before the first product, and where others have touched its sums or factors
  *     group_multiply(sum, cols, kind, left, right)
  *                                               wgmma: sum += left right, of 64 x cols (64, 128, 256) sums and 32 bytes of terms; kind: how many
@@ -65,6 +68,9 @@ DEVICE void bulk_copy(void *to, const void *from, uint32_t bytes, uint64_t *barr
                  "l"(from), "r"(bytes), "r"(shared_address(barrier))
                  : "memory");
 }
+DEVICE void registers_take(void) { asm volatile("setmaxnreg.inc.sync.aligned.u32 240;"); }
+DEVICE void registers_give(void) { asm volatile("setmaxnreg.dec.sync.aligned.u32 24;"); }
+DEVICE void memory_expect(const void *at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 
 /* PTX ISA, "Matrix descriptor": where it begins, eight rows after another 1024 bytes apart, chunks placed over 128 bytes. */
 DEVICE uint64_t matrix_at(const void *at)
@@ -123,6 +129,9 @@ DEVICE void group_multiply(float *sum, const uint32_t cols, const uint32_t kind,
 
 #else
 
+#define memory_expect(at)                   ((void)(at))
+#define registers_take()                    ((void)0)
+#define registers_give()                    ((void)0)
 #define barrier_init(barrier, count)        emu_barrier_init(EMU_HERE("barrier_init"), barrier, count)
 #define barriers_open()                     ((void)0)
 #define barrier_arrive(barrier)             emu_barrier_arrive(EMU_HERE("barrier_arrive"), barrier, 0)

@@ -211,7 +211,7 @@ static status pass_run(struct rig *r)
     args.parts = r->parts;
     const uint32_t tiles = (args.rows + k->rows - 1) / k->rows * ((args.cols + k->cols - 1) / k->cols);
     if (k->is_packed) /* tile after tile, not all by blocks of their own */
-        return launch(k->name, k->kernel, (struct emu_dim){1 + tiles / 4, 1, 1}, (struct emu_dim){PACKED_THREADS, 1, 1},
+        return launch(k->name, k->kernel, (struct emu_dim){1 + tiles / 4, 1, 1}, (struct emu_dim){PACKED_THREADS(k->cols), 1, 1},
                       &args, sizeof args, r->seed);
     return launch(k->name, k->kernel, (struct emu_dim){tiles, k->pass == DWEIGHT ? r->parts : 1, 1},
                   (struct emu_dim){PRODUCT_THREADS, 1, 1}, &args, sizeof args, r->seed);
