@@ -76,16 +76,29 @@ GPU_RUN(embed_bag_forward)
                     .dim = attr.dim, .cols = out.cols);
 }
 
+/* Most blocks along the rows; those that are not hot are passed by. */
+#define HOT_BLOCKS 2048u
+
 GPU_RUN(embed_bag_backward)
 {
     const struct embed_bag_attr attr = GPU_ATTR(embed_bag_attr, n);
     uint32_t stride = 0;
     const uint32_t *argmax = argmax_of(c, n, &stride);
     const uint32_t uniques = w->micro * c->graph->tables[attr.table].key_count_max; /* at most */
-    return GPU_EACH_OF(w, bag_backward, uniques, attr.dim, .inputs = bag_inputs_of(w, c, n),
-                       .keys = bag_keys_of(c, attr.table), .dout = gpu_in_of(op_dout(c, n)), .argmax = argmax,
-                       .table_grad = c->table_grad[attr.lookup], .argmax_stride = stride, .pool = attr.pool,
-                       .dim = attr.dim);
+    const struct bag_backward_args args = {.now = w->now,
+                                           .inputs = bag_inputs_of(w, c, n),
+                                           .keys = bag_keys_of(c, attr.table),
+                                           .dout = gpu_in_of(op_dout(c, n)),
+                                           .argmax = argmax,
+                                           .table_grad = c->table_grad[attr.lookup],
+                                           .argmax_stride = stride,
+                                           .pool = attr.pool,
+                                           .dim = attr.dim};
+    const struct gpu_dim hot_grid = {(attr.dim + 31) / 32, uniques < HOT_BLOCKS ? uniques : HOT_BLOCKS, 1},
+                         hot_block = {32, EACH_THREADS / 32, 1};
+    TRY(gpu_launch_each(w, GPU_KERNEL_bag_backward, uniques, attr.dim, &args, sizeof args));
+    if (w->micro * c->graph->tables[attr.table].key_count_max <= BAG_HOT) return ST_OK;
+    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_bag_backward_hot, hot_grid, hot_block, &args, sizeof args);
 }
 
 status gpu_rows_pack(const struct gpu_work *w, float *const *span, float *packed, uint32_t count, uint32_t floats,

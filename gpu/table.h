@@ -7,6 +7,8 @@
 /* What an embed_bag knows beforehand, in memory of the card: input s pools field[s] to columns from begin[s] on; of a field the first input
  * that has it, and of an input the next of its field, or BAG_NONE. */
 #define BAG_NONE 0xffffffffu
+/* A row that occurs more often in a micro-batch has a block of its own for its gradient (bag_backward_hot). */
+#define BAG_HOT 128u
 struct bag_inputs {
     const uint32_t *field, *begin, *first, *next; /* [inputs], [inputs + 1], [field_count], [inputs] */
     uint32_t input_count, field_count;
