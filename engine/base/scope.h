@@ -1,6 +1,6 @@
 /* What one run of the program's work has for itself where a process does several, as a server of two models would: its plan of memory
- * (memory.h), the format and events of its log (log.h), and its stop (stop.h). A thread works for one scope at a time, and what it
- * calls of these three acts on that scope.
+ * (memory.h), the format and events of its log (log.h), its stop (stop.h), and whether it is in steady state (steady.h). A thread works for one scope
+ * at a time, and what it calls of these four acts on that scope.
  *
  *     main thread     the process's first scope ── scope_enter(b) ── b ── thread_start ── b ── scope_enter(first) ── first …
  *     the new thread                                                      └── b …

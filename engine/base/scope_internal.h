@@ -58,7 +58,13 @@ struct scope_stop {
 /* Signals find it no more. */
 void scope_stop_close(struct scope_stop *stop);
 
+/* steady.c's. */
+struct scope_steady {
+    atomic_uint shared_on_count; /* of begins without an end so far */
+};
+
 struct scope {
+    struct scope_steady steady;
     struct scope_memory memory;
     struct scope_log log;
     struct scope_stop stop;

@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "engine/base/scope_internal.h"
 #include "engine/base/status.h"
 
 /* Written at the borders of steady state; read by every call, so on a cache line that nothing else writes. */
-static _Alignas(64) atomic_uint shared_on_count; /* of begins without an end so far */
+static _Alignas(64) atomic_uint shared_on_count; /* of all scopes: begins without an end so far */
 /* Written by calls in steady state only, of which there should be none. */
 static _Alignas(64) atomic_uint_fast64_t shared_allocations;
 static atomic_uint_fast64_t shared_locks;
@@ -23,7 +24,8 @@ static _Thread_local bool is_left_out;
  * by what starts and ends their work. */
 static inline void count_call(atomic_uint_fast64_t *shared_count)
 {
-    if (__builtin_expect(atomic_load_explicit(&shared_on_count, memory_order_relaxed), 0) && !is_left_out)
+    if (__builtin_expect(atomic_load_explicit(&shared_on_count, memory_order_relaxed), 0) && steady_is_on() &&
+        !is_left_out)
         atomic_fetch_add_explicit(shared_count, 1, memory_order_relaxed);
 }
 
@@ -84,13 +86,21 @@ static bool allocations_are_counted(void) { return true; }
 #undef LOCKS
 #undef INNER
 
-void steady_begin(void) { atomic_fetch_add(&shared_on_count, 1); }
+void steady_begin(void)
+{
+    atomic_fetch_add(&scope_now()->steady.shared_on_count, 1);
+    atomic_fetch_add(&shared_on_count, 1);
+}
 
-void steady_end(void) { CHECK(atomic_fetch_sub(&shared_on_count, 1) > 0); }
+void steady_end(void)
+{
+    CHECK(atomic_fetch_sub(&scope_now()->steady.shared_on_count, 1) > 0);
+    CHECK(atomic_fetch_sub(&shared_on_count, 1) > 0);
+}
 
 void steady_leave_out(void) { is_left_out = true; }
 
-bool steady_is_on(void) { return atomic_load_explicit(&shared_on_count, memory_order_relaxed) > 0; }
+bool steady_is_on(void) { return atomic_load_explicit(&scope_now()->steady.shared_on_count, memory_order_relaxed) > 0; }
 
 struct steady_counts steady_counts(void)
 {

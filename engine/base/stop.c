@@ -13,7 +13,8 @@
 #define PATIENCE_SECONDS 1
 #define LISTENERS_MAX    64u
 
-static _Atomic int received_signal; /* the first */
+static _Atomic int received_signal;  /* the first */
+static _Atomic bool shared_are_left; /* signals are another's */
 static struct scope_stop *_Atomic shared_listeners[LISTENERS_MAX];
 static _Atomic uint32_t shared_walks; /* through the list, under way */
 
@@ -97,12 +98,16 @@ void stop_listen(bool (*wake)(void *context), void *context)
     struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
     sigaction(SIGALRM, &action, NULL);
     action.sa_handler = on_signal;
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    if (!atomic_load_explicit(&shared_are_left, memory_order_relaxed)) {
+        sigaction(SIGINT, &action, NULL);
+        sigaction(SIGTERM, &action, NULL);
+    }
     int received = atomic_load_explicit(&received_signal, memory_order_relaxed);
     if (received != 0) ask(stop, received);
     alarm(listeners_any(is_waiting, 0) ? PATIENCE_SECONDS : 0);
 }
+
+void stop_signals_leave(void) { atomic_store_explicit(&shared_are_left, true, memory_order_relaxed); }
 
 void stop_ask(struct scope *scope, int signal)
 {

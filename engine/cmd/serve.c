@@ -9,8 +9,8 @@
 
 struct serve_flags {
     const char *listen, *token_file, *isa;
-    bool insecure;
-    uint32_t connections, idle_s, patience_s, threads;
+    bool insecure, learn;
+    uint32_t connections, idle_s, patience_s, threads, learn_threads;
     struct flag_list model, set;
 };
 static const struct flag flags[] = {
@@ -31,6 +31,11 @@ static const struct flag flags[] = {
      "that a client may take for a request once it has begun, and for reading an answer; and that ending waits; "
      "default: 30",
      offsetof(struct serve_flags, patience_s), 1, 86400, false},
+    {"--learn", FLAG_SWITCH, NULL,
+     "learn from labelled lines that are sent to /learn, and save into DIR every serve.publish steps",
+     offsetof(struct serve_flags, learn), 0, 0, false},
+    {"--learn-threads", FLAG_U32, "N", "computing threads that learn; default: half of the processors",
+     offsetof(struct serve_flags, learn_threads), 1, 1024, false},
     {"--threads", FLAG_U32, "N", "computing threads of each model; never changes the result",
      offsetof(struct serve_flags, threads), 1, 1024, false},
     {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512, avx512bf16; default: the best here",
@@ -91,6 +96,8 @@ static status run(const char *const *positionals, const void *options)
                                                .set = f->set.item,
                                                .set_count = f->set.count,
                                                .threads = f->threads,
+                                               .learn = f->learn,
+                                               .learn_threads = f->learn_threads,
                                                .isa = f->isa});
     for (uint32_t i = 0; i < SERVE_MODELS_MAX; i++) free(copies[i]);
     return st;
@@ -107,25 +114,33 @@ const struct command command_serve = {
     .defaults = &defaults,
     .uses_cards = true,
     .run = run,
-    .help = "POST /predict     lines of the data's format, as a file has them; the answer is what `predict` writes of "
-            "that\n"
-            "                  file, with nan in place for malformed lines, of which Heterps-Bad-Line says the first:\n"
-            "                      curl --data-binary @new.tsv http://127.0.0.1:8080/predict\n"
-            "                  /predict/NAME asks the model of that name, as NAME does below\n"
-            "/v2/…             the Open Inference Protocol, version 2, with tensors in JSON or binary\n"
-            "POST /v2/models/NAME/top?k=20\n"
-            "                  of a model that predicts words: the k best of the vocabulary for each line\n"
-            "GET /version      the version that answers, and older saves; /version/NAME\n"
-            "POST /version     another version: a save's step, which is held, or newest\n"
-            "GET /             a page with the model, a form of its columns, and figures; /page/NAME\n"
-            "GET /metrics      figures in Prometheus's text format\n"
-            "GET /healthz      200 as long as the process works\n"
-            "GET /readyz       200, or 503 when it is ending\n\n"
-            "Requests of all connections are computed together, as micro-batches: one goes when it is full, when its "
-            "oldest\n"
-            "request has waited for serve.wait, or when every open connection has a request that waits. Where too much "
-            "waits\n"
-            "the answer is 503 with Retry-After. A new save in DIR takes the place of the one that answers, and no "
-            "request is\n"
-            "lost. SIGTERM and SIGINT take no further connections, answer what has been asked, and end it.",
+    .help =
+        "POST /predict     lines of the data's format, as a file has them; the answer is what `predict` writes of "
+        "that\n"
+        "                  file, with nan in place for malformed lines, of which Heterps-Bad-Line says the first:\n"
+        "                      curl --data-binary @new.tsv http://127.0.0.1:8080/predict\n"
+        "                  /predict/NAME asks the model of that name, as NAME does below\n"
+        "/v2/…             the Open Inference Protocol, version 2, with tensors in JSON or binary\n"
+        "POST /v2/models/NAME/top?k=20\n"
+        "                  of a model that predicts words: the k best of the vocabulary for each line\n"
+        "GET /version      the version that answers, and older saves; /version/NAME\n"
+        "POST /version     another version: a save's step, which is held, or newest\n"
+        "POST /learn       with --learn: labelled lines of the data's format; the answer has a line an example, its "
+        "sequence\n"
+        "                  number, or nan of a malformed line. /learn/NAME; ?after=N: refused (409) unless N is the "
+        "last number\n"
+        "POST /predict?id=ID, then POST /learn?id=ID: labels, a line each, for the lines of that request\n"
+        "GET /learn/position   the last sequence number that is saved: who repeats from there loses and doubles "
+        "nothing\n"
+        "GET /             a page with the model, a form of its columns, and figures; /page/NAME\n"
+        "GET /metrics      figures in Prometheus's text format\n"
+        "GET /healthz      200 as long as the process works\n"
+        "GET /readyz       200, or 503 when it is ending\n\n"
+        "Requests of all connections are computed together, as micro-batches: one goes when it is full, when its "
+        "oldest\n"
+        "request has waited for serve.wait, or when every open connection has a request that waits. Where too much "
+        "waits\n"
+        "the answer is 503 with Retry-After. A new save in DIR takes the place of the one that answers, and no "
+        "request is\n"
+        "lost. SIGTERM and SIGINT take no further connections, answer what has been asked, and end it.",
 };

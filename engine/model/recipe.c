@@ -55,6 +55,7 @@ static const struct {
     {"cache", "shuffle", CLASS_LATER_SEQUENCE}, /* the first epoch's order is the same with any */
     {"cache", "window", CLASS_LATER_SEQUENCE},
     {"cache", NULL, CLASS_RUNNING},
+    {"serve", NULL, CLASS_RUNNING},
 };
 
 static enum recipe_class class_of(const char *kind, const char *key)
@@ -257,7 +258,8 @@ static status check(const char *path, const struct manifest *m, const struct gra
     struct recipe r = {.path = path,
                        .manifest = m,
                        .is_same_model = m->model_hash == graph->header->model_hash,
-                       .is_within_pass = !is_new_pass && p->epoch_examples != 0 && p->epoch_examples != p->pass_examples};
+                       .is_within_pass =
+                           !is_new_pass && p->epoch_examples != 0 && p->epoch_examples != p->pass_examples};
     status st = side_read(&r.saved, path, m->text, m->text_bytes);
     if (st != ST_OK) {
         /* Another version's text may have keys that this one does not know; the values are good all the same. */

@@ -52,6 +52,8 @@ static void step_done(void *context, const struct step_done *done)
     t->ticket = done->ticket;
 
     if (t->progressive) progressive_step(t->progressive, done);
+    const struct train_watch *watch = t->options->watch;
+    if (watch) watch->step_done(watch->context, p);
     /* Acquire pairs with standing_look(): what stood there has been read. */
     if (atomic_load_explicit(&t->standing.shared_state, memory_order_acquire) == STANDING_WANTED) standing_take(t);
 }
@@ -74,6 +76,8 @@ static void progress_tell(struct trainer *t)
                                   .counts = feed_counts(t->feed)};
     if (t->progressive) now.window = progressive_measure(t->progressive, &now.heads);
     report_progress(&t->report, &now);
+    const struct train_watch *watch = t->options->watch;
+    if (watch) watch->told(watch->context, &now);
     t->loss_reported = s->loss_sum;
     t->examples_reported = s->progress.examples;
 }
@@ -245,6 +249,8 @@ static status loop(struct trainer *t)
     look_begin(t);
     if (t->stop.head && settings->eval_every == 0) t->epoch_until = from.epoch + 1;
     TRY(due_at_resume(t));
+    const struct train_watch *watch = t->options->watch;
+    if (watch) watch->begun(watch->context, t->feed, &from);
     for (bool is_end = false; !is_end && !stop_requested() && !early_stop_is_over(&t->stop);) {
         uint64_t step = progress->step, save_step = next_multiple(step, settings->checkpoint_every),
                  eval_step = next_multiple(step, settings->eval_every),
@@ -346,6 +352,7 @@ status train_run(struct session *session, const struct train_options *options)
                         .eval_step = UINT64_MAX};
     status st = train(&t);
     stop_listen(NULL, NULL);
+    if (options->watch) options->watch->ending(options->watch->context);
     saver_close(t.saver);
     trace_tell(); /* while the names in it are there */
     eval_feeds_close(&t.eval);

@@ -4,16 +4,31 @@
 
 #include "engine/eval/eval_sets.h"
 #include "engine/run/session.h"
+#include "io/read/reader.h"
+
+struct report_progress;
+/* Who follows a training, and gives it texts in place of files. */
+struct train_watch {
+    void *context;
+    const struct reader_texts *texts; /* malformed lines are skipped; kept */
+    /* Called by the thread that trains: what `from` says is done, and the first step may begin; the feed is there until `ending`. */
+    void (*begun)(void *context, struct feed *feed, const struct progress *from);
+    void (*ending)(void *context);
+    void (*saved)(void *context, const struct progress *progress);       /* a save is complete, of this */
+    void (*told)(void *context, const struct report_progress *progress); /* figures, now and then       */
+    void (*step_done)(void *context, const struct progress *progress); /* by a worker: may neither wait nor allocate */
+};
 
 struct train_options {
-    const char *data;           /* paths separated by commas                                    */
-    struct eval_sets eval;      /* none: the lines of data that data.eval_fraction holds out, or nothing */
-    const char *out;            /* directory to save into, NULL: none                           */
-    const char *resume;         /* directory of a saved model to go on from, NULL: from initial values */
-    bool is_new_pass;           /* … on other data: model_continue, else model_resume               */
-    const char *init;           /* what to take first values from (warm_start.h), NULL: none    */
-    bool dry_run;               /* plan and check the memory, and do nothing                    */
-    const char *resume_command; /* how to go on after a signal, as a shell would take it */
+    const char *data; /* paths separated by commas; with a watch, what its texts are called in messages */
+    const struct train_watch *watch; /* or NULL */
+    struct eval_sets eval;           /* none: the lines of data that data.eval_fraction holds out, or nothing */
+    const char *out;                 /* directory to save into, NULL: none                           */
+    const char *resume;              /* directory of a saved model to go on from, NULL: from initial values */
+    bool is_new_pass;                /* … on other data: model_continue, else model_resume               */
+    const char *init;                /* what to take first values from (warm_start.h), NULL: none    */
+    bool dry_run;                    /* plan and check the memory, and do nothing                    */
+    const char *resume_command;      /* how to go on after a signal, as a shell would take it */
     /* NULL, or: called in place of training, when all that can be refused has been, but for the plan of memory (setup_memory_check), and
      * nothing has been read or filled. `eval`: what would be evaluated. What it returns is train_run's answer. */
     status (*look)(void *context, struct session *session, const struct train_options *options,

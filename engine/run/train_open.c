@@ -104,6 +104,10 @@ status train_open(struct trainer *t)
     feed.epochs = s->setup.settings.train_epochs;
     feed.steps_max = s->setup.settings.train_steps_max;
     feed.reader.marks = true;
+    if (t->options->watch) {
+        feed.reader.texts = t->options->watch->texts;
+        feed.reader.bad_skip = true;
+    }
     feed.reader.shuffle = s->setup.settings.data_shuffle;
     feed.reader.lines = s->setup.settings.data_eval_fraction > 0 ? READER_TRAIN : READER_ALL;
     const struct eval_sets *given = &t->options->eval, held_out = eval_sets_of(t->options->data);

@@ -45,7 +45,7 @@ struct desk {
     size_t filled;
     /* seen by all */
     _Atomic uint32_t shared_others;
-    _Atomic bool shared_is_end;
+    _Atomic bool shared_is_end, shared_is_stopped;
 };
 
 static bool texts_next(void *context, const char **text, size_t *bytes);
@@ -180,6 +180,14 @@ uint32_t desk_ask_count(const struct desk *d) { return d->options.ask_max - d->s
 
 const struct reader_texts *desk_texts(struct desk *d) { return &d->texts; }
 
+const struct ask *desk_reading(const struct desk *d) { return &d->asks[d->reading]; }
+
+void desk_reader_stop(struct desk *d, bool is_stopped)
+{
+    atomic_store_explicit(&d->shared_is_stopped, is_stopped, memory_order_release);
+    bell_ring(&d->waiting_bell);
+}
+
 /* Whether there is something to read, or will be nothing. */
 static bool waiting_look(void *context)
 {
@@ -187,7 +195,7 @@ static bool waiting_look(void *context)
     /* Acquire pairs with the release in desk_end(). In this order: what was put before the end is found by who has
      * seen the end. */
     bool is_end = atomic_load_explicit(&d->shared_is_end, memory_order_acquire);
-    return is_end || ring_depth(&d->waiting) > 0;
+    return is_end || atomic_load_explicit(&d->shared_is_stopped, memory_order_acquire) || ring_depth(&d->waiting) > 0;
 }
 
 /* The same, or nobody who could put anything. */
@@ -201,6 +209,8 @@ static bool texts_next(void *context, const char **text, size_t *bytes)
 {
     struct desk *d = context;
     bell_await(&d->waiting_bell, false, waiting_look, d);
+    /* Acquire pairs with the release in desk_reader_stop(). */
+    if (atomic_load_explicit(&d->shared_is_stopped, memory_order_acquire)) return false;
     if (!ring_try_pop(&d->waiting, &d->reading)) return false;
     *text = d->asks[d->reading].text;
     *bytes = d->asks[d->reading].bytes;

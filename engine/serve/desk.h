@@ -21,6 +21,9 @@
 struct ask_wants {
     uint32_t top; /* words a line; 0: eval.top              */
     bool each;    /* of every example, not of a group's first */
+    /* of one who teaches: the sequence number that its first line is to come behind */
+    bool has_after;
+    uint64_t after;
 };
 /* A text that waits for its answer. */
 struct ask {
@@ -85,6 +88,10 @@ uint32_t desk_ask_count(const struct desk *desk);
 
 /* For reader_options.texts. */
 const struct reader_texts *desk_texts(struct desk *desk);
+/* What is being read; of the thread that reads. */
+const struct ask *desk_reading(const struct desk *desk);
+/* From now on the reader gets no text, as if there would be none any more, until it may go on. Any thread. */
+void desk_reader_stop(struct desk *desk, bool is_stopped);
 
 /* --- the answerer's --------------------------------------------------------------------------- */
 

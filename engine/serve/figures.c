@@ -97,4 +97,5 @@ void figures_metrics(const struct server *s, struct evbuffer *to)
     of_models(s, to, "heterps_batches_total", "counter", "Micro-batches that have been computed.", batches_of);
     of_models(s, to, "heterps_bad_lines_total", "counter", "Malformed lines of requests.", bad_lines_of);
     seconds_of_models(s, to);
+    learn_metrics(s, to);
 }

@@ -192,6 +192,7 @@ static void infer(struct server *s, struct served *m, struct evhttp_request *req
     struct evbuffer *lines = evbuffer_new();
     const status st = i && lines ? infer_read(m, request, i, lines) : ST_MEMORY;
     if (st == ST_OK) {
+        learn_keep(m, i->inference.id, lines);
         request_put(s, m, request, lines,
                     (struct request_end){
                         .finish = infer_finish, .detail = i, .detail_free = inferring_free, .wants.each = true});

@@ -21,11 +21,11 @@ void request_drop(void *request)
 static void request_free(struct server *s, struct request *r)
 {
     http_hold(s->http, -(int64_t)r->held);
-    r->version->waiting--;
+    r->counter->waiting--;
     request_drop(r);
 }
 
-static struct request *request_make(struct server *s, struct version *version, struct evhttp_request *http,
+static struct request *request_make(struct server *s, struct counter *counter, struct evhttp_request *http,
                                     size_t bytes)
 {
     struct request *r = calloc(1, sizeof *r);
@@ -35,9 +35,9 @@ static struct request *request_make(struct server *s, struct version *version, s
         if (lines) evbuffer_free(lines);
         return NULL;
     }
-    *r = (struct request){.http = http, .version = version, .lines = lines, .held = bytes, .begin_ns = clock_ns()};
+    *r = (struct request){.http = http, .counter = counter, .lines = lines, .held = bytes, .begin_ns = clock_ns()};
     http_hold(s->http, (int64_t)bytes);
-    version->waiting++;
+    counter->waiting++;
     return r;
 }
 
@@ -60,10 +60,17 @@ static void refuse(struct server *s, struct evhttp_request *http, const char *wh
 void request_put(struct server *s, struct served *model, struct evhttp_request *http, struct evbuffer *from,
                  struct request_end end)
 {
-    const size_t bytes = evbuffer_get_length(from), max = servant_setup(model->version->servant)->settings.serve_body;
+    (void)request_put_at(s, &model->version->counter, http, from, end);
+}
+
+bool request_put_at(struct server *s, struct counter *counter, struct evhttp_request *http, struct evbuffer *from,
+                    struct request_end end)
+{
+    struct version *version = counter->model->version;
+    const size_t bytes = evbuffer_get_length(from), max = servant_setup(version->servant)->settings.serve_body;
     const bool is_large = bytes > max, has_room = http_held_bytes(s->http) + bytes <= s->held_max;
     char *text = !is_large && has_room ? text_take(from, bytes) : NULL;
-    struct request *r = text ? request_make(s, model->version, http, bytes) : NULL;
+    struct request *r = text ? request_make(s, counter, http, bytes) : NULL;
     if (r == NULL) {
         free(text);
         if (end.detail) end.detail_free(end.detail);
@@ -72,20 +79,24 @@ void request_put(struct server *s, struct served *model, struct evhttp_request *
                             bytes);
         else
             refuse(s, http, "too much waits in memory");
-        return;
+        return false;
     }
     r->finish = end.finish;
     r->detail = end.detail;
     r->detail_free = end.detail_free;
-    if (!desk_put(servant_desk(model->version->servant), text, bytes, end.wants, r)) {
+    r->version = counter == &version->counter ? version : NULL;
+    r->refused_code = end.refused_code ? end.refused_code : 400;
+    if (!desk_put(counter->desk, text, bytes, end.wants, r)) {
         free(text);
         request_free(s, r);
         refuse(s, http, "too many requests wait");
-    } else if (++s->puts < PUTS_MAX) {
-        request_ring_soon(s);
-    } else {
-        request_ring(-1, 0, s);
+        return false;
     }
+    if (++s->puts < PUTS_MAX)
+        request_ring_soon(s);
+    else
+        request_ring(-1, 0, s);
+    return true;
 }
 
 /* How many could still ask before an answer comes; of a server that ends nobody is waited for. */
@@ -101,8 +112,11 @@ void request_ring(evutil_socket_t unused, short what, void *context)
     (void)unused, (void)what;
     s->puts = 0;
     others_tell(s);
-    for (uint32_t i = 0; i < s->model_count; i++)
-        if (s->models[i].version->waiting) desk_ring(servant_desk(s->models[i].version->servant));
+    for (uint32_t i = 0; i < s->model_count; i++) {
+        const struct counter *taught = learn_counter(&s->models[i]);
+        if (s->models[i].version->counter.waiting) desk_ring(s->models[i].version->counter.desk);
+        if (taught && taught->waiting) desk_ring(taught->desk);
+    }
 }
 
 void request_ring_soon(void *context)
@@ -115,7 +129,7 @@ void request_headers(const struct request *r, const struct ask *ask)
 {
     char text[DESK_WHY_BYTES + 64];
     struct evkeyvalq *headers = evhttp_request_get_output_headers(r->http);
-    evhttp_add_header(headers, "Heterps-Version", r->version->name);
+    if (r->version) evhttp_add_header(headers, "Heterps-Version", r->version->name);
     if (ask->bad_count == 0) return;
     snprintf(text, sizeof text, "%llu", (unsigned long long)ask->bad_count);
     evhttp_add_header(headers, "Heterps-Bad-Lines", text);
@@ -127,12 +141,13 @@ void request_headers(const struct request *r, const struct ask *ask)
 static void request_end(struct server *s, struct request *r, const struct ask *ask)
 {
     if (ask->is_refused)
-        http_reply_text(s->http, r->http, 400, "line %llu: %s", (unsigned long long)ask->bad_line, ask->why);
+        http_reply_text(s->http, r->http, r->refused_code, "line %llu: %s", (unsigned long long)ask->bad_line,
+                        ask->why);
     else if (r->is_cut)
         http_reply_text(s->http, r->http, 500, "no memory for the answer");
     else
         r->finish(s, r, ask);
-    figures_add(&r->version->model->figures, clock_ns() - r->begin_ns, ask->bad_count);
+    figures_add(r->counter->figures, clock_ns() - r->begin_ns, ask->bad_count);
     request_free(s, r);
 }
 
@@ -149,20 +164,24 @@ static void pieces_take(struct server *s, const struct answers *a)
     }
 }
 
+void request_pieces(struct counter *counter)
+{
+    struct answers *a;
+    desk_quiet(counter->desk);
+    while (desk_take(counter->desk, &a)) {
+        pieces_take(counter->model->server, a);
+        desk_give_back(counter->desk, a);
+    }
+    others_tell(counter->model->server);
+}
+
 void request_answers(evutil_socket_t unused, short what, void *context)
 {
     struct version *v = context;
     struct server *s = v->model->server;
-    struct desk *desk = servant_desk(v->servant);
-    struct answers *a;
     (void)unused, (void)what;
     const bool is_over = servant_is_over(v->servant); /* looked at first: what came before it is taken below */
-    desk_quiet(desk);
-    while (desk_take(desk, &a)) {
-        pieces_take(s, a);
-        desk_give_back(desk, a);
-    }
-    others_tell(s);
+    request_pieces(&v->counter);
     if (!is_over) return;
     if (v != v->model->version) {
         version_left(v);

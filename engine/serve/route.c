@@ -20,6 +20,8 @@ static void predict(struct server *s, struct served *model, struct evhttp_reques
         http_reply_text(s->http, request, 415, "requests are not unpacked here: Content-Encoding %.40s", packing);
         return;
     }
+    char id[LEARN_ID_BYTES];
+    learn_keep(model, learn_id(request, id), evhttp_request_get_input_buffer(request));
     request_put(s, model, request, evhttp_request_get_input_buffer(request),
                 (struct request_end){.finish = predict_finish});
 }
@@ -60,6 +62,8 @@ static const struct route {
     {"/healthz", METHOD_GET, true, healthz},
     {"/readyz", METHOD_GET, true, readyz},
     {"/metrics", METHOD_GET, false, metrics},
+    {"/learn/position/", METHOD_GET, false, learn_position},
+    {"/learn/", METHOD_POST, false, learn_post},
     {"/", METHOD_GET, false, page_get},
     {"/page/", METHOD_GET, false, page_get},
     {"/page/", METHOD_POST, false, page_post},

@@ -9,6 +9,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/base/stop.h"
 #include "engine/serve/inference.h"
 #include "engine/serve/server.h"
 
@@ -26,8 +27,11 @@
 
 static bool all_are_answered(const struct server *s)
 {
-    for (uint32_t i = 0; i < s->model_count; i++)
-        if (versions_waiting(&s->models[i])) return false;
+    for (uint32_t i = 0; i < s->model_count; i++) {
+        const struct counter *taught = learn_counter(&s->models[i]);
+        if (versions_waiting(&s->models[i]) || (taught && taught->waiting)) return false;
+        if (!learn_is_idle(&s->models[i])) return false;
+    }
     return http_busy_count(s->http) == 0;
 }
 
@@ -82,6 +86,7 @@ static status model_open_one(struct server *s, uint32_t i)
         .server = s, .name = o->models[i].name, .graph = o->models[i].graph, .model = o->models[i].model};
     s->model_count = i + 1;
     TRY(versions_open(m));
+    if (o->learn) TRY(learn_open(m));
     const size_t body = servant_setup(m->version->servant)->settings.serve_body;
     if (s->held_max < HELD_BODIES * body) s->held_max = HELD_BODIES * body;
     return ST_OK;
@@ -115,6 +120,7 @@ static status server_open(struct server *s)
 {
     const struct serve_options *o = s->options;
     TRY(access_check(s));
+    stop_signals_leave();
     TRY(events_open(s));
     s->models = calloc(o->model_count, sizeof *s->models);
     if (s->models == NULL) FAIL(MEMORY, "no memory for %u models", o->model_count);
@@ -139,7 +145,10 @@ static status server_open(struct server *s)
 static void server_close(struct server *s)
 {
     http_close(s->http);
-    for (uint32_t i = 0; i < s->model_count; i++) versions_close(&s->models[i]);
+    for (uint32_t i = 0; i < s->model_count; i++) {
+        learn_close(&s->models[i]);
+        versions_close(&s->models[i]);
+    }
     struct event *const events[] = {s->ring, s->drain, s->signals[0], s->signals[1]};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (events[i]) event_free(events[i]);

@@ -24,6 +24,8 @@ struct serve_options {
     const char *const *set; /* [set_count]: of all models */
     uint32_t set_count, threads;
     const char *isa;
+    bool learn;             /* from lines that are sent, and save */
+    uint32_t learn_threads; /* 0: half of the processors */
 };
 #define SERVE_CONNECTIONS 16384u
 

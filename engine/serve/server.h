@@ -13,14 +13,22 @@
 #include "engine/serve/serve.h"
 #include "engine/serve/token.h"
 
+/* Where requests meet a desk. */
+struct counter {
+    struct served *model;
+    struct desk *desk;
+    struct figures *figures; /* that its requests are noted in */
+    uint32_t waiting;        /* requests on the desk */
+};
+
 /* A save of a model at work. */
 struct version {
+    struct counter counter;
     struct served *model;
     struct servant *servant;
     const char *name;      /* the save's tag */
     struct event *answers; /* its desk's fd */
     struct lines lines;    /* of values by column */
-    uint32_t waiting;      /* requests on its desk */
     struct version *next;  /* of those that leave */
 };
 
@@ -32,6 +40,7 @@ struct served {
     struct figures figures;
     struct servant_counts before; /* of versions that have left */
     struct watch *watch;          /* versions.c */
+    struct teaching *teaching;    /* learn.c; NULL: it does not learn */
 };
 
 struct server {
@@ -52,11 +61,13 @@ struct server {
 /* A request whose lines are computed. */
 struct request {
     struct evhttp_request *http;
-    struct version *version;
-    struct evbuffer *lines; /* of the answer, so far */
-    bool is_cut;            /* there was no memory for some of them */
-    size_t held;            /* bytes of its text, and of the lines */
+    struct counter *counter;
+    struct version *version; /* NULL: of one who teaches */
+    struct evbuffer *lines;  /* of the answer, so far */
+    bool is_cut;             /* there was no memory for some of them */
+    size_t held;             /* bytes of its text, and of the lines */
     uint64_t begin_ns;
+    int refused_code; /* of a text whose beginning is wrong */
     /* what `finish` needs besides, or NULL; freed with the request */
     void *detail;
     void (*detail_free)(void *detail);
@@ -70,11 +81,17 @@ struct request_end {
     void *detail; /* taken in any case */
     void (*detail_free)(void *detail);
     struct ask_wants wants;
+    int refused_code; /* 0: 400 */
 };
-/* Takes the text out of the buffer and puts it on the model's desk; `finish` follows. Where it is too large, or there
- * is no room, the answer says so: 413, or 503 with Retry-After. */
+/* Takes the text out of the buffer and puts it on the desk of the model's version; `finish` follows. Where it is too large, or
+ * there is no room, the answer says so: 413, or 503 with Retry-After. */
 void request_put(struct server *server, struct served *model, struct evhttp_request *http, struct evbuffer *text,
                  struct request_end end);
+/* The same on a counter's desk; whether there was room. */
+bool request_put_at(struct server *server, struct counter *counter, struct evhttp_request *http, struct evbuffer *text,
+                    struct request_end end);
+/* Takes what the counter's desk has of answers. */
+void request_pieces(struct counter *counter);
 /* Headers that every answer of a model has: its version, and malformed lines. */
 void request_headers(const struct request *request, const struct ask *ask);
 /* Takes what a model's threads have done (an event's callback; context: struct version). */
@@ -101,6 +118,23 @@ struct servant_counts versions_counts(const struct served *model);
 /* Routes: which version it is, and which others there are; and another one, by its name or "newest". */
 void version_get(struct server *server, struct served *model, struct evhttp_request *request);
 void version_post(struct server *server, struct served *model, struct evhttp_request *request);
+
+/* learn.c, where the server learns. Opens what learns from the lines that come, behind what the model's directory has; what the
+ * training says that cannot begin. */
+MUST_USE status learn_open(struct served *model);
+/* Ends it behind its last whole step, which is saved. One that is not open is ignored. */
+void learn_close(struct served *model);
+/* Requests on its desk; and whether everything that has been taken in whole steps is learned. */
+struct counter *learn_counter(const struct served *model);
+bool learn_is_idle(const struct served *model);
+/* Keeps the lines of a request for labels that come later, if it has an id, and somebody learns. */
+void learn_keep(struct served *model, const char *id, struct evbuffer *lines);
+/* The id that the query of the request has, into `id`, else NULL. */
+#define LEARN_ID_BYTES 129u
+const char *learn_id(struct evhttp_request *request, char id[LEARN_ID_BYTES]);
+void learn_metrics(const struct server *server, struct evbuffer *to);
+void learn_post(struct server *server, struct served *model, struct evhttp_request *request);
+void learn_position(struct server *server, struct served *model, struct evhttp_request *request);
 
 /* Answers of pages (page.c), each a route. */
 void page_get(struct server *server, struct served *model, struct evhttp_request *request);

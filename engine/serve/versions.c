@@ -60,8 +60,8 @@ struct watch {
 
 uint32_t versions_waiting(const struct served *m)
 {
-    uint32_t sum = m->version->waiting;
-    for (const struct version *v = m->leaving; v; v = v->next) sum += v->waiting;
+    uint32_t sum = m->version->counter.waiting;
+    for (const struct version *v = m->leaving; v; v = v->next) sum += v->counter.waiting;
     return sum;
 }
 
@@ -95,7 +95,10 @@ static status version_make(struct served *m, struct servant *servant, struct ver
     struct version *v = calloc(1, sizeof *v);
     status st = v ? ST_OK : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for a version");
     if (st == ST_OK) {
-        *v = (struct version){.model = m, .servant = servant, .name = servant_setup(servant)->model.tag};
+        *v = (struct version){.counter = {.model = m, .desk = servant_desk(servant), .figures = &m->figures},
+                              .model = m,
+                              .servant = servant,
+                              .name = servant_setup(servant)->model.tag};
         st = lines_open(&v->lines, servant_setup(servant));
     }
     if (st == ST_OK) {

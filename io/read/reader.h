@@ -117,7 +117,7 @@ struct reader_texts {
      * text. May wait. */
     bool (*is_dry)(void *context);
     /* Of each example, as it is given. is_last: of its text; is_extra: it is an empty one that the text has not, given
-     * because a text ended without another to be its last. */
+     * because a text ended without another to be its last. Without bad_keep, those of malformed lines and extra ones are told here and not given. */
     void (*example)(void *context, bool is_last, bool is_extra);
     /* A line is malformed, and why; its example is an empty one with is_bad. is_whole: no line of this text is read,
      * for its first line does not name the columns. */
@@ -136,8 +136,8 @@ struct reader_options {
     /* Of streams, for who answers: examples that are there are given when nothing more comes for some milliseconds (reader_fill). Where one
      * micro-batch ends depends on timing then. */
     bool gives_early;
-    bool bad_keep;       /* with bad_skip: a bad line gives an empty example with is_bad set           */
-    uint32_t shuffle;    /* window; 0 or 1: file order                                                 */
+    bool bad_keep;    /* with bad_skip: a bad line gives an empty example with is_bad set           */
+    uint32_t shuffle; /* window; 0 or 1: file order                                                 */
     /* No files: examples whose field of candidates `words_field` lists all words of its vocabulary by their numbers, as many an example
      * as it holds, and which have nothing else. For ranking (engine/eval/rank.h). */
     bool lists_words;
@@ -177,10 +177,10 @@ struct reader_pass {
 
 /* A place of the text where a line begins: a pass can go on from there without what lies before. It is the same in every pass. */
 struct reader_mark {
-    uint64_t example;                            /* of the text, in its order, that comes next                  */
-    uint64_t byte, line;                         /* of the file: bytes and lines before it                      */
+    uint64_t example;                             /* of the text, in its order, that comes next                  */
+    uint64_t byte, line;                          /* of the file: bytes and lines before it                      */
     uint64_t bad_count, cut_count, unknown_count; /* of the pass before it                                     */
-    uint32_t path;                               /* of the list                                                */
+    uint32_t path;                                /* of the list                                                */
 };
 /* Marks that a reader keeps; of larger data they lie further apart. */
 #define READER_MARKS_MAX 4096u
@@ -200,10 +200,10 @@ struct reader_vt {
     status (*seek)(struct reader *reader, uint64_t count, const struct reader_mark *mark, uint32_t mark_count,
                    uint64_t *passed);
     const struct reader_mark *(*marks)(const struct reader *reader, uint32_t *count); /* none */
-    bool (*is_mixed)(const struct reader *reader);                    /* no pass is in an order of its own */
-    bool (*is_dry)(const struct reader *reader); /* with gives_early: no example is there, nor comes one soon */
-    struct reader_counts (*counts)(const struct reader *reader);      /* all 0 */
-    void (*close)(struct reader *reader);                             /* whoever opened it closes it himself */
+    bool (*is_mixed)(const struct reader *reader); /* no pass is in an order of its own */
+    bool (*is_dry)(const struct reader *reader);   /* with gives_early: no example is there, nor comes one soon */
+    struct reader_counts (*counts)(const struct reader *reader); /* all 0 */
+    void (*close)(struct reader *reader);                        /* whoever opened it closes it himself */
 };
 
 /* What all readers have: the first member of each. Set at open. */

@@ -111,17 +111,25 @@ static status texts_next(struct reader *reader, struct reader_example *place, co
     struct texts_reader *t = texts_of(reader);
     CHECK(place != NULL); /* nobody skips here */
     *found = place;
-    *over = !t->is_inside && !text_begin(t);
-    if (*over) return ST_OK;
     for (;;) {
+        *over = !t->is_inside && !text_begin(t);
+        if (*over) return ST_OK;
         bool has_line = t->line_has_more || line_cut(t);
         if (has_line && !t->line_has_more && line_is_header(t)) continue;
         if (has_line && !line_example(t, place)) continue;
         if (!has_line) example_give_empty(t, place);
         t->is_inside = has_line && (t->line_has_more || !text_is_over(t));
         t->texts->example(t->texts->context, !t->is_inside, !has_line);
-        return ST_OK;
+        if (!place->is_bad || t->bad_keep) return ST_OK;
     }
+}
+
+/* Whoever goes on with a training gives it what comes behind what is done. */
+static status texts_skip(struct reader *reader, uint64_t count, bool *end)
+{
+    (void)reader, (void)count;
+    *end = false;
+    return ST_OK;
 }
 
 static bool texts_is_dry(const struct reader *reader)
@@ -136,12 +144,15 @@ static struct reader_counts texts_counts(const struct reader *reader)
 }
 
 static const struct reader_vt texts_vt = {
-    .start = texts_start, .next = texts_next, .is_dry = texts_is_dry, .counts = texts_counts};
+    .start = texts_start, .next = texts_next, .skip = texts_skip, .is_dry = texts_is_dry, .counts = texts_counts};
 
 void texts_reader_open(struct texts_reader *t, const struct reader_text *text, const struct reader_texts *texts)
 {
-    *t = (struct texts_reader){
-        .reader = text->reader, .format = text->format, .format_state = text->format_state, .texts = texts};
+    *t = (struct texts_reader){.reader = text->reader,
+                               .format = text->format,
+                               .format_state = text->format_state,
+                               .texts = texts,
+                               .bad_keep = text->bad_keep};
     t->reader.vt = &texts_vt;
     t->reader.is_stream = t->reader.gives_early = true;
 }

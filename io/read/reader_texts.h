@@ -10,6 +10,7 @@ struct texts_reader {
     const struct reader_format_functions *format;
     void *format_state;
     const struct reader_texts *texts;
+    bool bad_keep;
     /* of the text that is being read */
     bool is_inside;
     const char *at, *end;

@@ -21,6 +21,7 @@
 #include <zlib.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/scope.h"
 #include "engine/base/steady.h"
 
 /* A block goes through here, or the compiler leaves out an allocation that nobody reads. */
@@ -402,6 +403,35 @@ static void steady_begin__twice__until_both_have_ended(void **state)
     if (steady_counts_work()) assert_int_equal(steady_counts().allocations - before, 1);
 }
 
+static void *take_and_allocate(void *scope)
+{
+    (void)scope_enter(scope);
+    take_and_give_around();
+    call_malloc();
+    return NULL;
+}
+
+/* A server's other threads go on as they like. */
+static void steady_begin__in_a_scope__is_that_scopes_alone(void **state)
+{
+    (void)state;
+    struct scope *other;
+    pthread_t thread;
+    assert_int_equal(scope_open(&other), ST_OK);
+    steady_begin();
+    const struct steady_counts before = steady_counts();
+    assert_int_equal(pthread_create(&thread, NULL, take_and_allocate, other), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    const struct steady_counts after = steady_counts();
+    assert_true(steady_is_on());
+    struct scope *own = scope_enter(other);
+    assert_false(steady_is_on());
+    scope_enter(own);
+    steady_end();
+    assert_true(after.allocations - before.allocations <= 2); /* pthread_create's own */
+    scope_close(other);
+}
+
 int main(void)
 {
     pthread_mutex_init(&f.mutex, NULL);
@@ -420,6 +450,7 @@ int main(void)
         cmocka_unit_test(memory_take__steady__stops_the_program),
         cmocka_unit_test(steady_end__without_a_begin__stops_the_program),
         cmocka_unit_test(steady_begin__twice__until_both_have_ended),
+        cmocka_unit_test(steady_begin__in_a_scope__is_that_scopes_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

@@ -1,0 +1,227 @@
+/* Labels into lines. */
+#include "engine/serve/labelled.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/heap.h"
+#include "io/read/column_names.h"
+
+#define CRITEO_COLUMNS 40u
+static const char criteo_labels[] = "label";
+
+struct piece {
+    const char *text;
+    size_t bytes;
+};
+
+/* Where lines have their labels. */
+struct places {
+    char separator;
+    bool has_quotes;
+    struct piece *label; /* [label_count]: their names */
+    uint32_t label_count;
+    /* the columns of a line: which label stands there, or PLACE_OTHER */
+    uint32_t *place; /* [count] */
+    uint32_t count, labels_there;
+};
+#define PLACE_OTHER UINT32_MAX
+
+static status put(struct evbuffer *to, const char *text, size_t bytes)
+{
+    if (bytes && evbuffer_add(to, text, bytes) != 0) FAIL(MEMORY, "no memory for labelled lines");
+    return ST_OK;
+}
+
+/* --- pieces ----------------------------------------------------------------------------------- */
+
+/* The next value of a line that ends at `end`: up to a separator or a line end outside of quotation marks. *at goes on behind it; *is_last: of
+ * its line. */
+static struct piece value_next(const struct places *p, const char **at, const char *end, bool *is_last)
+{
+    const char *begin = *at, *c = begin;
+    while (c < end && *c == ' ' && p->separator != ' ') c++;
+    if (p->has_quotes && c < end && *c == '"')
+        for (c++; c < end && (*c != '"' || (c + 1 < end && c[1] == '"')); c++) c += *c == '"';
+    while (c < end && *c != p->separator && *c != '\n') c++;
+    *is_last = c >= end || *c == '\n';
+    *at = c < end ? c + 1 : end;
+    struct piece value = {begin, (size_t)((c < end ? c : end) - begin)};
+    if (*is_last && value.bytes && begin[value.bytes - 1] == '\r') value.bytes--;
+    return value;
+}
+
+static struct piece line_next(const char **at, const char *end)
+{
+    const char *stop = memchr(*at, '\n', (size_t)(end - *at));
+    struct piece line = {*at, (size_t)((stop ? stop : end) - *at)};
+    *at = stop ? stop + 1 : end;
+    if (line.bytes && line.text[line.bytes - 1] == '\r') line.bytes--;
+    return line;
+}
+
+/* --- lines of columns ------------------------------------------------------------------------- */
+
+static uint32_t label_of(const struct places *p, struct piece name)
+{
+    while (name.bytes && *name.text == ' ') name.text++, name.bytes--;
+    while (name.bytes && name.text[name.bytes - 1] == ' ') name.bytes--;
+    if (name.bytes > 1 && *name.text == '"') name.text++, name.bytes -= 2;
+    for (uint32_t i = 0; i < p->label_count; i++)
+        if (p->label[i].bytes == name.bytes && memcmp(p->label[i].text, name.text, name.bytes) == 0) return i;
+    return PLACE_OTHER;
+}
+
+static status place_add(void *places, const char *name, size_t bytes)
+{
+    struct places *p = places;
+    TRY(heap_room(&p->place, p->count + 1, sizeof *p->place, "columns of a line"));
+    const uint32_t label = label_of(p, (struct piece){name, bytes});
+    p->place[p->count++] = label;
+    p->labels_there += label != PLACE_OTHER;
+    return ST_OK;
+}
+
+/* The values of the labels of a line. INVALID: not as many. */
+static status labels_take(const struct places *p, struct piece line, struct piece *value)
+{
+    const char *at = line.text, *end = line.text + line.bytes;
+    uint32_t count = 0;
+    for (bool is_last = false; !is_last; count++) {
+        const struct piece next = value_next(p, &at, end, &is_last);
+        if (count < p->label_count) value[count] = next;
+    }
+    if (count != p->label_count) FAIL(INVALID, "expected %u labels in a line, found %u", p->label_count, count);
+    return ST_OK;
+}
+
+/* One line of columns, with the labels in their places; those without one go behind. `value` NULL: nothing is written. */
+static status columns_put(const struct places *p, const char **at, const char *end, const struct piece *value,
+                          bool has_header, struct evbuffer *to)
+{
+    const char *from = *at, *look = *at;
+    uint32_t found = 0;
+    for (bool is_last = false; !is_last; found++) (void)value_next(p, &look, end, &is_last);
+    *at = look;
+    if (value == NULL) return ST_OK;
+    const bool lacks = !has_header && found + p->labels_there == p->count;
+    bool is_last = false, is_first = true;
+    for (uint32_t i = 0; i < p->count || !is_last; i++) {
+        const uint32_t label = i < p->count ? p->place[i] : PLACE_OTHER;
+        struct piece v = {0};
+        if (label == PLACE_OTHER || !lacks) {
+            if (is_last) break;
+            v = value_next(p, &from, end, &is_last);
+        }
+        if (label != PLACE_OTHER) v = value[label];
+        if (!is_first) TRY(put(to, &p->separator, 1));
+        is_first = false;
+        TRY(put(to, v.text, v.bytes));
+    }
+    for (uint32_t l = 0; has_header && l < p->label_count; l++) {
+        bool is_there = false;
+        for (uint32_t i = 0; i < p->count; i++) is_there |= p->place[i] == l;
+        if (is_there) continue;
+        TRY(put(to, &p->separator, 1));
+        TRY(put(to, value[l].text, value[l].bytes));
+    }
+    return put(to, "\n", 1);
+}
+
+/* The places of the columns by the text's first line, which is written with the labels' names. */
+static status header_take(struct places *p, const char **at, const char *end, struct evbuffer *to)
+{
+    const char *look = *at;
+    for (bool is_last = false; !is_last;) {
+        const struct piece name = value_next(p, &look, end, &is_last);
+        TRY(place_add(p, name.text, name.bytes));
+    }
+    return columns_put(p, at, end, p->label, true, to);
+}
+
+/* --- lines of numbered features --------------------------------------------------------------- */
+
+static status features_put(struct piece line, struct piece label, struct evbuffer *to)
+{
+    const char *end = line.text + line.bytes, *stop = line.text;
+    while (stop < end && *stop != ' ' && *stop != '\t') stop++;
+    const bool has_label = stop > line.text && memchr(line.text, ':', (size_t)(stop - line.text)) == NULL;
+    if (has_label) line = (struct piece){stop, (size_t)(end - stop)};
+    while (line.bytes && (*line.text == ' ' || *line.text == '\t')) line.text++, line.bytes--;
+    TRY(put(to, label.text, label.bytes));
+    TRY(put(to, " ", 1));
+    TRY(put(to, line.text, line.bytes));
+    return put(to, "\n", 1);
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
+
+static status places_open(struct places *p, const struct setup *setup)
+{
+    const struct reader_schema *s = &setup->schema.reader;
+    const uint32_t format = setup->settings.data_format;
+    *p = (struct places){.separator = format == DATA_CRITEO ? '\t'
+                                      : format == DATA_CSV  ? s->separator
+                                                            : ' ',
+                         .has_quotes = format == DATA_CSV && s->has_quotes,
+                         .label_count = s->example.label_count};
+    if (p->label_count == 0 || format == DATA_PAIRS || format == DATA_TOKENS)
+        FAIL(INVALID, "labels cannot come apart from lines of %s: these have none of their own",
+             cfg_data_formats[format]);
+    p->label = calloc(p->label_count, sizeof *p->label);
+    if (p->label == NULL) FAIL(MEMORY, "no memory for labels");
+    for (uint32_t i = 0; i < p->label_count; i++) {
+        const char *name = format == DATA_CSV ? s->label[i].name : criteo_labels;
+        p->label[i] = (struct piece){name, strlen(name)};
+    }
+    if (format == DATA_CSV && !s->has_header) return column_names_each(s->columns, place_add, p);
+    if (format == DATA_CRITEO) TRY(place_add(p, criteo_labels, sizeof criteo_labels - 1));
+    while (format == DATA_CRITEO && p->count < CRITEO_COLUMNS) TRY(place_add(p, "", 0));
+    return ST_OK;
+}
+
+static status lines_put(struct places *p, const struct setup *setup, const char *text, size_t bytes, const char *labels,
+                        size_t label_bytes, struct piece *value, struct evbuffer *to)
+{
+    const uint32_t format = setup->settings.data_format;
+    const bool has_columns = format == DATA_CSV || format == DATA_CRITEO,
+               has_header = format == DATA_CSV && setup->schema.reader.has_header;
+    const char *at = text, *end = text + bytes, *label_at = labels, *label_end = labels + label_bytes;
+    uint64_t lines = 0, found = 0;
+    if (has_header) TRY(header_take(p, &at, end, to));
+    while (at < end) {
+        const bool has_labels = label_at < label_end;
+        const struct piece label = line_next(&label_at, label_end);
+        if (label.bytes) TRY(labels_take(p, label, value));
+        lines++;
+        found += has_labels;
+        if (has_columns) {
+            TRY(columns_put(p, &at, end, label.bytes ? value : NULL, has_header, to));
+        } else {
+            const struct piece line = line_next(&at, end);
+            if (label.bytes) TRY(features_put(line, value[0], to));
+        }
+    }
+    while (label_at < label_end) found++, (void)line_next(&label_at, label_end);
+    if (found != lines)
+        FAIL(INVALID, "expected a line of labels for each of %llu lines, found %llu", (unsigned long long)lines,
+             (unsigned long long)found);
+    return ST_OK;
+}
+
+status labelled_put(const struct setup *setup, const char *text, size_t bytes, const char *labels, size_t label_bytes,
+                    struct evbuffer *to)
+{
+    struct places p;
+    struct piece *value = NULL;
+    status st = places_open(&p, setup);
+    if (st == ST_OK) {
+        value = calloc(p.label_count, sizeof *value);
+        st = value ? lines_put(&p, setup, text, bytes, labels, label_bytes, value, to)
+                   : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for labels");
+    }
+    free(value);
+    free(p.label);
+    free(p.place);
+    return st;
+}

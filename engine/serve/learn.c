@@ -1,0 +1,261 @@
+/* Who teaches over HTTP: lines, or labels of lines that came before, and how far learning is. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <event2/keyvalq_struct.h>
+
+#include "cfg/key.h"
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/serve/join.h"
+#include "engine/serve/labelled.h"
+#include "engine/serve/learner.h"
+#include "engine/serve/server.h"
+
+#define SECOND_NS UINT64_C(1000000000)
+
+struct teaching {
+    struct counter counter;
+    struct figures figures;
+    struct learner *learner;
+    struct join *join; /* NULL: nothing waits for labels */
+    struct event *answers;
+};
+
+/* --- opening and closing ---------------------------------------------------------------------- */
+
+static void on_answers(evutil_socket_t unused, short what, void *context)
+{
+    struct teaching *t = context;
+    (void)unused, (void)what;
+    request_pieces(&t->counter);
+}
+
+static status teaching_open(struct served *m, struct teaching *t)
+{
+    const struct serve_options *o = m->server->options;
+    const struct settings *settings = &servant_setup(m->version->servant)->settings;
+    if (store_has_disk(servant_setup(m->version->servant)->model.store))
+        FAIL(USAGE,
+             "--learn: expected rows in memory, found store.ssd: a directory of rows on disk is one run's alone");
+    TRY(learner_open(&t->learner, &(struct learner_options){.graph = m->graph,
+                                                            .model = m->model,
+                                                            .set = o->set,
+                                                            .set_count = o->set_count,
+                                                            .threads = o->learn_threads,
+                                                            .isa = o->isa}));
+    t->counter = (struct counter){.model = m, .desk = learner_desk(t->learner), .figures = &t->figures};
+    if (settings->serve_join) TRY(join_open(&t->join, settings->serve_join * SECOND_NS, settings->serve_join_ram));
+    if (t->join) memory_note("lines that wait for labels", settings->serve_join_ram);
+    t->answers = event_new(m->server->base, desk_fd(t->counter.desk), EV_READ | EV_PERSIST, on_answers, t);
+    if (t->answers == NULL || event_add(t->answers, NULL) != 0) FAIL(MEMORY, "no memory for the events of learning");
+    return ST_OK;
+}
+
+status learn_open(struct served *m)
+{
+    m->teaching = calloc(1, sizeof *m->teaching);
+    if (m->teaching == NULL) FAIL(MEMORY, "no memory for learning");
+    return teaching_open(m, m->teaching);
+}
+
+void learn_close(struct served *m)
+{
+    struct teaching *t = m->teaching;
+    if (t == NULL) return;
+    if (t->answers) event_free(t->answers);
+    const status st = learner_close(t->learner, request_drop);
+    if (st != ST_OK && !failure_is(&m->server->result)) failure_keep(&m->server->result, st);
+    join_close(t->join);
+    free(t);
+    m->teaching = NULL;
+}
+
+struct counter *learn_counter(const struct served *m)
+{
+    return m->teaching && m->teaching->learner ? &m->teaching->counter : NULL;
+}
+
+bool learn_is_idle(const struct served *m) { return m->teaching == NULL || learner_is_idle(m->teaching->learner); }
+
+/* --- ids -------------------------------------------------------------------------------------- */
+
+/* The value of a key of the request's query; false: it has none, or a longer one. */
+static bool query_get(struct evhttp_request *request, const char *key, char *value, size_t bytes)
+{
+    struct evkeyvalq pairs;
+    const char *query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(request));
+    if (query == NULL || evhttp_parse_query_str(query, &pairs) != 0) return false;
+    const char *found = evhttp_find_header(&pairs, key);
+    const bool is_there = found && *found && strlen(found) < bytes;
+    if (is_there) strcpy(value, found);
+    evhttp_clear_headers(&pairs);
+    return is_there;
+}
+
+const char *learn_id(struct evhttp_request *request, char id[LEARN_ID_BYTES])
+{
+    return query_get(request, "id", id, LEARN_ID_BYTES) ? id : NULL;
+}
+
+void learn_keep(struct served *m, const char *id, struct evbuffer *lines)
+{
+    struct teaching *t = m->teaching;
+    if (t == NULL || t->join == NULL || id == NULL || *id == 0 || strlen(id) >= LEARN_ID_BYTES) return;
+    const size_t bytes = evbuffer_get_length(lines);
+    char *text = join_put(t->join, id, bytes, clock_ns());
+    if (text) evbuffer_copyout(lines, text, bytes);
+}
+
+/* --- lines ------------------------------------------------------------------------------------ */
+
+static void learn_finish(struct server *s, struct request *r, const struct ask *ask)
+{
+    request_headers(r, ask);
+    http_reply(s->http, r->http, 200, "text/plain; charset=utf-8", r->lines);
+}
+
+static bool lines_learn(struct server *s, struct served *m, struct evhttp_request *request, struct evbuffer *lines)
+{
+    struct learner_state state;
+    char after[24];
+    struct request_end end = {.finish = learn_finish, .refused_code = 400};
+    learner_look(m->teaching->learner, &state);
+    if (!state.is_learning) {
+        http_reply_text(s->http, request, 503, "learning has ended; the log says why");
+        return false;
+    }
+    end.wants.has_after = query_get(request, "after", after, sizeof after);
+    if (end.wants.has_after && !cfg_parse_u64(after, &end.wants.after)) {
+        http_reply_text(s->http, request, 400, "after: expected a sequence number, found \"%.20s\"", after);
+        return false;
+    }
+    if (end.wants.has_after) end.refused_code = 409;
+    return request_put_at(s, &m->teaching->counter, request, lines, end);
+}
+
+/* Labels for the lines that came under an id. */
+static void labels_learn(struct server *s, struct served *m, struct evhttp_request *request, const char *id)
+{
+    struct teaching *t = m->teaching;
+    struct evbuffer *body = evhttp_request_get_input_buffer(request), *lines = evbuffer_new();
+    const size_t label_bytes = evbuffer_get_length(body);
+    const char *labels = label_bytes ? (const char *)evbuffer_pullup(body, -1) : "";
+    size_t bytes = 0;
+    const char *text = t->join ? join_find(t->join, id, clock_ns(), &bytes) : NULL;
+    if (text == NULL)
+        http_reply_text(s->http, request, 404,
+                        "no lines wait under the id %.128s: they came more than serve.join "
+                        "seconds ago, were learned from, or never came",
+                        id);
+    else if (lines == NULL || labels == NULL)
+        http_reply_text(s->http, request, 503, "no memory for labels");
+    else if (labelled_put(servant_setup(m->version->servant), text, bytes, labels, label_bytes, lines) != ST_OK)
+        http_reply_text(s->http, request, 400, "%s", status_message());
+    else if (lines_learn(s, m, request, lines))
+        join_take(t->join, id);
+    if (lines) evbuffer_free(lines);
+}
+
+static bool learns(struct server *s, const struct served *m, struct evhttp_request *request)
+{
+    if (m->teaching == NULL) http_reply_text(s->http, request, 404, "nothing learns here; start serve with --learn");
+    return m->teaching != NULL;
+}
+
+void learn_post(struct server *s, struct served *m, struct evhttp_request *request)
+{
+    char id[LEARN_ID_BYTES];
+    if (!learns(s, m, request)) return;
+    if (s->is_draining)
+        http_reply_text(s->http, request, 503, "it is ending");
+    else if (learn_id(request, id))
+        labels_learn(s, m, request, id);
+    else
+        (void)lines_learn(s, m, request, evhttp_request_get_input_buffer(request));
+}
+
+void learn_position(struct server *s, struct served *m, struct evhttp_request *request)
+{
+    struct learner_state state;
+    if (!learns(s, m, request)) return;
+    learner_look(m->teaching->learner, &state);
+    http_reply_text(s->http, request, 200, "%" PRIu64, state.saved);
+}
+
+/* --- figures ---------------------------------------------------------------------------------- */
+
+static uint64_t learning_of(const struct learner_state *s, const struct join_counts *j)
+{
+    return (void)j, s->is_learning;
+}
+static uint64_t read_of(const struct learner_state *s, const struct join_counts *j) { return (void)j, s->read; }
+static uint64_t learned_of(const struct learner_state *s, const struct join_counts *j) { return (void)j, s->learned; }
+static uint64_t saved_of(const struct learner_state *s, const struct join_counts *j) { return (void)j, s->saved; }
+static uint64_t step_of(const struct learner_state *s, const struct join_counts *j) { return (void)j, s->step; }
+static uint64_t bad_of(const struct learner_state *s, const struct join_counts *j) { return (void)j, s->bad_lines; }
+static uint64_t window_of(const struct learner_state *s, const struct join_counts *j) { return (void)j, s->window; }
+static uint64_t waiting_of(const struct learner_state *s, const struct join_counts *j) { return (void)s, j->count; }
+static uint64_t joined_of(const struct learner_state *s, const struct join_counts *j) { return (void)s, j->taken; }
+static uint64_t expired_of(const struct learner_state *s, const struct join_counts *j) { return (void)s, j->expired; }
+static uint64_t crowded_of(const struct learner_state *s, const struct join_counts *j) { return (void)s, j->crowded; }
+
+static const struct {
+    const char *name, *type, *help;
+    uint64_t (*value)(const struct learner_state *state, const struct join_counts *join);
+} numbers[] = {
+    {"heterps_learning", "gauge", "1 while the model learns, 0 after a failure.", learning_of},
+    {"heterps_learn_read", "gauge", "Sequence number of the last example that was read.", read_of},
+    {"heterps_learn_learned", "gauge", "Sequence number of the last example that was learned from.", learned_of},
+    {"heterps_learn_saved", "gauge", "Sequence number of the last example of the last save.", saved_of},
+    {"heterps_learn_step", "gauge", "Steps of training that are done.", step_of},
+    {"heterps_learn_bad_lines_total", "counter", "Malformed lines that were to be learned from.", bad_of},
+    {"heterps_learn_window", "gauge", "Examples that the figures of progressive validation are over.", window_of},
+    {"heterps_join_waiting", "gauge", "Requests whose lines wait for labels.", waiting_of},
+    {"heterps_join_taken_total", "counter", "Requests whose labels came.", joined_of},
+    {"heterps_join_expired_total", "counter", "Requests whose labels did not come in time.", expired_of},
+    {"heterps_join_crowded_total", "counter", "Requests whose lines made room for others.", crowded_of},
+};
+
+static void head(struct evbuffer *to, const char *name, const char *type, const char *help)
+{
+    evbuffer_add_printf(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void looks_put(const struct server *s, struct learner_state *state, struct join_counts *join,
+                      struct evbuffer *to)
+{
+    for (uint32_t m = 0; m < s->model_count; m++) {
+        const struct teaching *t = s->models[m].teaching;
+        learner_look(t->learner, &state[m]);
+        join[m] = t->join ? join_counts(t->join, clock_ns()) : (struct join_counts){0};
+    }
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        head(to, numbers[i].name, numbers[i].type, numbers[i].help);
+        for (uint32_t m = 0; m < s->model_count; m++)
+            evbuffer_add_printf(to, "%s{model=\"%s\"} %" PRIu64 "\n", numbers[i].name, s->models[m].name,
+                                numbers[i].value(&state[m], &join[m]));
+    }
+    head(to, "heterps_learn_figure", "gauge",
+         "Progressive validation: a figure of a loss over the last examples, each predicted before it was learned "
+         "from.");
+    for (uint32_t m = 0; m < s->model_count; m++)
+        for (uint32_t i = 0; i < state[m].figure_count; i++) {
+            const struct learner_figure *f = &state[m].figure[i];
+            if (isfinite(f->value))
+                evbuffer_add_printf(to, "heterps_learn_figure{model=\"%s\",head=\"%s\",figure=\"%s\"} %.9g\n",
+                                    s->models[m].name, f->head, f->key, f->value);
+        }
+}
+
+void learn_metrics(const struct server *s, struct evbuffer *to)
+{
+    if (!s->options->learn) return;
+    struct learner_state *state = calloc(s->model_count, sizeof *state);
+    struct join_counts *join = calloc(s->model_count, sizeof *join);
+    if (state && join) looks_put(s, state, join, to);
+    free(state);
+    free(join);
+}
