@@ -28,8 +28,10 @@
 #include "engine/base/status.h"
 #include "cfg/rules.h"
 
-#define GRAPH_MAGIC   "HPSGRAPH"
-#define GRAPH_VERSION ((uint32_t)RULES_NEWEST)
+#define GRAPH_MAGIC "HPSGRAPH"
+/* Behind a graph's bytes: of a file that has a model, too (engine/model/lean.h), and is a graph like any other. */
+#define GRAPH_MODEL_MAGIC "HPSMODEL"
+#define GRAPH_VERSION     ((uint32_t)RULES_NEWEST)
 #define GRAPH_VERSION_OLDEST                                                                                           \
     ((uint32_t)RULES_OLDEST) /* that is read: its records are the same, its rules are its own */
 #define GRAPH_NONE              UINT32_MAX

@@ -216,16 +216,29 @@ status graph_bind(struct graph *graph, const char *path, const uint8_t *image, s
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* Reads an open file whole; *image is the caller's to free. */
+/* The graph's bytes of a file that has a model behind it; of any other all that it has. */
+static uint64_t graph_bytes_of(int fd, uint64_t file_bytes)
+{
+    struct graph_header header;
+    char magic[sizeof header.magic];
+    const bool is_graph = pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header &&
+                          memcmp(header.magic, GRAPH_MAGIC, sizeof header.magic) == 0;
+    if (!is_graph || header.file_bytes >= file_bytes) return file_bytes;
+    const bool has_model = pread(fd, magic, sizeof magic, (off_t)header.file_bytes) == (ssize_t)sizeof magic &&
+                           memcmp(magic, GRAPH_MODEL_MAGIC, sizeof magic) == 0;
+    return has_model ? header.file_bytes : file_bytes;
+}
+
+/* Reads an open file, but for a model in it; *image is the caller's to free. */
 static status file_read(int fd, const char *path, uint8_t **image, size_t *bytes)
 {
     struct stat file;
     if (fstat(fd, &file) != 0) FAIL(IO, "%s: %s", path, strerror(errno));
     if (!S_ISREG(file.st_mode)) FAIL(IO, "%s: expected a graph file, found %s", path, file_kind_name(file.st_mode));
-    if ((uint64_t)file.st_size > GRAPH_BYTES_MAX)
-        FAIL(INVALID, "%s: expected a graph of at most %zu bytes, found %" PRIu64, path, GRAPH_BYTES_MAX,
-             (uint64_t)file.st_size);
-    size_t expected = (size_t)file.st_size, done = 0;
+    const uint64_t graph_bytes = graph_bytes_of(fd, (uint64_t)file.st_size);
+    if (graph_bytes > GRAPH_BYTES_MAX)
+        FAIL(INVALID, "%s: expected a graph of at most %zu bytes, found %" PRIu64, path, GRAPH_BYTES_MAX, graph_bytes);
+    size_t expected = (size_t)graph_bytes, done = 0;
     uint8_t *block = aligned_alloc(CACHE_LINE_BYTES, arena_bytes(expected + 1));
     if (block == NULL) FAIL(MEMORY, "%s: no memory for %zu bytes", path, expected);
     while (done < expected) {

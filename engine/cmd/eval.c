@@ -51,8 +51,7 @@ static status by_open(struct by *by, const struct setup *s, const struct eval_op
 {
     if (o->by == NULL) return ST_OK;
     TRY(columns_open(&by->columns, s, o->by));
-    if (columns_count(by->columns) != 1)
-        FAIL(USAGE, "--by takes one column, found %u", columns_count(by->columns));
+    if (columns_count(by->columns) != 1) FAIL(USAGE, "--by takes one column, found %u", columns_count(by->columns));
     set->listener = columns_listener(by->columns);
     return by_value_open(&by->value, &s->graph, by->columns, o->by_max);
 }
@@ -100,8 +99,10 @@ static status eval(struct crew *crew, const struct saved_options *options)
 
 static status run(const char *const *positionals, const void *options)
 {
+    struct eval_options o = *(const struct eval_options *)options;
     log_results_to_output();
-    return saved_run(positionals[0], options, eval);
+    TRY(saved_model(positionals[0], o.saved.model, &o.saved.model));
+    return saved_run(positionals[0], &o.saved, eval);
 }
 
 const struct command command_eval = {

@@ -1,24 +1,41 @@
 /* heterps-run export: a saved model's values as safetensors or .npy files, for other tools. */
+#include <math.h>
 #include <string.h>
 
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
-#include "engine/crew/setup.h"
+#include "engine/crew/crew.h"
+#include "engine/eval/evaluate.h"
+#include "engine/model/lean.h"
+#include "engine/base/inputs.h"
 #include "engine/base/stop.h"
 #include "engine/base/words.h"
 #include "io/store/store_rows.h"
 
 struct export_options {
-    const char *model, *output, *format;
+    const char *model, *output, *format, *purpose, *store, *eval;
+    double score; /* NaN: none */
     struct flag_list set;
 };
+static const struct export_options defaults = {.score = (double)NAN};
 static const struct flag flags[] = {
     {"--model", FLAG_TEXT, "DIR", "the saved model; DIR/manifest.STEP.json: an older save of it",
      offsetof(struct export_options, model), 0, 0, true},
-    {"-o", FLAG_TEXT, "DIR", "where to write: a directory, made if absent", offsetof(struct export_options, output), 0,
-     0, true},
+    {"-o", FLAG_TEXT, "DIR", "where to write: a directory, made if absent; with --for a file",
+     offsetof(struct export_options, output), 0, 0, true},
     {"--format", FLAG_TEXT, "NAME", "safetensors (default) or npy: a file of NumPy's an array",
      offsetof(struct export_options, format), 0, 0, false},
+    {"--for", FLAG_TEXT, "PURPOSE",
+     "serving: one file of graph and model, without what only training needs; serve, predict and eval take it as GRAPH",
+     offsetof(struct export_options, purpose), 0, 0, false},
+    {"--score", FLAG_F64, "S", "with --for: leaves out rows whose score is below S",
+     offsetof(struct export_options, score), 0, 1e30, false},
+    {"--store", FLAG_TEXT, "NAME",
+     "with --for: what vectors are kept as: f32 (default), bf16, or int8, with a scale a row",
+     offsetof(struct export_options, store), 0, 0, false},
+    {"--eval", FLAG_READ, "FILE",
+     "with --for: labelled data that the model is measured on, as it was and as it is in the file",
+     offsetof(struct export_options, eval), 0, 0, false},
     {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated",
      offsetof(struct export_options, set), 0, 0, false},
 };
@@ -41,10 +58,125 @@ static status export(struct model *model, const struct export_options *o)
     return ST_OK;
 }
 
+/* --- for serving ------------------------------------------------------------------------------ */
+
+/* The loss's figure that says most: AUC, where there is one. */
+struct figure {
+    const char *text;
+    int digits;
+    double value;
+};
+
+static struct figure figure_take(const struct heads *heads)
+{
+    uint32_t head = 0, k = 0;
+    if (!heads_figure_find(heads, "auc", &head, &k)) k = head_main_figure(&heads->items[head]);
+    const struct figure_kind *kind = &heads->items[head].figures[k];
+    return (struct figure){kind->text, kind->digits, heads->items[head].values[k]};
+}
+
+static status crew_measure(struct crew *crew, const char *model, const char *name, const char *data,
+                           struct figure *figure)
+{
+    struct heads heads = {0};
+    struct feed *feed = NULL;
+    status st = heads_open(&heads, &crew->setup->graph);
+    if (st == ST_OK) st = evaluate_open(crew, &(struct evaluate_options){.paths = data, .lines = READER_ALL}, &feed);
+    if (st == ST_OK) st = evaluate_reserve(crew, feed, &heads);
+    if (st == ST_OK) st = setup_memory_check(crew->setup);
+    if (st == ST_OK) st = model_load(&crew->setup->model, model);
+    if (st == ST_OK) stop_listen(feed_wake, feed);
+    if (st == ST_OK) st = evaluate_measure_as(crew, feed, &heads, name, NULL);
+    stop_listen(NULL, NULL);
+    if (st == ST_OK) *figure = figure_take(&heads);
+    heads_close(&heads);
+    feed_close(feed);
+    return st;
+}
+
+/* Loads the model into the set-up's; with data measures it, too. */
+static status setup_load(struct setup *setup, const char *model, const char *name, const char *data,
+                         struct figure *figure)
+{
+    struct crew crew;
+    if (data == NULL) {
+        TRY(setup_memory_check(setup));
+        TRY(model_load(&setup->model, model));
+        stop_listen(NULL, NULL);
+        return ST_OK;
+    }
+    TRY(crew_open(&crew, setup, &(struct crew_options){0}));
+    const status st = crew_measure(&crew, model, name, data, figure);
+    crew_close(&crew);
+    return st;
+}
+
+static status lean_options_read(const struct export_options *o, struct lean_options *lean)
+{
+    *lean = (struct lean_options){.path = o->output, .has_score = !isnan(o->score), .score = (float)o->score};
+    if (o->format) FAIL(USAGE, "--format and --for exclude each other");
+    if (strcmp(o->purpose, "serving") != 0) FAIL(USAGE, "--for: expected serving, found \"%s\"", o->purpose);
+    for (uint32_t i = 0; o->store; i++) {
+        if (lean_stores[i] == NULL) FAIL(USAGE, "--store: expected f32, bf16 or int8, found \"%s\"", o->store);
+        lean->store = i;
+        if (strcmp(o->store, lean_stores[i]) == 0) break;
+    }
+    return ST_OK;
+}
+
+static void lean_tell(const struct lean_options *o, const struct lean_written *w, const struct figure *full,
+                      const struct figure *lean)
+{
+    char bytes[16], rows[27], left_out[27], vectors[16];
+    log_info("exported %s rows, vectors as %s of %s (%.3f of float32), %s rows below the score; %s -> %s",
+             words_whole(rows, w->row_count), lean_stores[o->store], words_size(vectors, w->vector_bytes),
+             w->f32_bytes ? (double)w->vector_bytes / (double)w->f32_bytes : 1.0, words_whole(left_out, w->left_out),
+             words_size(bytes, w->bytes), o->path);
+    if (full->text)
+        log_info("%-8s %.*f, as it was; %.*f in the file: %+.6f", full->text, full->digits, full->value, lean->digits,
+                 lean->value, lean->value - full->value);
+    log_event_begin("exported");
+    log_event_text("path", o->path);
+    log_event_u64("bytes", w->bytes);
+    log_event_u64("rows", w->row_count);
+    log_event_u64("left_out", w->left_out);
+    log_event_u64("vector_bytes", w->vector_bytes);
+    if (full->text) log_event_f64("before", full->value);
+    if (full->text) log_event_f64("after", lean->value);
+    log_event_end();
+}
+
+static status export_lean(const char *graph, const struct export_options *o)
+{
+    struct setup setup;
+    struct lean_options options;
+    struct lean_written written;
+    struct figure full = {0}, lean = {0};
+    TRY(lean_options_read(o, &options));
+    TRY(inputs_spare(o->output));
+    TRY(model_manifest_note(o->model));
+    TRY(setup_open(&setup,
+                   &(struct setup_options){.graph_path = graph, .set = o->set.item, .set_count = o->set.count}));
+    status st = setup_load(&setup, o->model, "full", o->eval, &full);
+    if (st == ST_OK) st = lean_write(&setup.model, &options, &written);
+    setup_close(&setup);
+    TRY(st);
+    if (o->eval) {
+        TRY(setup_open(&setup, &(struct setup_options){.graph_path = o->output}));
+        st = setup_load(&setup, o->output, "file", o->eval, &lean);
+        setup_close(&setup);
+        TRY(st);
+    }
+    lean_tell(&options, &written, &full, &lean);
+    return ST_OK;
+}
+
 static status run(const char *const *positionals, const void *options_pointer)
 {
     const struct export_options *o = options_pointer;
     struct setup setup;
+    if (o->purpose) return export_lean(positionals[0], o);
+    if (o->store || o->eval || !isnan(o->score)) FAIL(USAGE, "--store, --score and --eval need --for serving");
     TRY(setup_open(
         &setup, &(struct setup_options){.graph_path = positionals[0], .set = o->set.item, .set_count = o->set.count}));
     status st = export(&setup.model, o);
@@ -60,9 +192,13 @@ const struct command command_export = {
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct export_options),
+    .defaults = &defaults,
     .run = run,
     .help = "Writes dense.safetensors (the parameters by name) and, for each table, "
             "TABLE.safetensors: \"keys\" (U64, ascending) and\n"
             "\"vectors\" (F32, one a key); with --format npy NAME.npy of each parameter, "
             "TABLE.keys.npy and TABLE.vectors.npy. Equal values give equal bytes.\n"
-            "`heterps-run import` reads both."};
+            "`heterps-run import` reads both.\n\n"
+            "With --for serving -o is one file: the graph, parameters, and of each row key and vector, for\n"
+            "    heterps-run serve FILE --listen ADDR:PORT        heterps-run predict FILE --data NEW\n"
+            "A row that is left out, or was never there, is what its table's `unseen` says."};

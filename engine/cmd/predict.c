@@ -178,7 +178,9 @@ static status predict(struct crew *crew, const struct saved_options *options)
 
 static status run(const char *const *positionals, const void *options)
 {
-    return saved_run(positionals[0], options, predict);
+    struct predict_options o = *(const struct predict_options *)options;
+    TRY(saved_model(positionals[0], o.saved.model, &o.saved.model));
+    return saved_run(positionals[0], &o.saved, predict);
 }
 
 const struct command command_predict = {

@@ -1,6 +1,17 @@
 /* Opens the set-up and the crew by which a verb uses a saved model. */
 #include "engine/cmd/saved.h"
 
+#include "engine/model/lean.h"
+
+status saved_model(const char *graph_path, const char *model, const char **path)
+{
+    *path = model ? model : graph_path;
+    if (model == NULL && !lean_is(graph_path))
+        FAIL(USAGE, "--model is needed: %s is a graph without a model (`export --for serving` makes one file of both)",
+             graph_path);
+    return ST_OK;
+}
+
 status saved_run(const char *graph_path, const struct saved_options *options,
                  status (*use)(struct crew *crew, const struct saved_options *options))
 {

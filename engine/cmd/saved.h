@@ -14,8 +14,9 @@ struct saved_options {
 
 #define SAVED_FLAG_MODEL                                                                                               \
     {                                                                                                                  \
-        "--model", FLAG_TEXT, "DIR", "the saved model; DIR/manifest.STEP.json: an older save of it",                   \
-            offsetof(struct saved_options, model), 0, 0, true                                                          \
+        "--model", FLAG_TEXT, "DIR",                                                                                   \
+            "the saved model; DIR/manifest.STEP.json: an older save of it; default: that of GRAPH, if it has one",     \
+            offsetof(struct saved_options, model), 0, 0, false                                                         \
     }
 /* Of how it is run. */
 #define SAVED_FLAGS                                                                                                    \
@@ -39,6 +40,9 @@ struct saved_options {
         "--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated",                   \
             offsetof(struct saved_options, set), 0, 0, false                                                           \
     }
+
+/* The path of the model: `model`, or the graph's own (engine/model/lean.h), where that is NULL. USAGE: there is none. */
+MUST_USE status saved_model(const char *graph_path, const char *model, const char **path);
 
 /* Opens set-up and crew for the graph, has them used, and closes them. Errors are those of setup_open, crew_open and of `use`. */
 MUST_USE status saved_run(const char *graph_path, const struct saved_options *options,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/base/heap.h"
-#include "engine/cmd/command.h"
+#include "engine/cmd/saved.h"
 
 struct serve_flags {
     const char *listen, *token_file, *isa;
@@ -15,8 +15,9 @@ struct serve_flags {
 };
 static const struct flag flags[] = {
     {"--model", FLAG_LIST, "DIR",
-     "the saved model, or an older save of it, DIR/manifest.STEP.json; without GRAPH one or several NAME=GRAPH:DIR",
-     offsetof(struct serve_flags, model), 0, 0, true},
+     "the saved model, or an older save of it, DIR/manifest.STEP.json; default: that of GRAPH, if it has one; without "
+     "GRAPH one or several NAME=GRAPH:DIR, or NAME=FILE of a graph that has its model",
+     offsetof(struct serve_flags, model), 0, 0, false},
     {"--listen", FLAG_TEXT, "ADDR:PORT", "where to listen, in numbers; port 0: one that is free, which it says",
      offsetof(struct serve_flags, listen), 0, 0, true},
     {"--token-file", FLAG_TEXT, "FILE", "tokens, a line each: only who sends one may ask",
@@ -45,32 +46,43 @@ static const struct flag flags[] = {
 };
 static const struct serve_flags defaults = {.idle_s = 60, .patience_s = 30};
 
-/* "NAME=GRAPH:DIR" into a text that is cut in three; the graph's path ends at the first colon. */
+/* "NAME=GRAPH:DIR", or "NAME=FILE" of a graph with its model, into a text that is cut up; the graph's path ends at the first colon. */
 static status model_parse(const char *text, char **copy, struct serve_model *model)
 {
     TRY(heap_text(copy, "%s", text));
     char *equals = strchr(*copy, '='), *colon = equals ? strchr(equals, ':') : NULL;
     const size_t name_bytes = equals ? (size_t)(equals - *copy) : 0;
-    bool is_whole = colon && name_bytes > 0 && colon > equals + 1 && colon[1];
-    is_whole =
-        is_whole && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == name_bytes;
+    const bool is_file = equals && colon == NULL && equals[1];
+    bool is_whole = is_file || (colon && colon > equals + 1 && colon[1]);
+    is_whole = is_whole && name_bytes > 0 &&
+               strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == name_bytes;
     if (!is_whole)
         FAIL(
             USAGE,
             "--model: expected NAME=GRAPH:DIR, where NAME has letters, digits, '-', '_' and '.', found \"%s\"; or give "
             "the graph before it, and --model DIR",
             text);
-    *equals = *colon = 0;
-    *model = (struct serve_model){.name = *copy, .graph = equals + 1, .model = colon + 1};
+    *equals = 0;
+    if (colon) *colon = 0;
+    *model = (struct serve_model){.name = *copy, .graph = equals + 1, .model = colon ? colon + 1 : equals + 1};
+    if (is_file) TRY(saved_model(model->graph, NULL, &model->model));
     return ST_OK;
+}
+
+/* Of the graph that is given alone. */
+static status model_alone(const char *graph, const struct flag_list *list, struct serve_model *model)
+{
+    if (list->count > 1) FAIL(USAGE, "--model is given twice; of several models each is NAME=GRAPH:DIR");
+    *model = (struct serve_model){.name = "model", .graph = graph};
+    return saved_model(graph, list->count ? list->item[0] : NULL, &model->model);
 }
 
 static status models_parse(const char *graph, const struct flag_list *list, char **copies, struct serve_model *models)
 {
+    if (graph) return model_alone(graph, list, &models[0]);
     if (list->count > SERVE_MODELS_MAX) FAIL(USAGE, "--model: at most %u of them", SERVE_MODELS_MAX);
-    if (graph && list->count > 1) FAIL(USAGE, "--model is given twice; of several models each is NAME=GRAPH:DIR");
-    if (graph) models[0] = (struct serve_model){.name = "model", .graph = graph, .model = list->item[0]};
-    for (uint32_t i = 0; i < list->count && graph == NULL; i++) {
+    if (list->count == 0) FAIL(USAGE, "--model is needed: GRAPH --model DIR, or several NAME=GRAPH:DIR");
+    for (uint32_t i = 0; i < list->count; i++) {
         TRY(model_parse(list->item[i], &copies[i], &models[i]));
         for (uint32_t k = 0; k < i; k++)
             if (strcmp(models[k].name, models[i].name) == 0) FAIL(USAGE, "--model: two are called %s", models[i].name);
@@ -87,7 +99,7 @@ static status run(const char *const *positionals, const void *options)
     if (st == ST_OK)
         st = serve_run(&(struct serve_options){.listen = f->listen,
                                                .models = models,
-                                               .model_count = f->model.count,
+                                               .model_count = positionals[0] ? 1 : f->model.count,
                                                .token_file = f->token_file,
                                                .insecure = f->insecure,
                                                .connections = f->connections,

@@ -143,7 +143,8 @@ MUST_USE status model_dir_find(const char *path);
 /* The directory that such a PATH lies in, or is: where training that is resumed from it saves. malloc'd: yours, NULL after a
  * failure (MEMORY). */
 MUST_USE status model_dir_of(const char *path, char **directory);
-/* Loads what model_save wrote into a freshly opened model, also while another process goes on saving there; `path` as above. Sizes,
+/* Loads what model_save wrote into a freshly opened model, also while another process goes on saving there; `path` as above, or that of a
+ * file of graph and model (engine/model/lean.h). Sizes,
  * checksums, model hash and every name and shape are verified before the model is touched: CORRUPT, MISMATCH or
  * INVALID name the file and what differs; IO one that is missing. Rows beyond the budget: FULL, and the model is
  * then only good for model_close. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "engine/model/lean.h"
 #include "engine/model/model_names.h"
 #include "engine/model/model_saved.h"
 #include "engine/model/recipe.h"
@@ -239,7 +240,10 @@ static status load(struct model *model, const char *path, enum purpose purpose)
     return st;
 }
 
-status model_load(struct model *model, const char *path) { return load(model, path, TO_USE); }
+status model_load(struct model *model, const char *path)
+{
+    return lean_is(path) ? lean_load(model, path) : load(model, path, TO_USE);
+}
 
 status model_resume(struct model *model, const char *path) { return load(model, path, TO_RESUME); }
 

@@ -17,6 +17,7 @@
 #include "engine/base/heap.h"
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
+#include "engine/model/lean.h"
 #include "engine/model/model_names.h"
 #include "engine/serve/server.h"
 
@@ -46,7 +47,8 @@ struct load {
 
 struct watch {
     struct served *model;
-    char *directory;
+    char *directory; /* of the model, or, with is_file, graph and model */
+    bool is_file;
     struct seen seen;  /* what was opened, or could not be */
     bool is_held;      /* a version was asked for by name: others are not taken by themselves */
     struct load *load; /* or NULL */
@@ -176,7 +178,7 @@ static bool manifest_look(const struct watch *w, struct seen *seen)
 {
     char path[FILE_PATH_BYTES];
     struct stat found;
-    if (stat(file_path_join(path, w->directory, MANIFEST_NAME), &found) != 0) return false;
+    if (stat(w->is_file ? w->directory : file_path_join(path, w->directory, MANIFEST_NAME), &found) != 0) return false;
     *seen = (struct seen){found.st_mtim, found.st_ino, found.st_size};
     return true;
 }
@@ -290,9 +292,11 @@ static status watch_open(struct served *m)
     w->model = m;
     w->fd = -1;
     m->watch = w;
-    TRY(model_dir_find(m->model));
+    w->is_file = lean_is(m->model);
+    if (!w->is_file) TRY(model_dir_find(m->model));
     TRY(model_dir_of(m->model, &w->directory));
-    w->is_held = stat(m->model, &found) != 0 || !S_ISDIR(found.st_mode); /* an older save, by its manifest */
+    /* an older save, by its manifest */
+    w->is_held = !w->is_file && (stat(m->model, &found) != 0 || !S_ISDIR(found.st_mode));
     (void)manifest_look(w, &w->seen);
     w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->fd < 0) FAIL(SYSTEM, "eventfd: %s", strerror(errno));

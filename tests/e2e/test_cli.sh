@@ -102,9 +102,9 @@ fails 2 '--log: expected text or json, found "yaml"' '--log yaml' "$h" inspect t
 fails 2 '--dot takes no value' '--dot=1' "$h" inspect tiny.bin --dot=1
 fails 2 '-o FILE is missing' 'compile without -o' "$h" compile tiny.cfg
 fails 2 '-o: expected a value' 'compile -o without a value' "$h" compile tiny.cfg -o
-fails 2 '--model DIR is missing' 'eval without a model' "$h" eval tiny.bin --data data.tsv
+fails 2 '--model is needed: tiny.bin is a graph without a model' 'eval without a model' "$h" eval tiny.bin --data data.tsv
 fails 2 '--data FILE is missing' 'eval without data' "$h" eval tiny.bin --model model
-fails 2 '--model DIR is missing' 'predict without a model' "$h" predict tiny.bin --data data.tsv
+fails 2 '--model is needed' 'predict without a model' "$h" predict tiny.bin --data data.tsv
 fails 2 '--data FILE is missing' 'predict without data' "$h" predict tiny.bin --model model
 fails 2 '--model DIR is missing' 'export without a model' "$h" export tiny.bin -o x
 fails 2 '-o DIR is missing' 'export without -o' "$h" export tiny.bin --model model

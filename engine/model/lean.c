@@ -1,0 +1,476 @@
+/* Writes and reads models behind their graphs. */
+#include "engine/model/lean.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#define XXH_STATIC_LINKING_ONLY
+#include <xxhash.h>
+
+#include "engine/base/bf16.h"
+#include "engine/base/inputs.h"
+#include "io/store/store_life.h"
+#include "io/store/store_rows.h"
+
+#define LEAN_VERSION 1u
+#define LEAN_ALIGN   64u
+#define PART_KEYS    "order of rows"
+#define ROWS_AT_ONCE 4096u
+#define INT8_MAX_F   127.0f
+
+const char *const lean_stores[] = {"f32", "bf16", "int8", NULL};
+
+struct lean_header {
+    char magic[8];
+    uint32_t version, header_bytes;
+    uint64_t bytes;    /* of the model, this header included, without the graph */
+    uint64_t checksum; /* xxh3-64 of it with this field zero                  */
+    uint64_t model_hash;
+    uint64_t step, epoch, examples;
+    uint64_t param_offset, param_floats; /* from the header's beginning */
+    uint32_t table_count, store;
+    char tag[MODEL_TAG_BYTES];
+};
+struct lean_table {
+    uint64_t row_count;
+    uint64_t key_offset, vector_offset, scale_offset; /* likewise; scale 0: it has none */
+    uint32_t dim, zero;
+};
+_Static_assert(sizeof(struct lean_header) == 128 && sizeof(struct lean_table) == 40, "the table above");
+
+static uint64_t aligned(uint64_t bytes) { return (bytes + LEAN_ALIGN - 1) / LEAN_ALIGN * LEAN_ALIGN; }
+static uint64_t vector_bytes(enum lean_store store, uint32_t dim)
+{
+    static const uint8_t bytes[LEAN_STORE_COUNT] = {sizeof(float), sizeof(uint16_t), sizeof(int8_t)};
+    return (uint64_t)bytes[store] * dim;
+}
+
+/* Where a model of these rows has its parts. */
+static uint64_t layout(struct lean_header *h, struct lean_table *tables)
+{
+    uint64_t at = aligned(sizeof *h + (uint64_t)h->table_count * sizeof *tables);
+    h->param_offset = at;
+    at = aligned(at + h->param_floats * sizeof(float));
+    for (uint32_t t = 0; t < h->table_count; t++) {
+        tables[t].key_offset = at;
+        at = aligned(at + tables[t].row_count * sizeof(uint64_t));
+        tables[t].vector_offset = at;
+        at = aligned(at + tables[t].row_count * vector_bytes(h->store, tables[t].dim));
+        tables[t].scale_offset = h->store == LEAN_INT8 ? at : 0;
+        if (h->store == LEAN_INT8) at = aligned(at + tables[t].row_count * sizeof(uint16_t));
+    }
+    return at;
+}
+
+/* --- numbers ---------------------------------------------------------------------------------- */
+
+static uint16_t bf16_bits(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)(bits >> 16);
+}
+
+static float bf16_float(uint16_t upper)
+{
+    const uint32_t bits = (uint32_t)upper << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* The least bfloat16 from which on `most` is at most 127 times it; 0: of nothing but zeros. */
+static uint16_t scale_of(const float *vector, uint32_t dim)
+{
+    float most = 0;
+    for (uint32_t i = 0; i < dim; i++) most = fmaxf(most, fabsf(vector[i]));
+    uint16_t bits = bf16_bits(most / INT8_MAX_F); /* cut off: too small, or the one */
+    while (most > 0 && (bf16_float(bits) == 0 || bf16_float(bits) * INT8_MAX_F < most)) bits++;
+    return bits;
+}
+
+static void int8_of(const float *vector, uint32_t dim, float scale, int8_t *to)
+{
+    for (uint32_t i = 0; i < dim; i++) to[i] = scale > 0 ? (int8_t)lrintf(vector[i] / scale) : 0;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+struct lean_rows {
+    uint64_t *key; /* ascending */
+    uint64_t count, room;
+};
+struct lean {
+    const struct model *model;
+    const struct lean_options *options;
+    struct lean_header header;
+    struct lean_table *tables;
+    struct lean_rows *rows; /* [table_count] */
+    float *spans;           /* [ROWS_AT_ONCE, the greatest span] */
+    uint16_t *scales;       /* of a table */
+    struct file_writer writer;
+    XXH3_state_t *hash; /* NULL: what is put is written, not counted */
+    uint64_t at;
+    uint64_t left_out;
+};
+
+static int key_compare(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static status put(struct lean *l, const void *data, uint64_t bytes)
+{
+    if (l->hash == NULL) TRY(file_writer_put(&l->writer, data, bytes));
+    if (l->hash) CHECK(XXH3_64bits_update(l->hash, data, bytes) == XXH_OK);
+    l->at += bytes;
+    return ST_OK;
+}
+
+/* Up to where the next part begins. */
+static status pad(struct lean *l)
+{
+    static const uint8_t zeros[LEAN_ALIGN];
+    return put(l, zeros, aligned(l->at) - l->at);
+}
+
+static bool is_worth(const struct lean *l, uint32_t table, const float *span)
+{
+    const struct graph_table *t = &l->model->graph->tables[table];
+    const uint64_t period = model_period(l->model->graph, l->model->progress.step);
+    if (!l->options->has_score) return true;
+    return row_life_score(&t->life, span + graph_table_rule_floats(t), period) >= l->options->score;
+}
+
+static status keys_list(struct lean *l, uint32_t table)
+{
+    struct store *store = l->model->store;
+    struct lean_rows *rows = &l->rows[table];
+    const uint64_t count = store_row_count(store, table);
+    struct store_walk walk;
+    uint64_t key;
+    const float *span = NULL;
+    void *block;
+    if (l->options->has_score && !l->model->graph->tables[table].life.counts)
+        FAIL(INVALID,
+             "--score: rows of table %s have no score, for its [table] asks for no rule that counts them "
+             "(delete_score, ttl, rows_max, …)",
+             graph_string(l->model->graph, l->model->graph->tables[table].name));
+    TRY(memory_take(PART_KEYS, count * sizeof *rows->key, &block));
+    rows->key = block;
+    rows->room = count;
+    status st = store_walk_open(&walk, store, table, count, 0);
+    for (uint64_t i = 0; i < count && st == ST_OK; i++) {
+        st = store_walk_next(&walk, &key, &span);
+        if (st != ST_OK) break;
+        if (is_worth(l, table, span))
+            rows->key[rows->count++] = key;
+        else
+            l->left_out++;
+    }
+    store_walk_close(&walk);
+    qsort(rows->key, rows->count, sizeof *rows->key, key_compare);
+    return st;
+}
+
+static status vector_put(struct lean *l, const float *vector, uint32_t dim, uint64_t row)
+{
+    union {
+        uint16_t bf16[ROWS_AT_ONCE];
+        int8_t int8[2 * ROWS_AT_ONCE];
+    } piece;
+    if (l->header.store == LEAN_F32) return put(l, vector, dim * sizeof *vector);
+    if (l->header.store == LEAN_INT8) l->scales[row] = scale_of(vector, dim);
+    for (uint32_t begin = 0; begin < dim; begin += ROWS_AT_ONCE) {
+        const uint32_t count = dim - begin < ROWS_AT_ONCE ? dim - begin : ROWS_AT_ONCE;
+        for (uint32_t i = 0; i < count && l->header.store == LEAN_BF16; i++)
+            piece.bf16[i] = bf16_bits(bf16_round(vector[begin + i]));
+        if (l->header.store == LEAN_INT8) int8_of(vector + begin, count, bf16_float(l->scales[row]), piece.int8);
+        TRY(put(l, &piece, vector_bytes(l->header.store, count)));
+    }
+    return ST_OK;
+}
+
+static status table_put(struct lean *l, uint32_t table)
+{
+    const struct graph_table *t = &l->model->graph->tables[table];
+    const struct lean_rows *rows = &l->rows[table];
+    TRY(put(l, rows->key, rows->count * sizeof *rows->key));
+    TRY(pad(l));
+    for (uint64_t begin = 0; begin < rows->count; begin += ROWS_AT_ONCE) {
+        const uint64_t left = rows->count - begin;
+        const uint32_t count = left < ROWS_AT_ONCE ? (uint32_t)left : ROWS_AT_ONCE;
+        TRY(store_copy(l->model->store, table, rows->key + begin, count, l->spans));
+        for (uint32_t i = 0; i < count; i++)
+            TRY(vector_put(l, l->spans + (size_t)i * t->span_floats, t->dim, begin + i));
+    }
+    TRY(pad(l));
+    if (l->header.store != LEAN_INT8) return ST_OK;
+    TRY(put(l, l->scales, rows->count * sizeof *l->scales));
+    return pad(l);
+}
+
+/* Everything, in its order: once to count, and once to write. */
+static status all_put(struct lean *l)
+{
+    l->at = 0;
+    TRY(put(l, &l->header, sizeof l->header));
+    TRY(put(l, l->tables, l->header.table_count * sizeof *l->tables));
+    TRY(pad(l));
+    CHECK(l->at == l->header.param_offset);
+    TRY(put(l, l->model->param, l->header.param_floats * sizeof(float)));
+    TRY(pad(l));
+    for (uint32_t t = 0; t < l->header.table_count; t++) TRY(table_put(l, t));
+    CHECK(l->at == l->header.bytes);
+    return ST_OK;
+}
+
+static void header_make(struct lean *l)
+{
+    const struct model *m = l->model;
+    const struct graph_header *g = m->graph->header;
+    l->header = (struct lean_header){.magic = GRAPH_MODEL_MAGIC,
+                                     .version = LEAN_VERSION,
+                                     .header_bytes = sizeof l->header,
+                                     .model_hash = g->model_hash,
+                                     .step = m->progress.step,
+                                     .epoch = m->progress.epoch,
+                                     .examples = m->progress.examples,
+                                     .param_floats = g->param_floats,
+                                     .table_count = m->graph->table_count,
+                                     .store = l->options->store};
+    memcpy(l->header.tag, m->tag, sizeof l->header.tag);
+    for (uint32_t t = 0; t < l->header.table_count; t++)
+        l->tables[t] = (struct lean_table){.row_count = l->rows[t].count, .dim = m->graph->tables[t].dim};
+    l->header.bytes = layout(&l->header, l->tables);
+}
+
+static status room_take(struct lean *l)
+{
+    const struct graph *g = l->model->graph;
+    uint64_t rows_max = 0;
+    uint32_t span_max = 0;
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        if (store_row_count(l->model->store, t) > rows_max) rows_max = store_row_count(l->model->store, t);
+        if (g->tables[t].span_floats > span_max) span_max = g->tables[t].span_floats;
+    }
+    l->tables = calloc((size_t)g->table_count + 1, sizeof *l->tables);
+    l->rows = calloc((size_t)g->table_count + 1, sizeof *l->rows);
+    l->spans = malloc((size_t)ROWS_AT_ONCE * span_max * sizeof *l->spans + 1);
+    l->scales = malloc(rows_max * sizeof *l->scales + 1);
+    l->hash = XXH3_createState();
+    if (!l->tables || !l->rows || !l->spans || !l->scales || !l->hash)
+        FAIL(MEMORY, "%s: no memory to write %u tables", l->options->path, g->table_count);
+    return ST_OK;
+}
+
+static status write_all(struct lean *l)
+{
+    const struct graph *g = l->model->graph;
+    TRY(room_take(l));
+    for (uint32_t t = 0; t < g->table_count; t++) TRY(keys_list(l, t));
+    header_make(l);
+    CHECK(XXH3_64bits_reset(l->hash) == XXH_OK);
+    TRY(all_put(l));
+    l->header.checksum = XXH3_64bits_digest(l->hash);
+    XXH3_freeState(l->hash);
+    l->hash = NULL;
+    TRY(file_writer_open(&l->writer, l->options->path));
+    TRY(file_writer_put(&l->writer, g->header, g->header->file_bytes));
+    TRY(all_put(l));
+    return file_writer_commit(&l->writer);
+}
+
+status lean_write(const struct model *model, const struct lean_options *options, struct lean_written *written)
+{
+    struct lean l = {.model = model, .options = options};
+    const struct graph *g = model->graph;
+    status st = write_all(&l);
+    if (st != ST_OK) file_writer_abort(&l.writer);
+    *written = (struct lean_written){.bytes = g->header->file_bytes + l.header.bytes, .left_out = l.left_out};
+    for (uint32_t t = 0; t < g->table_count && l.rows; t++) {
+        const uint32_t dim = g->tables[t].dim;
+        const uint64_t scale = options->store == LEAN_INT8 ? sizeof(uint16_t) : 0, count = l.rows[t].count;
+        written->row_count += count;
+        written->vector_bytes += count * (vector_bytes(options->store, dim) + scale);
+        written->f32_bytes += count * dim * sizeof(float);
+        memory_give(PART_KEYS, l.rows[t].key, l.rows[t].room * sizeof *l.rows[t].key);
+    }
+    XXH3_freeState(l.hash);
+    free(l.tables);
+    free(l.rows);
+    free(l.spans);
+    free(l.scales);
+    return st;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+bool lean_is(const char *path)
+{
+    struct graph_header graph;
+    char magic[sizeof((struct lean_header *)NULL)->magic];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return false;
+    const bool has_graph = pread(fd, &graph, sizeof graph, 0) == (ssize_t)sizeof graph &&
+                           memcmp(graph.magic, GRAPH_MAGIC, sizeof graph.magic) == 0;
+    const bool has_model = has_graph &&
+                           pread(fd, magic, sizeof magic, (off_t)graph.file_bytes) == (ssize_t)sizeof magic &&
+                           memcmp(magic, GRAPH_MODEL_MAGIC, sizeof magic) == 0;
+    close(fd);
+    return has_model;
+}
+
+static uint64_t checksum_of(const uint8_t *image, uint64_t bytes)
+{
+    static const uint64_t zero;
+    const size_t at = offsetof(struct lean_header, checksum), behind = at + sizeof zero;
+    XXH3_state_t *state = XXH3_createState();
+    if (state == NULL) return 0;
+    CHECK(XXH3_64bits_reset(state) == XXH_OK && XXH3_64bits_update(state, image, at) == XXH_OK &&
+          XXH3_64bits_update(state, &zero, sizeof zero) == XXH_OK &&
+          XXH3_64bits_update(state, image + behind, bytes - behind) == XXH_OK);
+    const uint64_t sum = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    return sum;
+}
+
+struct reading {
+    const char *path;
+    const uint8_t *image;  /* of the model: aligned, as the graph's bytes are a multiple */
+    uint64_t bytes, begin; /* of the model; where it begins in the file */
+    const struct lean_header *header;
+    const struct lean_table *tables;
+};
+
+static status header_check(struct reading *r, const struct graph *g)
+{
+    const struct lean_header *h = r->header = (const void *)r->image;
+    if (r->bytes < sizeof *h || memcmp(h->magic, GRAPH_MODEL_MAGIC, sizeof h->magic) != 0)
+        FAIL(INVALID, "%s: byte %" PRIu64 ": expected a model behind the graph, found none", r->path, r->begin);
+    if (h->version != LEAN_VERSION || h->header_bytes != sizeof *h)
+        FAIL(INVALID, "%s: byte %" PRIu64 ": expected a model of version %u, found %u; export it again", r->path,
+             r->begin + 8, LEAN_VERSION, h->version);
+    if (h->bytes != r->bytes)
+        FAIL(CORRUPT, "%s: byte %" PRIu64 ": expected a model of %" PRIu64 " bytes, found %" PRIu64, r->path,
+             r->begin + 16, h->bytes, r->bytes);
+    if (h->checksum != checksum_of(r->image, r->bytes))
+        FAIL(CORRUPT, "%s: byte %" PRIu64 ": the model does not match its checksum: the file is damaged", r->path,
+             r->begin + 24);
+    if (h->model_hash != g->header->model_hash)
+        FAIL(MISMATCH,
+             "%s: expected a model of hash %016" PRIx64 ", found %016" PRIx64
+             ": it is of another graph, or a --set changes what the model is",
+             r->path, g->header->model_hash, h->model_hash);
+    if (h->param_floats != g->header->param_floats || h->table_count != g->table_count || h->store >= LEAN_STORE_COUNT)
+        FAIL(INVALID, "%s: byte %" PRIu64 ": the model's parameters or tables are not the graph's", r->path, r->begin);
+    if (memchr(h->tag, 0, sizeof h->tag) == NULL || h->tag[strspn(h->tag, "0123456789-")] != 0)
+        FAIL(INVALID, "%s: byte %" PRIu64 ": expected the tag of a save, such as 2000", r->path, r->begin);
+    return ST_OK;
+}
+
+static status parts_check(struct reading *r, const struct graph *g)
+{
+    const struct lean_header *h = r->header;
+    struct lean_header expected = *h;
+    struct lean_table tables[GRAPH_TABLES_MAX];
+    const uint64_t tables_bytes = (uint64_t)h->table_count * sizeof *r->tables;
+    if (r->bytes - sizeof *h < tables_bytes) FAIL(INVALID, "%s: the model ends within its tables", r->path);
+    r->tables = (const void *)(r->image + sizeof *h);
+    for (uint32_t t = 0; t < h->table_count; t++) {
+        tables[t] = r->tables[t];
+        if (tables[t].dim != g->tables[t].dim || tables[t].zero != 0 ||
+            tables[t].row_count > r->bytes / sizeof(uint64_t))
+            FAIL(INVALID, "%s: table %s: expected vectors of %u, and at most as many rows as the file has room for",
+                 r->path, graph_string(g, g->tables[t].name), g->tables[t].dim);
+    }
+    const uint64_t bytes = layout(&expected, tables);
+    if (bytes != r->bytes || expected.param_offset != h->param_offset ||
+        memcmp(tables, r->tables, (size_t)tables_bytes) != 0)
+        FAIL(INVALID, "%s: the model's parts do not lie where its sizes put them", r->path);
+    return ST_OK;
+}
+
+static status not_finite(const struct reading *r, const char *what)
+{
+    FAIL(INVALID, "%s: %s: expected finite numbers, found one that is not", r->path, what);
+}
+
+static status vector_read(const struct reading *r, const struct lean_table *t, uint64_t row, float *vector)
+{
+    const uint8_t *from = r->image + t->vector_offset + row * vector_bytes(r->header->store, t->dim);
+    uint16_t scale_bits = 0;
+    if (r->header->store == LEAN_INT8)
+        memcpy(&scale_bits, r->image + t->scale_offset + row * sizeof scale_bits, sizeof scale_bits);
+    const float scale = bf16_float(scale_bits);
+    for (uint32_t i = 0; i < t->dim; i++) {
+        uint16_t upper;
+        if (r->header->store == LEAN_F32) {
+            memcpy(&vector[i], from + i * sizeof *vector, sizeof *vector);
+        } else if (r->header->store == LEAN_BF16) {
+            memcpy(&upper, from + i * sizeof upper, sizeof upper);
+            vector[i] = bf16_float(upper);
+        } else {
+            vector[i] = (float)(int8_t)from[i] * scale;
+        }
+        if (!isfinite(vector[i])) return not_finite(r, "a row");
+    }
+    return ST_OK;
+}
+
+static status table_read(const struct reading *r, struct model *model, uint32_t table)
+{
+    const struct lean_table *t = &r->tables[table];
+    const uint64_t *key = (const void *)(r->image + t->key_offset);
+    for (uint64_t i = 0; i < t->row_count; i++) {
+        float *span;
+        if (i > 0 && key[i] <= key[i - 1])
+            FAIL(INVALID, "%s: byte %" PRIu64 ": expected keys in ascending order", r->path,
+                 r->begin + t->key_offset + i * sizeof *key);
+        TRY(store_insert(model->store, table, key[i], &span));
+        TRY(vector_read(r, t, i, span));
+    }
+    return ST_OK;
+}
+
+static status read_all(struct reading *r, struct model *model)
+{
+    TRY(header_check(r, model->graph));
+    TRY(parts_check(r, model->graph));
+    const struct lean_header *h = r->header;
+    for (uint32_t t = 0; t < h->table_count; t++) TRY(table_read(r, model, t));
+    memcpy(model->param, r->image + h->param_offset, h->param_floats * sizeof *model->param);
+    for (uint64_t i = 0; i < h->param_floats; i++)
+        if (!isfinite(model->param[i])) return not_finite(r, "a parameter");
+    memcpy(model->tag, h->tag, sizeof model->tag);
+    model->progress = (struct progress){.step = h->step, .epoch = h->epoch, .examples = h->examples};
+    store_period_set(model->store, model_period(model->graph, h->step));
+    return ST_OK;
+}
+
+status lean_read(struct model *model, const char *path, const uint8_t *data, size_t bytes)
+{
+    const struct graph_header *graph = (const void *)data;
+    if (bytes < sizeof *graph || memcmp(graph->magic, GRAPH_MAGIC, sizeof graph->magic) != 0 ||
+        graph->file_bytes > bytes || graph->file_bytes % LEAN_ALIGN != 0)
+        FAIL(INVALID, "%s: expected a graph with a model behind it", path);
+    struct reading r = {.path = path,
+                        .image = data + graph->file_bytes,
+                        .bytes = bytes - graph->file_bytes,
+                        .begin = graph->file_bytes};
+    return read_all(&r, model);
+}
+
+status lean_load(struct model *model, const char *path)
+{
+    struct file_map map;
+    TRY(inputs_add(NULL, path));
+    TRY(file_map_open(&map, path));
+    const status st = lean_read(model, path, map.data, map.bytes), read = file_map_check(&map, path);
+    file_map_close(&map);
+    return read != ST_OK ? read : st;
+}
