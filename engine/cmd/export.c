@@ -7,6 +7,7 @@
 #include "engine/crew/crew.h"
 #include "engine/eval/evaluate.h"
 #include "engine/model/lean.h"
+#include "engine/onnx/onnx.h"
 #include "engine/base/inputs.h"
 #include "engine/base/stop.h"
 #include "engine/base/words.h"
@@ -21,9 +22,11 @@ static const struct export_options defaults = {.score = (double)NAN};
 static const struct flag flags[] = {
     {"--model", FLAG_TEXT, "DIR", "the saved model; DIR/manifest.STEP.json: an older save of it",
      offsetof(struct export_options, model), 0, 0, true},
-    {"-o", FLAG_TEXT, "DIR", "where to write: a directory, made if absent; with --for a file",
+    {"-o", FLAG_TEXT, "DIR", "where to write: a directory, made if absent; with --for and of onnx a file",
      offsetof(struct export_options, output), 0, 0, true},
-    {"--format", FLAG_TEXT, "NAME", "safetensors (default) or npy: a file of NumPy's an array",
+    {"--format", FLAG_TEXT, "NAME",
+     "safetensors (default); npy: a file of NumPy's an array; onnx: one file of a net, for other programs to predict "
+     "with",
      offsetof(struct export_options, format), 0, 0, false},
     {"--for", FLAG_TEXT, "PURPOSE",
      "serving: one file of graph and model, without what only training needs; serve, predict and eval take it as GRAPH",
@@ -44,7 +47,7 @@ static status export(struct model *model, const struct export_options *o)
 {
     bool is_npy = o->format != NULL && strcmp(o->format, "npy") == 0;
     if (o->format != NULL && !is_npy && strcmp(o->format, "safetensors") != 0)
-        FAIL(USAGE, "--format: expected safetensors or npy, found \"%s\"", o->format);
+        FAIL(USAGE, "--format: expected safetensors, npy or onnx, found \"%s\"", o->format);
     struct model_exported done;
     TRY(model_manifest_note(o->model));
     TRY(model_load(model, o->model));
@@ -171,11 +174,32 @@ static status export_lean(const char *graph, const struct export_options *o)
     return ST_OK;
 }
 
+/* --- as a net --------------------------------------------------------------------------------- */
+
+static status export_onnx(const char *graph, const struct export_options *o)
+{
+    struct setup setup;
+    struct onnx_exported done = {0};
+    char bytes[16], rows[27];
+    TRY(inputs_spare(o->output));
+    TRY(model_manifest_note(o->model));
+    TRY(setup_open(&setup,
+                   &(struct setup_options){.graph_path = graph, .set = o->set.item, .set_count = o->set.count}));
+    status st = setup_load(&setup, o->model, NULL, NULL, NULL);
+    if (st == ST_OK) st = onnx_export(&setup, o->output, &done);
+    setup_close(&setup);
+    if (st == ST_OK)
+        log_info("exported %s rows, %s -> %s", words_whole(rows, done.row_count), words_size(bytes, done.bytes),
+                 o->output);
+    return st;
+}
+
 static status run(const char *const *positionals, const void *options_pointer)
 {
     const struct export_options *o = options_pointer;
     struct setup setup;
     if (o->purpose) return export_lean(positionals[0], o);
+    if (o->format && strcmp(o->format, "onnx") == 0) return export_onnx(positionals[0], o);
     if (o->store || o->eval || !isnan(o->score)) FAIL(USAGE, "--store, --score and --eval need --for serving");
     TRY(setup_open(
         &setup, &(struct setup_options){.graph_path = positionals[0], .set = o->set.item, .set_count = o->set.count}));
@@ -194,11 +218,18 @@ const struct command command_export = {
     .options_bytes = sizeof(struct export_options),
     .defaults = &defaults,
     .run = run,
-    .help = "Writes dense.safetensors (the parameters by name) and, for each table, "
-            "TABLE.safetensors: \"keys\" (U64, ascending) and\n"
-            "\"vectors\" (F32, one a key); with --format npy NAME.npy of each parameter, "
-            "TABLE.keys.npy and TABLE.vectors.npy. Equal values give equal bytes.\n"
-            "`heterps-run import` reads both.\n\n"
-            "With --for serving -o is one file: the graph, parameters, and of each row key and vector, for\n"
-            "    heterps-run serve FILE --listen ADDR:PORT        heterps-run predict FILE --data NEW\n"
-            "A row that is left out, or was never there, is what its table's `unseen` says."};
+    .help =
+        "Writes dense.safetensors (the parameters by name) and, for each table, "
+        "TABLE.safetensors: \"keys\" (U64, ascending) and\n"
+        "\"vectors\" (F32, one a key); with --format npy NAME.npy of each parameter, "
+        "TABLE.keys.npy and TABLE.vectors.npy. Equal values give equal bytes.\n"
+        "`heterps-run import` reads both.\n\n"
+        "With --for serving -o is one file: the graph, parameters, and of each row key and vector, for\n"
+        "    heterps-run serve FILE --listen ADDR:PORT        heterps-run predict FILE --data NEW\n"
+        "A row that is left out, or was never there, is what its table's `unseen` says.\n\n"
+        "With --format onnx -o is one file, too. Its inputs are the columns: numbers as the data have them, NaN where "
+        "there is none; of\n"
+        "fields keys as int64 [examples, ids_max], 0 where there is none, which are the text's xxh3_64 with the seed "
+        "that the file notes\n"
+        "under heterps.seed.NAME, and NAME.value where keys have values. Its outputs are the losses, as `predict` has "
+        "them."};

@@ -133,7 +133,7 @@ other_model() {
 }
 check 'an export: the same model' round_trip
 check 'an export as .npy files: the same model' round_trip_npy
-check 'a format that there is not' fails_so 2 '--format: expected safetensors or npy, found "csv"' export "$graph" --model "$folder/from" -o "$folder/csv" --format csv -q
+check 'a format that there is not' fails_so 2 '--format: expected safetensors, npy or onnx, found "csv"' export "$graph" --model "$folder/from" -o "$folder/csv" --format csv -q
 check 'what was imported goes on like what was begun with --init' continues
 check 'a folder of .npy files: the same model; --init takes it too' npy_files
 check 'other names, weights the other way round, doubles' torch_taken

@@ -1,0 +1,255 @@
+/* Columns and tables of a net. */
+#include "engine/onnx/exporter.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "io/store/store_rows.h"
+
+#define PART_KEYS    "order of rows"
+#define ROWS_AT_ONCE 4096u
+#define NAME_BYTES   224u
+
+static status notes_put(struct exporter *e)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%" PRIu64, e->setup->model.progress.step);
+    onnx_note(&e->net, "heterps.step", text);
+    onnx_note(&e->net, "heterps.keys", "xxh3_64 of the text's bytes with heterps.seed.NAME as seed; 0: no key");
+    return ST_OK;
+}
+
+status exporter_open(struct exporter *e)
+{
+    const struct graph *g = e->graph;
+    e->value = calloc((size_t)g->tensor_count + 1, sizeof *e->value);
+    e->field = calloc((size_t)g->field_count + 1, sizeof *e->field);
+    e->rows = calloc((size_t)g->table_count * g->field_count + 1, sizeof *e->rows);
+    if (!e->value || !e->field || !e->rows) FAIL(MEMORY, "no memory for a net of %u tensors", g->tensor_count);
+    return notes_put(e);
+}
+
+void exporter_close(struct exporter *e)
+{
+    onnx_close(&e->net);
+    free(e->value);
+    free(e->field);
+    free(e->rows);
+}
+
+/* --- numbers ---------------------------------------------------------------------------------- */
+
+static uint32_t two(struct exporter *e, const char *type, uint32_t a, uint32_t b)
+{
+    return onnx_op(&e->net, type, NULL, ONNX_IN(a, b));
+}
+
+/* As readers have them: log1p, then (x - mean) * scale; what is absent becomes a number of its own. */
+static uint32_t transformed(struct exporter *e, uint32_t raw, const float *mean, const float *scale, uint64_t count)
+{
+    const struct reader_schema *s = &e->setup->schema.reader;
+    const uint64_t shape[] = {1, count};
+    uint32_t x = raw;
+    if (s->log1p) {
+        const uint32_t size = two(e, "Add", onnx_op(&e->net, "Abs", NULL, ONNX_IN(x)), onnx_float(&e->net, 1));
+        x = two(e, "Mul", onnx_op(&e->net, "Sign", NULL, ONNX_IN(x)), onnx_op(&e->net, "Log", NULL, ONNX_IN(size)));
+    }
+    x = two(e, "Sub", x, onnx_floats(&e->net, mean, shape, 2, NULL));
+    x = two(e, "Mul", x, onnx_floats(&e->net, scale, shape, 2, NULL));
+    const uint32_t is_absent = onnx_op(&e->net, "IsNaN", NULL, ONNX_IN(raw)),
+                   instead = onnx_float(&e->net, s->missing_value);
+    return onnx_op(&e->net, "Where", NULL, ONNX_IN(is_absent, instead, x));
+}
+
+static status numbers_make(struct exporter *e)
+{
+    const struct reader_schema *s = &e->setup->schema.reader;
+    const uint32_t count = s->example.dense_count;
+    uint32_t *part = calloc((size_t)count + 1, sizeof *part);
+    float *mean = calloc((size_t)count * 2 + 1, sizeof *mean), *scale = mean ? mean + count : NULL;
+    status st = part && mean ? ST_OK : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for %u columns", count);
+    for (uint32_t i = 0; i < count && st == ST_OK; i++) {
+        mean[i] = s->dense[i].mean;
+        scale[i] = s->dense[i].scale;
+        st = onnx_input(&e->net, s->dense[i].name, ONNX_FLOAT, 1, &part[i]);
+    }
+    if (st == ST_OK) {
+        const uint32_t all = onnx_op(&e->net, "Concat", ONNX_ATTR({.name = "axis", .i = 1}), part, count);
+        e->numbers = transformed(e, all, mean, scale, count);
+    }
+    free(part);
+    free(mean);
+    return st;
+}
+
+status exporter_numbers(struct exporter *e, uint32_t tensor)
+{
+    const struct graph_tensor *t = &e->graph->tensors[tensor];
+    const uint32_t count = e->setup->schema.reader.example.dense_count;
+    if (t->offset + t->cols > count) return ST_OK; /* what readers draw: nobody has that */
+    if (e->numbers == 0) TRY(numbers_make(e));
+    const bool is_all = t->offset == 0 && t->cols == count;
+    e->value[tensor] =
+        is_all ? e->numbers : onnx_slice(&e->net, e->numbers, 1, (int64_t)t->offset, (int64_t)t->offset + t->cols);
+    return ST_OK;
+}
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+static uint32_t op_over(struct exporter *e, const char *type, uint32_t value, int64_t axis)
+{
+    static const uint64_t one = 1;
+    const uint32_t axes = onnx_ints(&e->net, &axis, &one, 1);
+    return onnx_op(&e->net, type, NULL, ONNX_IN(value, axes));
+}
+
+/* What the field's inputs are called: as the field, or, where a numeric column is called so, too, NAME.keys. */
+static void field_name(const struct exporter *e, uint32_t field, char name[NAME_BYTES])
+{
+    const struct reader_schema *s = &e->setup->schema.reader;
+    const char *own = graph_string(e->graph, e->graph->fields[field].name);
+    bool is_twice = false;
+    for (uint32_t i = 0; i < s->example.dense_count; i++) is_twice |= strcmp(s->dense[i].name, own) == 0;
+    snprintf(name, NAME_BYTES, "%.200s%s", own, is_twice ? ".keys" : "");
+}
+
+status exporter_keys(struct exporter *e, uint32_t field)
+{
+    static const uint64_t one = 1;
+    static const int64_t no_key = 0;
+    const struct graph_field *f = &e->graph->fields[field];
+    struct exporter_field *x = &e->field[field];
+    char name[NAME_BYTES], key[NAME_BYTES + 16], seed[24];
+    if (x->keys) return ST_OK;
+    field_name(e, field, name);
+    if (f->negative_count)
+        FAIL(INVALID, "onnx: field %s is of candidates that are drawn, which has no equivalent", name);
+    TRY(onnx_input(&e->net, name, ONNX_INT64, f->ids_max, &x->keys));
+    const uint32_t zero = onnx_ints(&e->net, &no_key, &one, 1);
+    x->present = onnx_op(&e->net, "Not", NULL, ONNX_IN(two(e, "Equal", x->keys, zero)));
+    x->mask = onnx_op(&e->net, "Cast", ONNX_ATTR({.name = "to", .i = ONNX_FLOAT}), ONNX_IN(x->present));
+    snprintf(key, sizeof key, "heterps.seed.%s", name);
+    snprintf(seed, sizeof seed, "%" PRIu64, f->seed);
+    onnx_note(&e->net, key, seed);
+    if (!e->setup->schema.reader.example.has_value) return ST_OK;
+    snprintf(key, sizeof key, "%s.value", name);
+    return onnx_input(&e->net, key, ONNX_FLOAT, f->ids_max, &x->values);
+}
+
+/* --- tables ----------------------------------------------------------------------------------- */
+
+static int key_compare(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static status keys_list(struct store *store, uint32_t table, uint64_t count, uint64_t *key)
+{
+    struct store_walk walk;
+    const float *span;
+    status st = store_walk_open(&walk, store, table, count, 0);
+    for (uint64_t i = 0; i < count && st == ST_OK; i++) st = store_walk_next(&walk, &key[i], &span);
+    store_walk_close(&walk);
+    qsort(key, count, sizeof *key, key_compare);
+    return st;
+}
+
+/* Vectors in the order of their keys, and one of zeros. */
+static status vectors_put(struct exporter *e, uint32_t table, const uint64_t *key, uint64_t count, uint32_t *value)
+{
+    const struct graph_table *t = &e->graph->tables[table];
+    float *room, *spans = malloc((size_t)ROWS_AT_ONCE * t->span_floats * sizeof *spans);
+    if (spans == NULL) FAIL(MEMORY, "no memory for %u rows", ROWS_AT_ONCE);
+    *value = onnx_floats(&e->net, NULL, (const uint64_t[]){count + 1, t->dim}, 2, &room);
+    status st = ST_OK;
+    for (uint64_t begin = 0; begin < count && st == ST_OK && room; begin += ROWS_AT_ONCE) {
+        const uint32_t some = count - begin < ROWS_AT_ONCE ? (uint32_t)(count - begin) : ROWS_AT_ONCE;
+        st = store_copy(e->setup->model.store, table, key + begin, some, spans);
+        for (uint32_t i = 0; i < some; i++)
+            memcpy(room + (size_t)(begin + i) * t->dim, spans + (size_t)i * t->span_floats, t->dim * sizeof *spans);
+    }
+    if (room) memset(room + (size_t)count * t->dim, 0, t->dim * sizeof *room);
+    free(spans);
+    return st;
+}
+
+/* The rows of all keys that the table has, whatever their field: [examples, keys of all fields, dim]. */
+static status table_look_up(struct exporter *e, uint32_t table, uint32_t keys, uint32_t *rows)
+{
+    struct store *store = e->setup->model.store;
+    const uint64_t count = store_row_count(store, table);
+    const char *name = graph_string(e->graph, e->graph->tables[table].name);
+    uint32_t vectors = 0;
+    void *block;
+    TRY(memory_take(PART_KEYS, count * sizeof(uint64_t), &block));
+    uint64_t *key = block;
+    status st = keys_list(store, table, count, key);
+    if (st == ST_OK && count && key[0] == 0)
+        st = status_fail(ST_INVALID, __FILE__, __LINE__,
+                         "onnx: a row of table %s has the key 0, which stands for no key there", name);
+    if (st == ST_OK) st = vectors_put(e, table, key, count, &vectors);
+    if (st == ST_OK) {
+        const uint32_t number = onnx_lookup(&e->net, keys, key, count);
+        *rows = onnx_op(&e->net, "Gather", ONNX_ATTR({.name = "axis", .i = 0}), ONNX_IN(vectors, number));
+    }
+    e->row_count += count;
+    memory_give(PART_KEYS, block, count * sizeof *key);
+    return st;
+}
+
+static status unseen_check(const struct exporter *e, uint32_t table)
+{
+    struct table_settings settings;
+    const char *name = graph_string(e->graph, e->graph->tables[table].name);
+    const struct ini *ini = &e->setup->ini;
+    TRY(settings_read_named(ini, ini_find(ini, "table", name), "table", &settings));
+    if (settings.unseen != UNSEEN_ZEROS)
+        FAIL(INVALID,
+             "onnx: table %s reads keys without a row as their initial values (unseen = init), which has no equivalent",
+             name);
+    return ST_OK;
+}
+
+/* One look-up for all fields of the table, so that its keys are there once; then each field's part of it. */
+static status table_make(struct exporter *e, uint32_t table)
+{
+    const struct graph *g = e->graph;
+    uint8_t *serves = calloc((size_t)g->field_count + 1, 1);
+    uint32_t *part = calloc((size_t)g->field_count + 1, sizeof *part), count = 0, all = 0;
+    status st =
+        serves && part ? unseen_check(e, table) : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for fields");
+    if (st == ST_OK) graph_table_serves(g, table, serves);
+    for (uint32_t f = 0; f < g->field_count && st == ST_OK; f++) {
+        if (!serves[f]) continue;
+        st = exporter_keys(e, f);
+        part[count++] = e->field[f].keys;
+    }
+    if (st == ST_OK) {
+        const uint32_t keys = onnx_op(&e->net, "Concat", ONNX_ATTR({.name = "axis", .i = 1}), part, count);
+        st = table_look_up(e, table, keys, &all);
+    }
+    int64_t begin = 0;
+    for (uint32_t f = 0; f < g->field_count && st == ST_OK; f++) {
+        if (!serves[f]) continue;
+        const int64_t end = begin + g->fields[f].ids_max;
+        uint32_t rows = onnx_slice(&e->net, all, 1, begin, end);
+        if (e->field[f].values) rows = two(e, "Mul", rows, op_over(e, "Unsqueeze", e->field[f].values, 2));
+        e->rows[(size_t)table * g->field_count + f] = rows;
+        begin = end;
+    }
+    free(serves);
+    free(part);
+    return st;
+}
+
+status exporter_rows(struct exporter *e, uint32_t table, uint32_t field, uint32_t *rows)
+{
+    const size_t at = (size_t)table * e->graph->field_count + field;
+    if (e->rows[at] == 0) TRY(table_make(e, table));
+    *rows = e->rows[at];
+    return ST_OK;
+}
