@@ -7,7 +7,7 @@
 
 /* By the flags of `train`; all zero: none is given. */
 struct run_options {
-    const char *data, *out, *resume, *continued, *init, *plan, *trace, *isa;
+    const char *data, *out, *resume, *continued, *init, *plan, *trace, *isa, *tensorboard;
     struct session_cluster cluster; /* path NULL: there is none */
     uint32_t threads;
     bool share, dry_run;

@@ -54,6 +54,9 @@ static const struct flag flags[] = {
      offsetof(struct run_options, threads), 1, 1024, false},
     {"--trace", FLAG_WRITE, "FILE", "write what every thread does, for chrome://tracing or Perfetto",
      offsetof(struct run_options, trace), 0, 0, false},
+    {"--tensorboard", FLAG_TEXT, "DIR",
+     "write figures for TensorBoard into a file in DIR: loss, speed, progressive validation, evaluations",
+     offsetof(struct run_options, tensorboard), 0, 0, false},
     {"--dry-run", FLAG_SWITCH, NULL, "print the plan of memory, check that this machine can give it, and end",
      offsetof(struct run_options, dry_run), 0, 0, false},
     {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512, avx512bf16; default: the best here",
@@ -97,7 +100,8 @@ static char *resume_command(const char *graph, const struct run_options *o, cons
                                     {"--plan", o->plan},
                                     {"--cluster", o->cluster.path},
                                     {"--method", o->cluster.method},
-                                    {"--isa", o->isa}};
+                                    {"--isa", o->isa},
+                                    {"--tensorboard", o->tensorboard}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i][1]) fprintf(out, " %s", pairs[i][0]), word_add(out, pairs[i][1]);
     for (uint32_t i = 0; i < o->eval.count; i++) fputs(" --eval", out), word_add(out, o->eval.item[i]);
@@ -115,6 +119,7 @@ static status train(struct session *s, const struct run_options *o, char **data,
                                     .is_new_pass = o->continued != NULL,
                                     .init = o->init,
                                     .dry_run = o->dry_run,
+                                    .tensorboard = o->tensorboard,
                                     .look = o->look,
                                     .look_context = o->look_context};
     if (o->resume && o->continued)
@@ -201,7 +206,8 @@ static status trace_check(const struct run_options *o)
         const bool is_there = model != NULL && stat(model, &of_model) == 0 && of_model.st_dev == of_trace.st_dev &&
                               of_model.st_ino == of_trace.st_ino;
         free(model);
-        if (is_there) FAIL(USAGE, "--trace %s lies in the model's directory %s; give another place", o->trace, models[i]);
+        if (is_there)
+            FAIL(USAGE, "--trace %s lies in the model's directory %s; give another place", o->trace, models[i]);
     }
     return ST_OK;
 }

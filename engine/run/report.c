@@ -10,6 +10,7 @@
 #include "engine/base/log.h"
 #include "engine/run/summary.h"
 #include "engine/base/words.h"
+#include "io/event_file.h"
 #include "io/store/store_figures.h"
 #include "io/store/store_life.h"
 #include "io/store/store_rows.h"
@@ -205,6 +206,44 @@ static void window_event(const struct report_progress *now)
     log_event_close_array();
 }
 
+/* Ends an event of scalars; of a file that cannot be written that is told, once. */
+static void scalars_end(struct report *r)
+{
+    if (event_file_end(r->scalars) != ST_OK)
+        log_warning("no further figures are kept for TensorBoard: %s", status_message());
+}
+
+static void scalars_heads(struct report *r, const char *prefix, const char *set, const struct heads *heads)
+{
+    char tag[EVENT_FILE_TAG + 1];
+    for (uint32_t h = 0; h < heads->count; h++)
+        for (uint32_t k = 0; k < heads->items[h].figure_count; k++) {
+            snprintf(tag, sizeof tag, "%s%s%.60s/%.60s.%s", prefix, *set ? "/" : "", set, heads->items[h].name,
+                     heads->items[h].figures[k].key);
+            event_file_scalar(r->scalars, tag, heads->items[h].values[k]);
+        }
+}
+
+void report_eval(struct report *r, const char *set, const struct heads *heads, uint64_t step)
+{
+    if (r->scalars == NULL) return;
+    event_file_begin(r->scalars, step);
+    scalars_heads(r, "eval", set, heads);
+    scalars_end(r);
+}
+
+static void scalars_progress(struct report *r, const struct report_progress *is, double rate)
+{
+    if (r->scalars == NULL) return;
+    event_file_begin(r->scalars, is->progress->step);
+    event_file_scalar(r->scalars, "train/loss", is->loss);
+    event_file_scalar(r->scalars, "train/samples_per_s", rate);
+    event_file_scalar(r->scalars, "train/pass", (double)is->progress->epoch);
+    event_file_scalar(r->scalars, "train/resident_MiB", (double)memory_resident_bytes() / (double)(1 << 20));
+    if (is->window) scalars_heads(r, "progressive", "", is->heads);
+    scalars_end(r);
+}
+
 void report_progress(struct report *r, const struct report_progress *is)
 {
     const struct progress *p = is->progress;
@@ -244,6 +283,7 @@ void report_progress(struct report *r, const struct report_progress *is)
     log_event_f64("eta_s", eta < 0 ? (double)NAN : eta);
     window_event(is);
     log_event_end();
+    scalars_progress(r, is, rate);
 }
 
 void report_pause(struct report *r, uint64_t ns) { r->pause_ns += ns; }

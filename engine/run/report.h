@@ -6,8 +6,10 @@
 #include "engine/eval/heads.h"
 #include "engine/run/session.h"
 
+struct event_file;
 struct report {
     const struct session *session;
+    struct event_file *scalars;           /* io/event_file.h, or NULL; the caller's */
     uint64_t begin_ns, last_ns, pause_ns; /* pause: time spent evaluating                            */
     uint64_t examples_at_begin, passes_at_begin, step_at_begin;
     double save_pause_ms_max;
@@ -28,6 +30,8 @@ struct report_progress {
     struct feed_counts counts;
 };
 void report_progress(struct report *report, const struct report_progress *progress);
+/* The figures of an evaluation of that set ("": the only one), after a step, where scalars are kept. */
+void report_eval(struct report *report, const char *set, const struct heads *heads, uint64_t step);
 void report_pause(struct report *report, uint64_t ns);
 /* A save of `ms`, and what training has stood still for: also until the save before it was complete, where it waits for that. */
 struct report_save {

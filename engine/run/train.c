@@ -11,6 +11,7 @@
 #include "engine/base/stop.h"
 #include "engine/base/trace.h"
 #include "engine/run/train_internal.h"
+#include "io/event_file.h"
 #include "io/store/store_life.h"
 #include "io/store/store_rows.h"
 #include "io/store/store_ticket.h"
@@ -140,6 +141,7 @@ static status evaluate_set(struct trainer *t, uint32_t i)
     struct store *store = t->session->setup.model.store;
     if (st == ST_OK) st = store_sees_until(store, t->row_count, t->ticket);
     if (st == ST_OK) st = eval_feeds_measure(&t->eval, &t->session->crew, &t->heads, NULL);
+    if (st == ST_OK) report_eval(&t->report, t->eval.sets.item[i].name, &t->heads, t->eval_step);
     stop_listen(feed_wake, t->feed);
     eval_feeds_shut(&t->eval); /* its thread uses the store till then */
     store_sees_all(store);
@@ -297,6 +299,7 @@ static status train(struct trainer *t)
     const uint64_t first_step = s->setup.model.progress.step,
                    first_pass_examples = s->setup.model.progress.pass_examples;
     report_start(&t->report, s);
+    if (t->options->tensorboard) TRY(event_file_open(&t->report.scalars, t->options->tensorboard, first_step + 1));
     if (!t->options->out) report_unsaved("the model goes when the run ends, for --out DIR is not given");
     TRY(store_touch_start(s->setup.model.store, feed_example_estimate(t->feed)));
     TRY(loop(t));
@@ -360,6 +363,7 @@ status train_run(struct session *session, const struct train_options *options)
     feed_close(t.feed);
     progressive_close(t.progressive);
     heads_close(&t.heads);
+    event_file_close(t.report.scalars);
     free(t.best_path);
     arena_close(&t.arena);
     return st;

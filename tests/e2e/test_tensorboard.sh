@@ -1,0 +1,51 @@
+#!/bin/sh
+# Figures of a training for TensorBoard: the tensorboard package reads what the log says. It is taken from pip once, into build/tensorboard.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/process.sh"
+client=$root/build/tensorboard
+cd "$work" || exit 1
+tiny_model
+rows 2000 rows.tsv
+rows 500 test.tsv 2000
+h=$HETERPS
+check 'a training writes figures' "$h" tiny.bin --data rows.tsv --eval main=test.tsv --eval other=rows.tsv --tensorboard board --out model --set eval.every=10 --log json
+cp .out log 2>/dev/null
+check 'and one that goes on' "$h" tiny.bin --data rows.tsv --eval main=test.tsv --eval other=rows.tsv --tensorboard board --resume model --set train.epochs=2 --log json
+cp .out log.2
+none() { "$h" tiny.bin --data rows.tsv -q && [ ! -e events ] && [ "$(ls board | wc -l)" = 2 ]; }
+check 'a file each' none
+fails 1 '/dev/null' 'a folder that cannot be' "$h" tiny.bin --data rows.tsv --tensorboard /dev/null/x -q
+
+if ! "$client/bin/python" -c 'import tensorboard' 2>/dev/null; then
+    rm -rf "$client"
+    { python3 -m venv "$client" && "$client/bin/pip" install -q tensorboard 'setuptools<81'; } >pip 2>&1 || {
+        rm -rf "$client"
+        skip 'tensorboard reads them' "pip gives no tensorboard here: $(tail -1 pip | cut -c 1-200)"
+        finish
+    }
+fi
+cat >read.py <<'PYTHON'
+import json
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+board = EventAccumulator("board", size_guidance={"scalars": 0})
+board.Reload()
+tags = board.Tags()["scalars"]
+logs = [json.loads(line) for name in ("log", "log.2") for line in open(name)]
+evals = [e for e in logs if e["event"] == "eval"]
+near = lambda a, b: abs(a - b) <= 1e-6 * max(1, abs(b))
+for set_name in ("main", "other"):
+    said = {e["step"]: e for e in evals if e.get("set", "") == set_name}
+    prefix = "eval" + ("/" + set_name if set_name else "")
+    for key in ("auc", "logloss", "calibration"):
+        found = board.Scalars(f"{prefix}/bce.{key}")
+        assert [s.step for s in found] == sorted(said) and len(found) > 4, (prefix, key, found)
+        assert all(near(s.value, said[s.step][key]) for s in found), (found, said)
+progress = [e for e in logs if e["event"] == "progress"]
+for tag, key in (("train/loss", "loss"), ("train/samples_per_s", "samples_per_s")):
+    found = board.Scalars(tag)
+    assert len(found) == len(progress) >= 2 and all(near(s.value / e[key], 1) and s.step == e["step"] for s, e in zip(found, progress)), (found, progress)
+assert board.Scalars("progressive/bce.auc")[-1].step == progress[-1]["step"]
+print("#", len(tags), "tags")
+PYTHON
+check 'tensorboard reads them' "$client/bin/python" read.py
+finish
