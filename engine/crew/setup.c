@@ -3,10 +3,15 @@
 
 #include <string.h>
 
+#include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/base/words.h"
 #include "engine/base/trust.h"
 #include "engine/base/paths.h"
 #include "engine/image/image.h"
+#include "engine/model/lean.h"
+#include "engine/model/model_saved.h"
+#include "io/store/store_rows.h"
 #include "engine/sync/sync.h"
 
 static status lives_check(const struct setup *s)
@@ -24,6 +29,7 @@ status setup_begin(struct setup *s, const struct setup_options *o)
     memset(s, 0, sizeof *s);
     s->graph_path = o->graph_path;
     s->training = o->training;
+    s->saved = o->training ? NULL : o->model;
     memory_note("program", 0); /* the first parts of the plan; how much they are, is known later */
     memory_note("threads", 0);
     TRY(graph_open_set(&s->graph, o->graph_path, o->set, o->set_count));
@@ -51,8 +57,40 @@ static status table_budgets_read(const struct setup *s, struct model_table_setti
     return ST_OK;
 }
 
+/* Whether some table of the saved model has more rows than the store has room for; fills rows[table_count]. What is wrong with the save who loads it
+ * will say. */
+static bool rows_are_many(const struct setup *s, uint64_t *rows)
+{
+    struct model_saved saved;
+    bool are_many = false;
+    if (s->saved == NULL || lean_is(s->saved) || model_saved_open(&saved, s->saved) != ST_OK) return false;
+    const bool is_alike = saved.manifest.table_count == s->graph.table_count;
+    for (uint32_t t = 0; is_alike && t < s->graph.table_count; t++) {
+        rows[t] = saved.manifest.tables[t].rows;
+        are_many |= rows[t] > store_row_max(s->model.store, t);
+    }
+    model_saved_close(&saved);
+    return are_many;
+}
+
+/* Opens the model anew, with its rows in the files of the save. */
+static status files_use(struct setup *s, const struct model_budget *budget, const uint64_t *rows)
+{
+    struct model_budget files = *budget;
+    uint64_t sum = 0;
+    char text[27], ram[16];
+    for (uint32_t t = 0; t < s->graph.table_count; t++) sum += rows[t];
+    files.rows = rows;
+    model_close(&s->model);
+    TRY(model_open(&s->model, &s->graph, &files));
+    log_info("rows     %s of them, more than store.ram = %s has room for: they stay in the files of %s",
+             words_whole(text, sum), words_size(ram, s->settings.store_ram), s->saved);
+    return ST_OK;
+}
+
 status setup_finish(struct setup *s)
 {
+    uint64_t rows[GRAPH_TABLES_MAX];
     struct model_table_settings tables[GRAPH_TABLES_MAX];
     TRY(table_budgets_read(s, tables));
     const struct model_budget budget = {.ram_bytes = s->settings.store_ram,
@@ -65,6 +103,7 @@ status setup_finish(struct setup *s)
     for (uint32_t t = 0; t < s->graph.table_count; t++) is_on_disk = is_on_disk || tables[t].disk_bytes > 0;
     if (is_on_disk) TRY(trust_check("store.path", s->settings.store_path, s->graph_path));
     TRY(model_open(&s->model, &s->graph, &budget));
+    if (!is_on_disk && rows_are_many(s, rows)) TRY(files_use(s, &budget, rows));
     TRY(schema_open(&s->schema, &s->graph, &s->settings));
     /* An image that the program carries is never read by who goes on without it. */
     memory_note("program", memory_program_bytes() - (size_t)(image.end - image.begin) + s->graph.bytes);

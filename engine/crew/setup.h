@@ -15,11 +15,15 @@ struct setup_options {
     const char *const *set; /* "section.key=value", [set_count] */
     uint32_t set_count;
     bool training;
+    /* NULL, or the saved model that will be loaded, to be only predicted with: where RAM has no room for its rows, and there is no directory for
+     * them on disk, they stay in its files. */
+    const char *model;
 };
 
 struct setup {
     const char *graph_path; /* the caller's */
     bool training;
+    const char *saved; /* of the options: the caller's */
     struct graph graph;
     struct ini ini; /* the graph's own text: owns the settings' strings */
     struct settings settings;

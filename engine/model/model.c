@@ -5,6 +5,7 @@
 #include "engine/model/model.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "engine/base/random.h"
 #include "graph/op.h"
 #include "io/safetensors.h"
+#include "io/store/filed.h"
 #include "io/store/store.h"
 
 #define PART_PARAM "parameters"
@@ -109,6 +111,49 @@ void model_row_init(void *context, uint32_t table, uint64_t key, float *span)
     if (t->life.counts) row_counters_begin(span + graph_table_rule_floats(t), !(t->life.vector_score > 0));
 }
 
+/* Of the store's own, for a table whose rows are in files: what little it has for rows in RAM. */
+#define FILED_SPARE_BYTES ((uint64_t)64 << 10)
+
+/* Rows stay in files: divides the RAM between the tables' indices and copies of rows. */
+static status files_plan(const struct model *model, const struct model_budget *budget, struct store_options *options,
+                         struct store_table_options *tables)
+{
+    const struct graph *g = model->graph;
+    uint64_t least = 0, most = 0;
+    struct home_table_options *homes = calloc((size_t)g->table_count + 1, sizeof *homes);
+    if (homes == NULL) FAIL(MEMORY, "no memory to describe %u tables", g->table_count);
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        homes[t].span_floats = g->tables[t].span_floats;
+        least += filed_table_least(budget->rows[t]);
+        most += filed_table_most(budget->rows[t], g->tables[t].span_floats);
+    }
+    const struct home_options home = {.table_count = g->table_count,
+                                      .table = homes,
+                                      .fetch_max =
+                                          options->batch.micro * options->example.key_count_max * g->table_count,
+                                      .io_threads = options->io_threads};
+    const uint64_t other = filed_fixed_bytes(&home) + g->table_count * FILED_SPARE_BYTES;
+    free(homes);
+    if (budget->ram_bytes < least + other)
+        FAIL(MEMORY,
+             "rows that stay in the files of their save need %" PRIu64 " bytes of RAM for their index, and %" PRIu64
+             " for reads; store.ram is %" PRIu64 " bytes",
+             least, other, budget->ram_bytes);
+    const double part =
+        fmin(1, (double)(budget->ram_bytes - least - other) / (double)(most > least ? most - least : 1));
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        const uint64_t own = filed_table_least(budget->rows[t]),
+                       kept = filed_table_most(budget->rows[t], g->tables[t].span_floats) - own;
+        tables[t].rows = budget->rows[t];
+        tables[t].ram_bytes = 0;
+        tables[t].disk_bytes = own + (uint64_t)((double)kept * part);
+        options->disk_bytes += tables[t].disk_bytes;
+    }
+    options->home = &filed_home;
+    options->looks_up = true;
+    return ST_OK;
+}
+
 /* Tickets in flight: those of two steps, for a step's rows are pinned until the next one is done, and some read ahead. */
 static uint32_t ticket_max_of(const struct graph *g) { return 2 * batch_micro_count(graph_batch(g)) + 17; }
 
@@ -145,6 +190,7 @@ static status tables_open(struct model *model, const struct model_budget *budget
                                     .table = tables,
                                     .batch = graph_batch(g),
                                     .example = graph_example(g)};
+    if (st == ST_OK && budget->rows) st = files_plan(model, budget, &options, tables);
     if (st == ST_OK) st = store_open(&model->store, &options);
     free(serves);
     free(tables);

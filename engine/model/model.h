@@ -65,6 +65,9 @@ struct model_budget {
     bool io_threads;                          /* reads and writes are threads' and not io_uring's        */
     const struct model_table_settings *table; /* [table_count], for the call; NULL: all share */
     bool lives;                               /* training: rows come and go as their tables say          */
+    /* [table_count], for the call, or NULL: rows are only looked up, stay in the files of the save that is loaded, and ram_bytes are for their
+     * index and for copies of some (io/store/filed.h); how many there are. MEMORY: what the index needs. */
+    const uint64_t *rows;
 };
 
 /* Takes the memory, zeroed and not yet touched: model_init or model_load fills it. Keeps the graph until model_close. On failure *model is

@@ -120,6 +120,28 @@ static status hash_compare(const struct model_saved *s, const struct graph *g)
 
 /* --- copying ---------------------------------------------------------------------------------- */
 
+/* Rows stay where they are: notes where that is. */
+static status rows_find(const struct load *l, struct home *home, uint32_t table)
+{
+    const struct model_rows *rows = &l->saved.rows[table];
+    struct model_rows_walk walk = {0};
+    uint32_t part = UINT32_MAX;
+    uint64_t key;
+    for (const float *ignored; model_rows_next(rows, &walk, &key, &ignored);) {
+        if (walk.part != part) {
+            const struct filed_part place = model_rows_place(rows, part = walk.part);
+            TRY(filed_part_add(home, table, &place));
+        }
+        TRY(filed_row(home, table, model_rows_row(rows, &walk), key));
+    }
+    model_rows_forget(rows);
+    const uint64_t count = home_counts(home, table).row_count;
+    if (count != rows->said->rows)
+        FAIL(INVALID, "%s: table %s has %" PRIu64 " rows, and its files have %" PRIu64 " keys", l->saved.manifest_path,
+             rows->said->name, rows->said->rows, count);
+    return ST_OK;
+}
+
 static status rows_copy(const struct load *l, struct model *model, uint32_t table)
 {
     const struct model_rows *rows = &l->saved.rows[table];
@@ -166,7 +188,7 @@ static status load_copy(const struct load *l, struct model *model)
         const struct model_admission *saved = &l->saved.admission[t];
         if (admission != NULL && saved->path != NULL)
             TRY(admission_read(admission, saved->path, saved->map.data, saved->map.bytes));
-        TRY(rows_copy(l, model, t));
+        TRY(filed_is(store_home(model->store)) ? rows_find(l, store_home(model->store), t) : rows_copy(l, model, t));
     }
     for (uint32_t i = 0; i < l->arrays.count; i++) array_set(&l->arrays.items[i], l->saved.dense.tensors[i].data);
     TRY(tag_copy(l, model));

@@ -155,3 +155,31 @@ bool model_rows_next(const struct model_rows *rows, struct model_rows_walk *walk
     }
     return false;
 }
+
+struct filed_part model_rows_place(const struct model_rows *rows, uint32_t index)
+{
+    const struct model_rows_part *part = &rows->part[index];
+    const struct row_file_header *h = &part->rows.header;
+    const uint64_t row_bytes = sizeof(uint64_t) + rows->said->span_floats * sizeof(float);
+    struct filed_part place = {.path = part->path};
+    if (part->said->number) {
+        const uint8_t *row =
+            (const uint8_t *)segment_span(&part->shape, block_of(part, part->said->block_begin), 0) - sizeof(uint64_t);
+        place.offset_bytes = (uint64_t)(row - part->map.data);
+        place.group_bytes = part->shape.block_bytes;
+        place.group_rows = part->shape.block_rows;
+        place.row_count = (uint64_t)(part->said->block_end - part->said->block_begin) * part->shape.block_rows;
+    } else {
+        place.offset_bytes = sizeof *h;
+        place.group_bytes = h->block_rows * row_bytes + sizeof(uint64_t); /* and a checksum */
+        place.group_rows = h->block_rows;
+        place.row_count = h->row_count;
+    }
+    return place;
+}
+
+uint64_t model_rows_row(const struct model_rows *rows, const struct model_rows_walk *walk)
+{
+    const struct model_rows_part *part = &rows->part[walk->part];
+    return (part->said->number ? (uint64_t)walk->block * part->shape.block_rows : 0) + walk->row - 1;
+}

@@ -7,6 +7,7 @@
 
 #include "engine/base/file.h"
 #include "engine/model/manifest.h"
+#include "io/store/filed.h"
 #include "io/store/row_file.h"
 #include "io/store/segment.h"
 
@@ -45,5 +46,8 @@ struct model_rows_walk {
 };
 /* The next row of verified parts; false: there is none. *span points into the file. */
 bool model_rows_next(const struct model_rows *rows, struct model_rows_walk *walk, uint64_t *key, const float **span);
+/* Where the rows of a verified part lie in its file; and which of them model_rows_next has just given. */
+struct filed_part model_rows_place(const struct model_rows *rows, uint32_t part);
+uint64_t model_rows_row(const struct model_rows *rows, const struct model_rows_walk *walk);
 
 #endif

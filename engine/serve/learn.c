@@ -13,6 +13,7 @@
 #include "engine/serve/labelled.h"
 #include "engine/serve/learner.h"
 #include "engine/serve/server.h"
+#include "io/store/filed.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 
@@ -37,7 +38,8 @@ static status teaching_open(struct served *m, struct teaching *t)
 {
     const struct serve_options *o = m->server->options;
     const struct settings *settings = &servant_setup(m->version->servant)->settings;
-    if (store_has_disk(servant_setup(m->version->servant)->model.store))
+    const struct store *store = servant_setup(m->version->servant)->model.store;
+    if (store_has_disk(store) && !filed_is(store_home(store)))
         FAIL(USAGE,
              "--learn: expected rows in memory, found store.ssd: a directory of rows on disk is one run's alone");
     TRY(learner_open(&t->learner, &(struct learner_options){.graph = m->graph,

@@ -146,7 +146,7 @@ static status words_open(struct servant *s)
 static status parts_open(struct servant *s, const struct servant_options *o)
 {
     TRY(setup_open(&s->setup,
-                   &(struct setup_options){.graph_path = o->graph, .set = o->set, .set_count = o->set_count}));
+                   &(struct setup_options){.graph_path = o->graph, .set = o->set, .set_count = o->set_count, .model = o->model}));
     TRY(crew_open(&s->crew, &s->setup, &(struct crew_options){.threads = o->threads, .isa = o->isa}));
     TRY(prediction_open(&s->prediction, &s->setup.graph));
     if (prediction_is_words(&s->setup.graph)) TRY(words_open(s));

@@ -20,6 +20,7 @@
 #include "engine/model/lean.h"
 #include "engine/model/model_names.h"
 #include "engine/serve/server.h"
+#include "io/store/filed.h"
 
 #define LOOK_US    250000
 #define NEWEST     "newest"
@@ -281,7 +282,8 @@ static void on_look(evutil_socket_t unused, short what, void *context)
 /* Whether another version could be beside this one: rows on disk are in a directory that one run has for itself. */
 static bool can_change(const struct served *m)
 {
-    return !store_has_disk(servant_setup(m->version->servant)->model.store);
+    const struct store *store = servant_setup(m->version->servant)->model.store;
+    return !store_has_disk(store) || filed_is(store_home(store));
 }
 
 static status watch_open(struct served *m)

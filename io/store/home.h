@@ -85,6 +85,7 @@ struct home_table_options {
     const char *name;     /* for messages and the files' names        */
     uint32_t span_floats; /* of a row                                 */
     uint64_t bytes;       /* the table's part of the budget           */
+    uint64_t rows;        /* that it is going to have, where that is known (io/store/filed.h) */
 };
 
 struct home_options {

@@ -28,6 +28,7 @@ uint64_t example_keys_of(const struct store_options *o, uint32_t t)
  * ticket. In RAM alone no row has to leave. */
 static uint64_t tickets_pinned(const struct store_options *options)
 {
+    if (options->looks_up) return 0;
     return options->disk_bytes ? 2 * batch_micro_count(options->batch) + 1 : 1;
 }
 
@@ -113,7 +114,7 @@ static status home_open(struct store *store, const struct store_options *o, stru
     if (tables == NULL) FAIL(MEMORY, "no memory to describe %" PRIu32 " tables", o->table_count);
     for (uint32_t t = 0; t < o->table_count; t++)
         tables[t] = (struct home_table_options){
-            .name = o->table[t].name, .span_floats = o->table[t].span_floats, .bytes = part[t].bytes};
+            .name = o->table[t].name, .span_floats = o->table[t].span_floats, .bytes = part[t].bytes, .rows = o->table[t].rows};
     const struct home_options home = {
         .table_count = o->table_count,
         .table = tables,
@@ -260,5 +261,7 @@ void store_close(struct store *store)
 }
 
 bool store_has_disk(const struct store *store) { return store->home != NULL; }
+
+struct home *store_home(const struct store *store) { return store->home; }
 
 bool store_takes_turns(const struct store *store) { return store->takes_turns; }

@@ -41,6 +41,7 @@ struct store_table_options {
     const uint8_t *serves;          /* [field_count]: 1 if the table looks up keys of the field             */
     uint32_t share;                 /* of the rows that the budgets have room for, relative to other tables' */
     uint64_t ram_bytes, disk_bytes; /* not 0: of the budgets for this table alone; the rest is shared    */
+    uint64_t rows;                  /* with a home that asks for it: that the table is going to have     */
     struct row_life life;           /* all zero: every key has a row, for ever                              */
     /* Fills a zeroed span for a row never seen: a function of (seed, table, key) and nothing else. */
     void (*row_init)(void *context, uint32_t table, uint64_t key, float *span);
@@ -55,6 +56,7 @@ struct store_options {
     /* with disk_bytes */
     const struct home_kind *home; /* what takes the rows that RAM has no room for; NULL: a disk (io/store/cold.h) */
     const char *path;             /* the directory for its files, kept until close */
+    bool looks_up;                /* nothing is created: RAM need have no room for the rows of a step */
     bool io_threads;              /* not io_uring                                  */
     uint32_t tag_bits;            /* 0; else for tests (io/store/cold.h)                 */
     struct uring_faults *faults;  /* NULL, but in tests                  */
@@ -70,6 +72,9 @@ struct store_options {
 MUST_USE status store_open(struct store **store, const struct store_options *options);
 void store_close(struct store *store);
 bool store_has_disk(const struct store *store);
+struct home;
+/* Where rows lie that are not in RAM; NULL: nowhere. */
+struct home *store_home(const struct store *store);
 /* One thread at a time may use it: it has a disk, or rows that come and go. */
 bool store_takes_turns(const struct store *store);
 
