@@ -2,13 +2,15 @@
  * from a file.
  *
  *     ./build.sh bench && build/release/tests/bench/serve_bench PROGRAM GRAPH MODEL DATA [SECONDS]
+ *     PEER='./serve_onnx LIBONNXRUNTIME MODEL.onnx' …     with tests/peers/serve_onnx.c, too
  *
  * Servers have one core, the client another; turns of SECONDS (2) each alternate, and what is told is the middle of
  * TURNS of them: figures of one run alone can be compared. DATA are lines of a format without a line of names.
  *
  *     client, 64 connections ──single lines──▶ constant | serve        requests a second, times
  *     the same at half of serve's rate                                 times, from the moment that a request should have gone
- *     client, 4 connections  ──256 lines each──▶ serve                 lines a second, of predict's */
+ *     client, 4 connections  ──256 lines each──▶ serve | peer          lines a second, of predict's, and of the peer's
+ *     client, 64 connections ──single lines──▶ serve --learn           answers a second of serve's alone, while another posts lines to learn */
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/event.h>
@@ -107,7 +109,8 @@ static struct server constant_start(void)
     _exit(0);
 }
 
-static struct server serve_start(const char *program, const char *graph, const char *model)
+/* A program that says its address; NULL ends the arguments. */
+static struct server program_start(const char *const *arguments)
 {
     struct server s = {0};
     int pipes[2];
@@ -118,7 +121,7 @@ static struct server serve_start(const char *program, const char *graph, const c
     if (s.pid == 0) {
         pin(core_server);
         dup2(pipes[1], STDERR_FILENO);
-        execl(program, program, "serve", graph, "--model", model, "--listen", "127.0.0.1:0", (char *)NULL);
+        execv(arguments[0], (char *const *)(uintptr_t)arguments);
         _exit(127);
     }
     close(pipes[1]);
@@ -129,6 +132,12 @@ static struct server serve_start(const char *program, const char *graph, const c
     }
     must(s.port != 0, "the server does not start");
     return s; /* what else it says goes to the pipe, which has room for it */
+}
+
+static struct server serve_start(const char *program, const char *graph, const char *model)
+{
+    return program_start(
+        (const char *const[]){program, "serve", graph, "--model", model, "--listen", "127.0.0.1:0", NULL});
 }
 
 static void server_end(struct server s)
@@ -161,7 +170,7 @@ static void data_read(const char *path)
 }
 
 /* As many as there are, of so many lines each. */
-static void requests_make(uint32_t lines)
+static void requests_make(const char *to, uint32_t lines)
 {
     const char *at = data, *end = data + data_bytes;
     for (uint32_t i = 0; i < request_count; i++) free(request[i]);
@@ -173,7 +182,7 @@ static void requests_make(uint32_t lines)
         }
         char head[256];
         const int head_bytes = snprintf(
-            head, sizeof head, "POST /predict HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n", (size_t)(at - from));
+            head, sizeof head, "POST /%s HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n", to, (size_t)(at - from));
         request_bytes[request_count] = (size_t)head_bytes + (size_t)(at - from);
         request[request_count] = malloc(request_bytes[request_count]);
         must(request[request_count] != NULL, "memory");
@@ -350,15 +359,86 @@ static double predict_rate(const char *program, const char *graph, const char *m
 static void lines_tell(const char *program, const char *graph, const char *model, const char *path, struct server serve,
                        double seconds)
 {
-    double served[TURNS], predicted[TURNS];
-    requests_make(MANY);
+    double served[TURNS], predicted[TURNS], others[TURNS];
+    const char *command = getenv("PEER");
+    struct server peer = {0};
+    char shell[1024];
+    snprintf(shell, sizeof shell, "exec %s", command ? command : "");
+    if (command) peer = program_start((const char *const[]){"/bin/sh", "-c", shell, NULL});
+    requests_make("predict", MANY);
     for (int i = 0; i < TURNS; i++) {
         served[i] = ask(serve, 4, seconds, 0) * MANY;
         predicted[i] = predict_rate(program, graph, model, path);
+        if (command) others[i] = ask(peer, 4, seconds, 0) * MANY;
+    }
+    if (command) {
+        const double of_peer = middle(others), of_all = middle(served);
+        printf("%u lines a request, 4 connections   serve %9.0f lines/s   peer    %9.0f lines/s   %.2f of the peer\n",
+               MANY, of_all, of_peer, of_all / of_peer);
+        server_end(peer);
     }
     const double of_serve = middle(served), of_predict = middle(predicted);
     printf("%u lines a request, 4 connections   serve %9.0f lines/s   predict %9.0f lines/s   %.2f of predict\n", MANY,
            of_serve, of_predict, of_serve / of_predict);
+}
+
+/* Posts lines to learn from, until it is ended. */
+static pid_t teacher_start(struct server s)
+{
+    const pid_t pid = fork();
+    must(pid >= 0, "fork");
+    if (pid > 0) return pid;
+    requests_make("learn", MANY);
+    (void)ask(s, 1, 1e6, 0);
+    _exit(0);
+}
+
+/* Sequence number of the last example that a server has learned from. */
+static double learned(struct server s)
+{
+    static const char text[] = "GET /metrics HTTP/1.0\r\n\r\n", name[] = "\nheterps_learn_learned{";
+    static char answer[1 << 16];
+    size_t held = 0;
+    const int fd = connect_to(s.port);
+    must(send(fd, text, sizeof text - 1, MSG_NOSIGNAL) == (ssize_t)sizeof text - 1, "sending");
+    for (ssize_t got; (got = recv(fd, answer + held, sizeof answer - 1 - held, 0)) > 0;) held += (size_t)got;
+    answer[held] = 0;
+    close(fd);
+    const char *at = strstr(answer, name), *value = at ? strchr(at, ' ') : NULL;
+    must(value != NULL, "no figures of learning");
+    return atof(value);
+}
+
+/* Single lines, of a server alone, and of one that learns as fast as it can meanwhile, on the same core. */
+static void learning_tell(const char *program, const char *graph, const char *model, struct server serve,
+                          double seconds)
+{
+    double alone[TURNS], beside[TURNS], rate[TURNS];
+    char copy[] = "/tmp/serve_bench.XXXXXX", command[4096];
+    must(mkdtemp(copy) != NULL, "a folder");
+    snprintf(command, sizeof command, "cp -r '%s' %s/model", model, copy);
+    must(system(command) == 0, "copying the model");
+    snprintf(command, sizeof command, "%s/model", copy);
+    const struct server learns =
+        program_start((const char *const[]){program, "serve", graph, "--model", command, "--listen", "127.0.0.1:0",
+                                            "--learn", "--set", "serve.publish=100000", NULL});
+    requests_make("predict", 1);
+    for (int i = 0; i < TURNS; i++) {
+        alone[i] = ask(serve, CONNECTIONS, seconds, 0);
+        const pid_t teacher = teacher_start(learns);
+        const double before = learned(learns);
+        beside[i] = ask(learns, CONNECTIONS, seconds, 0);
+        rate[i] = (learned(learns) - before) / seconds;
+        kill(teacher, SIGKILL);
+        waitpid(teacher, NULL, 0);
+    }
+    const double of_alone = middle(alone), of_beside = middle(beside);
+    printf("single lines, learning beside       serve %9.0f answers/s, and %.0f examples/s learned; alone %9.0f   %.2f "
+           "of alone\n",
+           of_beside, middle(rate), of_alone, of_beside / of_alone);
+    server_end(learns);
+    snprintf(command, sizeof command, "rm -r %s", copy);
+    must(system(command) == 0, "removing the copy");
 }
 
 int main(int count, char **arguments)
@@ -375,7 +455,7 @@ int main(int count, char **arguments)
     data_read(arguments[4]);
     const struct server constants = constant_start(), served = serve_start(arguments[1], arguments[2], arguments[3]);
     pin(core_client);
-    requests_make(1);
+    requests_make("predict", 1);
     for (int i = 0; i < TURNS; i++) {
         turn(constants, &constant, i, seconds, 0);
         turn(served, &serve, i, seconds, 0);
@@ -391,6 +471,7 @@ int main(int count, char **arguments)
            "p99\n",
            of_serve / 2, middle(serve.half), middle(serve.p99), middle(constant.half), middle(constant.p99));
     lines_tell(arguments[1], arguments[2], arguments[3], arguments[4], served, seconds);
+    learning_tell(arguments[1], arguments[2], arguments[3], served, seconds);
     server_end(constants);
     server_end(served);
     return 0;
