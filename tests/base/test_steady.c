@@ -403,9 +403,13 @@ static void steady_begin__twice__until_both_have_ended(void **state)
     if (steady_counts_work()) assert_int_equal(steady_counts().allocations - before, 1);
 }
 
+static sem_t entered, begun;
+
 static void *take_and_allocate(void *scope)
 {
     (void)scope_enter(scope);
+    sem_post(&entered);
+    while (sem_wait(&begun) != 0) {}
     take_and_give_around();
     call_malloc();
     return NULL;
@@ -418,9 +422,12 @@ static void steady_begin__in_a_scope__is_that_scopes_alone(void **state)
     struct scope *other;
     pthread_t thread;
     assert_int_equal(scope_open(&other), ST_OK);
+    assert_int_equal(sem_init(&entered, 0, 0) | sem_init(&begun, 0, 0), 0);
+    assert_int_equal(pthread_create(&thread, NULL, take_and_allocate, other), 0);
+    while (sem_wait(&entered) != 0) {}
     steady_begin();
     const struct steady_counts before = steady_counts();
-    assert_int_equal(pthread_create(&thread, NULL, take_and_allocate, other), 0);
+    sem_post(&begun);
     assert_int_equal(pthread_join(thread, NULL), 0);
     const struct steady_counts after = steady_counts();
     assert_true(steady_is_on());
@@ -428,7 +435,9 @@ static void steady_begin__in_a_scope__is_that_scopes_alone(void **state)
     assert_false(steady_is_on());
     scope_enter(own);
     steady_end();
-    assert_true(after.allocations - before.allocations <= 2); /* pthread_create's own */
+    assert_int_equal(after.allocations, before.allocations);
+    sem_destroy(&begun);
+    sem_destroy(&entered);
     scope_close(other);
 }
 
