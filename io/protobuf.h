@@ -1,5 +1,6 @@
 /* Writes messages of Protocol Buffers by hand: fields one behind the other into memory, as
- * https://protobuf.dev/programming-guides/encoding has them. For the few messages of ONNX and TensorBoard, whose schemas do not change.
+ * https://protobuf.dev/programming-guides/encoding has them. For the few messages of ONNX and TensorBoard, whose
+ * schemas do not change.
  *
  *     field number and kind, varint │ value: a varint, 4 or 8 bytes, or a length and as many bytes
  *

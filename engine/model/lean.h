@@ -1,15 +1,17 @@
-/* A graph and a model that is only predicted with, in one file: the graph's own bytes, and behind them parameters and rows without optimizer
- * state. Whoever takes a graph takes such a file, and whoever takes a saved model.
+/* A graph and a model that is only predicted with, in one file: the graph's own bytes, and behind them parameters and
+ * rows without optimizer state. Whoever takes a graph takes such a file, and whoever takes a saved model.
  *
- *     | graph (graph/graph_file.c) | header | tables | parameters | keys | vectors | scales | keys | … |    each part on a multiple of 64 bytes
+ *     | graph (graph/graph_file.c) | header | tables | parameters | keys | vectors | scales | keys | … |
+ *       each part on a multiple of 64 bytes
  *
- *   byte 0    magic "HPSMODEL"            a model is valid if: magic, version and sizes are ours, xxh3-64 over all of it, the checksum
- *        8    version, header_bytes       taken as 0, is the checksum, every part lies where the parts before it end, keys ascend,
- *       16    bytes, checksum             and every number is finite
+ *   byte 0    magic "HPSMODEL"            a model is valid if: magic, version and sizes are ours, xxh3-64 over all of
+ *        8    version, header_bytes       it, the checksum taken as 0, is the checksum, every part lies where the parts
+ *       16    bytes, checksum             before it end, keys ascend, and every number is finite
  *       32    the rest of struct lean_header, all little-endian; then table_count of struct lean_table
  *
- * Vectors are float32; bfloat16, its upper half rounded to nearest; or int8 with a scale a row, which is a bfloat16: value = number * scale, where the
- * scale is the least one with which the greatest value is at most 127. So int8 takes dim + 2 bytes of a row's 4 dim.
+ * Vectors are float32; bfloat16, its upper half rounded to nearest; or int8 with a scale a row, which is a bfloat16:
+ * value = number * scale, where the scale is the least one with which the greatest value is at most 127. So int8 takes
+ * dim + 2 bytes of a row's 4 dim.
  *
  * Workload: written once, read once a start. */
 #ifndef HETERPS_ENGINE_MODEL_LEAN_H
@@ -36,7 +38,8 @@ MUST_USE status lean_write(const struct model *model, const struct lean_options 
 
 /* Whether the file has a model behind its graph. */
 bool lean_is(const char *path);
-/* Fills a freshly opened model of that graph. CORRUPT, INVALID, MISMATCH (of another graph: another --set) name the file and the byte; FULL as model_load. */
+/* Fills a freshly opened model of that graph. CORRUPT, INVALID, MISMATCH (of another graph: another --set) name the
+ * file and the byte; FULL as model_load. */
 MUST_USE status lean_load(struct model *model, const char *path);
 /* The same of a file's bytes, aligned to 8; `path` for messages. */
 MUST_USE status lean_read(struct model *model, const char *path, const uint8_t *data, size_t bytes);

@@ -1,4 +1,5 @@
-/* What a net is made of, as far as it is made: values of the graph's tensors, the data's columns as inputs, tables as constants. */
+/* What a net is made of, as far as it is made: values of the graph's tensors, the data's columns as inputs, tables as
+ * constants. */
 #ifndef HETERPS_ENGINE_ONNX_EXPORTER_H
 #define HETERPS_ENGINE_ONNX_EXPORTER_H
 
@@ -27,8 +28,8 @@ void exporter_close(struct exporter *e);
 MUST_USE status exporter_numbers(struct exporter *e, uint32_t tensor);
 /* Makes what there is of a field's keys. */
 MUST_USE status exporter_keys(struct exporter *e, uint32_t field);
-/* The rows of a field's keys in a table, each times its key's value; zeros where there is no key. INVALID: keys without a row are not zeros there;
- * a key is 0. */
+/* The rows of a field's keys in a table, each times its key's value; zeros where there is no key. INVALID: keys without
+ * a row are not zeros there; a key is 0. */
 MUST_USE status exporter_rows(struct exporter *e, uint32_t table, uint32_t field, uint32_t *rows);
 
 #endif

@@ -1,8 +1,10 @@
-/* A net in ONNX's words, put together value by value: what an operator gives is a value, and so are inputs and constants; a value is a number.
+/* A net in ONNX's words, put together value by value: what an operator gives is a value, and so are inputs and
+ * constants; a value is a number.
  *
- *     onnx_input("age") ──▶ 1     onnx_floats(weight) ──▶ 2     onnx_op("MatMul", 1, 2) ──▶ 3     onnx_output(3, "bce")     onnx_write
+ *     onnx_input("age") ──▶ 1     onnx_floats(weight) ──▶ 2     onnx_op("MatMul", 1, 2) ──▶ 3     onnx_output(3, "bce")
  *
- * The messages of onnx.proto, with operators of set 17, and of the set for machine learning 4. A want of memory shows in onnx_write. */
+ * The messages of onnx.proto, with operators of set 17, and of the set for machine learning 4. A want of memory shows
+ * in onnx_write. */
 #ifndef HETERPS_ENGINE_ONNX_NET_H
 #define HETERPS_ENGINE_ONNX_NET_H
 
@@ -25,7 +27,8 @@ void onnx_close(struct onnx *o);
 MUST_USE status onnx_input(struct onnx *o, const char *name, enum onnx_type type, uint32_t cols, uint32_t *value);
 MUST_USE status onnx_output(struct onnx *o, uint32_t value, const char *name, uint32_t cols);
 
-/* Constants; shape [rank] has as many numbers. floats: NULL, and *room is where they are to be put at once (NULL: no memory). */
+/* Constants; shape [rank] has as many numbers. floats: NULL, and *room is where they are to be put at once (NULL: no
+ * memory). */
 uint32_t onnx_floats(struct onnx *o, const float *numbers, const uint64_t *shape, uint32_t rank, float **room);
 uint32_t onnx_ints(struct onnx *o, const int64_t *numbers, const uint64_t *shape, uint32_t rank);
 /* A number; [1] of numbers. */

@@ -1,5 +1,5 @@
-/* Texts that wait for a time, each under an id: lines of requests whose labels come later. Of one thread. Those that nobody takes go when their
- * time is over, and the oldest ones where all would have more bytes than there may be.
+/* Texts that wait for a time, each under an id: lines of requests whose labels come later. Of one thread. Those that
+ * nobody takes go when their time is over, and the oldest ones where all would have more bytes than there may be.
  *
  * Workload: some thousands a second, for minutes; found in a balanced tree of the C library. */
 #ifndef HETERPS_ENGINE_SERVE_JOIN_H
@@ -15,8 +15,8 @@ struct join;
 MUST_USE status join_open(struct join **join, uint64_t wait_ns, size_t bytes_max);
 /* NULL is ignored. */
 void join_close(struct join *join);
-/* Room for a text under the id, in place of one that is there; the caller fills it in at once. NULL: it is larger than all may be, or there is no
- * memory. */
+/* Room for a text under the id, in place of one that is there; the caller fills it in at once. NULL: it is larger than
+ * all may be, or there is no memory. */
 char *join_put(struct join *join, const char *id, size_t bytes, uint64_t now_ns);
 /* The text of that id, until the next call; NULL: there is none, or no more. */
 const char *join_find(struct join *join, const char *id, uint64_t now_ns, size_t *bytes);

@@ -35,8 +35,8 @@ static status put(struct evbuffer *to, const char *text, size_t bytes)
 
 /* --- pieces ----------------------------------------------------------------------------------- */
 
-/* The next value of a line that ends at `end`: up to a separator or a line end outside of quotation marks. *at goes on behind it; *is_last: of
- * its line. */
+/* The next value of a line that ends at `end`: up to a separator or a line end outside of quotation marks. *at goes on
+ * behind it; *is_last: of its line. */
 static struct piece value_next(const struct places *p, const char **at, const char *end, bool *is_last)
 {
     const char *begin = *at, *c = begin;
@@ -95,7 +95,8 @@ static status labels_take(const struct places *p, struct piece line, struct piec
     return ST_OK;
 }
 
-/* One line of columns, with the labels in their places; those without one go behind. `value` NULL: nothing is written. */
+/* One line of columns, with the labels in their places; those without one go behind. `value` NULL: nothing is written.
+ */
 static status columns_put(const struct places *p, const char **at, const char *end, const struct piece *value,
                           bool has_header, struct evbuffer *to)
 {

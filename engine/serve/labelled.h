@@ -10,9 +10,9 @@
 
 #include "engine/crew/setup.h"
 
-/* Writes the lines of `text`, which have labels or lack them, with those of `labels`, a line each; where the graph has several, these stand
- * in their order, with the format's separator between them. A line whose labels are empty is left out. INVALID: formats without labels; as many
- * lines as labels are expected, and found how many. MEMORY. */
+/* Writes the lines of `text`, which have labels or lack them, with those of `labels`, a line each; where the graph has
+ * several, these stand in their order, with the format's separator between them. A line whose labels are empty is left
+ * out. INVALID: formats without labels; as many lines as labels are expected, and found how many. MEMORY. */
 MUST_USE status labelled_put(const struct setup *setup, const char *text, size_t bytes, const char *labels,
                              size_t label_bytes, struct evbuffer *to);
 

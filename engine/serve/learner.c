@@ -176,8 +176,8 @@ static void on_told(void *context, const struct report_progress *progress)
 
 /* --- the training ----------------------------------------------------------------------------- */
 
-/* Of a graph's recipe what a file's training would do otherwise than one pass over lines as they come. Everything else is as it is, so that the
- * saves are those of such a pass. */
+/* Of a graph's recipe what a file's training would do otherwise than one pass over lines as they come. Everything else
+ * is as it is, so that the saves are those of such a pass. */
 static void settings_adapt(struct settings *s)
 {
     s->train_epochs = 1;

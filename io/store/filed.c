@@ -32,7 +32,8 @@ struct part {
     uint64_t place; /* of its first row */
 };
 
-/* Copies of rows, each where its place leads: the last one that came there. The key is there, too, for a place may be that of another's row. */
+/* Copies of rows, each where its place leads: the last one that came there. The key is there, too, for a place may be
+ * that of another's row. */
 struct kept {
     uint64_t *key;   /* [count]                 */
     uint32_t *place; /* [count]; NO_PLACE: none */
@@ -347,7 +348,8 @@ static status pump(struct filed *f)
     return flush(f);
 }
 
-/* The bytes at the place are there: the row, or another's, of whose key's tag it is; then the next place where it may be. */
+/* The bytes at the place are there: the row, or another's, of whose key's tag it is; then the next place where it may
+ * be. */
 static void reading_end(struct filed *f, uint32_t index)
 {
     struct reading *r = &f->reading[index];

@@ -1,11 +1,13 @@
-/* The home of rows that lie in files which somebody else has written, and which never change: a save's. Rows are only looked up, and stay where
- * they are; the home has an index of them in RAM (io/store/cold_index.h), and keeps copies of those that were wanted last.
+/* The home of rows that lie in files which somebody else has written, and which never change: a save's. Rows are only
+ * looked up, and stay where they are; the home has an index of them in RAM (io/store/cold_index.h), and keeps copies of
+ * those that were wanted last.
  *
  *     filed_row: key ──▶ index: tag, place          find ──▶ bring: kept? ──▶ the span
- *                                                                └── else a read of the row's bytes, many in flight ──▶ the span, and kept
+ *                                                                └── else a read, many in flight ──▶ the span, and kept
  *
- * A place is a row's number among those of all the table's files. A table's bytes of the budget are RAM: its index, and what copies it keeps.
- * Workload: rows are added once, at a start, some million a second; then some ten thousand a batch are looked up. */
+ * A place is a row's number among those of all the table's files. A table's bytes of the budget are RAM: its index, and
+ * what copies it keeps. Workload: rows are added once, at a start, some million a second; then some ten thousand a
+ * batch are looked up. */
 #ifndef HETERPS_IO_STORE_FILED_H
 #define HETERPS_IO_STORE_FILED_H
 
@@ -31,8 +33,8 @@ struct filed_part {
 };
 /* Opens a file of a table's for the rows that follow. IO; FULL: more rows than places. */
 MUST_USE status filed_part_add(struct home *home, uint32_t table, const struct filed_part *part);
-/* Row `row` of the part that was added last has this key; of several rows of a key the last one counts. Before anything is looked up. INVALID: there
- * are more keys than the table was opened for; IO. */
+/* Row `row` of the part that was added last has this key; of several rows of a key the last one counts. Before anything
+ * is looked up. INVALID: there are more keys than the table was opened for; IO. */
 MUST_USE status filed_row(struct home *home, uint32_t table, uint64_t row, uint64_t key);
 
 #endif
