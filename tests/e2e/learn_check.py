@@ -4,7 +4,7 @@
     python3 tests/e2e/learn_check.py PROGRAM FOLDER [KILLS]
 
 FOLDER has what test_serve_learn.sh puts there; with KILLS only the test of crashes runs, with so many."""
-import filecmp, os, shutil, subprocess, sys, time, traceback
+import filecmp, os, shutil, subprocess, sys, threading, time, traceback
 
 import learn_client, serve_server
 
@@ -124,6 +124,64 @@ def lines_of_many_and_bad_ones_have_numbers():
     with serve_server.Server(program, "tiny.bin", "--model", "model") as server:
         same(server.ask(lines[0], path="/learn")[0], 404, "no --learn")
         same(server.ask(path="/learn/position")[0], 404)
+
+
+@test
+def lines_of_many_clients_are_learned_in_the_order_of_their_numbers():
+    lines = read("next.tsv").splitlines(True)[:3200]
+    numbers, wrong = {}, []
+    plain = b"".join(line.split(b"\t", 1)[1] for line in lines[:40])
+
+    def client(server, own):
+        c = server.connect()
+        try:
+            for at in range(0, len(own), 17):
+                status, _, body = server.ask(b"".join(own[at : at + 17]), path="/learn", connection=c)
+                assert status == 200, (status, body)
+                for line, number in zip(own[at : at + 17], body.split()):
+                    numbers[int(number)] = line
+                assert server.ask(plain, connection=c)[2].count(b"\n") == 40
+        except Exception as error:
+            wrong.append(repr(error))
+        c.close()
+
+    with Server(copy("online"), "--threads", "2") as server:
+        first = learn_client.position(server)
+        threads = [threading.Thread(target=client, args=(server, lines[i::8])) for i in range(8)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    same(wrong, [])
+    same(sorted(numbers), list(range(first + 1, first + 1 + len(lines))), "numbers")
+    with open("order.tsv", "wb") as file:
+        file.writelines(numbers[n] for n in sorted(numbers))
+    from_file("offline", "order.tsv")
+    same_values("online", "offline")
+
+
+@test
+def learning_that_fails_leaves_predicting():
+    lines = read("next.tsv").splitlines(True)
+    server = Server(copy("online"))
+    server.__enter__()
+    try:
+        expected = server.ask(lines[0])[2]
+        shutil.rmtree("online")
+        c, status, sent = server.connect(), 200, 0
+        while status == 200:
+            status, _, body = server.ask(b"".join(lines[sent : sent + 64]), path="/learn", connection=c)
+            sent += 64
+            assert sent < len(lines), "it goes on without a directory"
+            time.sleep(0.02)
+        assert status in (400, 503) and b"learning has ended" in body, (status, body)
+        same(server.ask(lines[0], path="/learn")[0], 503)
+        same(metrics(server)['heterps_learning{model="model"}'], "0")
+        same(server.ask(lines[0])[::2], (200, expected), "a prediction")
+        same(server.ask(path="/readyz")[0], 200)
+    finally:
+        status = server.end()
+    assert status == 1 and "learning has ended: " in server.said, (status, server.said)
 
 
 @test
