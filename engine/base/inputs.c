@@ -17,6 +17,8 @@ struct input {
 /* A new one is put in front of the others, with release; a reader takes the front with acquire, and what hangs on it never changes. */
 static _Atomic(struct input *) shared_inputs;
 
+static atomic_bool shared_is_stopped;
+
 /* A file that has gone gives its number to another: an input is what still has its name. */
 static bool input_is(const struct input *i, const struct stat *found)
 {
@@ -35,6 +37,7 @@ static const struct input *input_find(const struct stat *found)
 static status input_add(const char *what, const char *path)
 {
     struct stat found;
+    if (atomic_load_explicit(&shared_is_stopped, memory_order_relaxed)) return ST_OK;
     if (stat(path, &found) != 0 || !S_ISREG(found.st_mode) || input_find(&found) != NULL) return ST_OK;
     struct input *input = calloc(1, sizeof *input);
     if (input == NULL) FAIL(MEMORY, "%s: no memory to note that it is read", path);
@@ -50,6 +53,8 @@ static status input_add(const char *what, const char *path)
         continue;
     return ST_OK;
 }
+
+void inputs_stop(void) { atomic_store_explicit(&shared_is_stopped, true, memory_order_relaxed); }
 
 status inputs_add(const char *what, const char *paths)
 {

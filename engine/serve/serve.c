@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/inputs.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/stop.h"
@@ -121,6 +122,7 @@ static status server_open(struct server *s)
     const struct serve_options *o = s->options;
     TRY(access_check(s));
     stop_signals_leave();
+    inputs_stop(); /* or every version's files would be noted */
     TRY(events_open(s));
     s->models = calloc(o->model_count, sizeof *s->models);
     if (s->models == NULL) FAIL(MEMORY, "no memory for %u models", o->model_count);

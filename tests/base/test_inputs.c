@@ -61,11 +61,22 @@ static void file_writer__input__refused_and_as_it_was(void **state)
     assert_int_equal(file_write("new", "9", 1), ST_OK);
 }
 
+static void inputs_stop__what_comes_later__is_no_input(void **state)
+{
+    (void)state;
+    inputs_stop();
+    assert_int_equal(file_write("new", "1", 1), ST_OK);
+    assert_int_equal(inputs_add("--data", "new"), ST_OK);
+    assert_int_equal(inputs_spare("new"), ST_OK);
+    assert_int_equal(inputs_spare("a"), ST_USAGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(inputs__list_links_commas__are_spared),
         cmocka_unit_test(file_writer__input__refused_and_as_it_was),
+        cmocka_unit_test(inputs_stop__what_comes_later__is_no_input),
     };
     return cmocka_run_group_tests_name("inputs", tests, directory_enter, directory_remove);
 }
