@@ -93,14 +93,15 @@ status setup_finish(struct setup *s)
     uint64_t rows[GRAPH_TABLES_MAX];
     struct model_table_settings tables[GRAPH_TABLES_MAX];
     TRY(table_budgets_read(s, tables));
-    const struct model_budget budget = {.ram_bytes = s->settings.store_ram,
-                                        .table = tables,
-                                        .disk_bytes = s->settings.store_ssd,
-                                        .path = s->settings.store_path,
-                                        .io_threads = s->settings.data_io == IO_THREADS,
-                                        .lives = s->training};
+    struct model_budget budget = {.ram_bytes = s->settings.store_ram,
+                                  .table = tables,
+                                  .disk_bytes = s->settings.store_ssd,
+                                  .path = s->settings.store_path,
+                                  .io_threads = s->settings.data_io == IO_THREADS,
+                                  .lives = s->training};
     bool is_on_disk = s->settings.store_ssd > 0;
     for (uint32_t t = 0; t < s->graph.table_count; t++) is_on_disk = is_on_disk || tables[t].disk_bytes > 0;
+    budget.looks_up = s->saved != NULL && !is_on_disk; /* more rows on disk would need more of an index */
     if (is_on_disk) TRY(trust_check("store.path", s->settings.store_path, s->graph_path));
     TRY(model_open(&s->model, &s->graph, &budget));
     if (!is_on_disk && rows_are_many(s, rows)) TRY(files_use(s, &budget, rows));

@@ -1,8 +1,10 @@
-/* What every use of a graph stands on, opened in one place: the graph, its settings, what readers know of it, the model's memory.
+/* What every use of a graph stands on, opened in one place: the graph, its settings, what readers know of it, the
+ * model's memory.
  *
  *     graph.bin ──setup_begin──▶ graph, settings ──(a plan may be made here)──▶ setup_finish ──▶ model (empty), schema
  *
- * A set-up computes nothing; a crew (engine/crew/crew.h) does, and several may work on one set-up, one after another or side by side. */
+ * A set-up computes nothing; a crew (engine/crew/crew.h) does, and several may work on one set-up, one after another or
+ * side by side. */
 #ifndef HETERPS_ENGINE_CREW_SETUP_H
 #define HETERPS_ENGINE_CREW_SETUP_H
 
@@ -15,8 +17,8 @@ struct setup_options {
     const char *const *set; /* "section.key=value", [set_count] */
     uint32_t set_count;
     bool training;
-    /* NULL, or the saved model that will be loaded, to be only predicted with: where RAM has no room for its rows, and there is no directory for
-     * them on disk, they stay in its files. */
+    /* NULL, or the saved model that will be loaded, to be only predicted with: without a directory for rows on disk they have
+     * no optimizer state in memory, and where RAM has no room for them they stay in the files of the save. */
     const char *model;
 };
 
@@ -31,8 +33,8 @@ struct setup {
     struct model model;
 };
 
-/* Opens graph and settings. After a failure setup_close is the caller's, as it is after setup_finish's. USAGE: settings that exclude each
- * other; what graph_open_set and settings_read fail with. */
+/* Opens graph and settings. After a failure setup_close is the caller's, as it is after setup_finish's. USAGE: settings
+ * that exclude each other; what graph_open_set and settings_read fail with. */
 MUST_USE status setup_begin(struct setup *setup, const struct setup_options *options);
 /* Takes the model's memory, and its directory on disk. MEMORY, IO, USAGE as model_open. */
 MUST_USE status setup_finish(struct setup *setup);
@@ -41,7 +43,8 @@ MUST_USE status setup_open(struct setup *setup, const struct setup_options *opti
 /* After its crews. Zeroed memory may be closed. */
 void setup_close(struct setup *setup);
 
-/* The paths of `value` ("a.tsv,b.tsv" as in [data]), each taken relative to the graph file's folder. malloc'd: yours, NULL after a failure. */
+/* The paths of `value` ("a.tsv,b.tsv" as in [data]), each taken relative to the graph file's folder. malloc'd: yours,
+ * NULL after a failure. */
 MUST_USE status setup_paths(const struct setup *setup, const char *value, char **paths);
 
 /* Prints the plan of memory taken so far: by part, but unless `all` or -v is given small parts as one. */

@@ -100,6 +100,7 @@ void model_row_init(void *context, uint32_t table, uint64_t key, float *span)
     const struct graph_optimizer *o = &g->optimizers[t->optimizer];
     random_fill(span, t->life.vector_score > 0 ? 1 : t->dim, t->init, t->init_scale,
                 random_stream(g->header->seed, RANDOM_ROW, table), key);
+    if (model->looks_up) return;
     float *state = span + t->dim;
     const struct optimizer *rule = &optimizer_table[o->kind];
     for (uint32_t s = 0; s < rule->state_count; s++) {
@@ -123,9 +124,9 @@ static status files_plan(const struct model *model, const struct model_budget *b
     struct home_table_options *homes = calloc((size_t)g->table_count + 1, sizeof *homes);
     if (homes == NULL) FAIL(MEMORY, "no memory to describe %u tables", g->table_count);
     for (uint32_t t = 0; t < g->table_count; t++) {
-        homes[t].span_floats = g->tables[t].span_floats;
+        homes[t].span_floats = model_row_floats(model, t);
         least += filed_table_least(budget->rows[t]);
-        most += filed_table_most(budget->rows[t], g->tables[t].span_floats);
+        most += filed_table_most(budget->rows[t], model_row_floats(model, t));
     }
     const struct home_options home = {.table_count = g->table_count,
                                       .table = homes,
@@ -143,7 +144,7 @@ static status files_plan(const struct model *model, const struct model_budget *b
         fmin(1, (double)(budget->ram_bytes - least - other) / (double)(most > least ? most - least : 1));
     for (uint32_t t = 0; t < g->table_count; t++) {
         const uint64_t own = filed_table_least(budget->rows[t]),
-                       kept = filed_table_most(budget->rows[t], g->tables[t].span_floats) - own;
+                       kept = filed_table_most(budget->rows[t], model_row_floats(model, t)) - own;
         tables[t].rows = budget->rows[t];
         tables[t].ram_bytes = 0;
         tables[t].disk_bytes = own + (uint64_t)((double)kept * part);
@@ -169,7 +170,7 @@ static status tables_open(struct model *model, const struct model_budget *budget
         uint8_t *serves_t = serves + (size_t)t * g->field_count;
         graph_table_serves(g, t, serves_t);
         tables[t] = (struct store_table_options){.name = graph_string(g, g->tables[t].name),
-                                                 .span_floats = g->tables[t].span_floats,
+                                                 .span_floats = model_row_floats(model, t),
                                                  .serves = serves_t,
                                                  .share = g->tables[t].field_count,
                                                  .row_init = model_row_init,
@@ -208,7 +209,7 @@ static status open_parts(struct model *model, const struct model_budget *budget)
 
 status model_open(struct model *model, const struct graph *graph, const struct model_budget *budget)
 {
-    *model = (struct model){.graph = graph};
+    *model = (struct model){.graph = graph, .looks_up = budget->looks_up || budget->rows};
     status st = open_parts(model, budget);
     if (st != ST_OK) model_close(model);
     return st;

@@ -45,7 +45,13 @@ struct model {
     char tag[MODEL_TAG_BYTES]; /* STEP[-GENERATION] of the save that it was loaded from; "": of none */
     struct model_data data;    /* that training stands in: closed with the model */
     struct model_share share;
+    bool looks_up; /* rows are only looked up, and have their vectors alone */
 };
+/* Floats of a row of the store. */
+static inline uint32_t model_row_floats(const struct model *m, uint32_t table)
+{
+    return m->looks_up ? m->graph->tables[table].dim : m->graph->tables[table].span_floats;
+}
 /* The period that the step after this many is in (engine/base/row_life.h). */
 static inline uint64_t model_period(const struct graph *g, uint64_t step)
 {
@@ -65,6 +71,7 @@ struct model_budget {
     bool io_threads;                          /* reads and writes are threads' and not io_uring's        */
     const struct model_table_settings *table; /* [table_count], for the call; NULL: all share */
     bool lives;                               /* training: rows come and go as their tables say          */
+    bool looks_up; /* predicting alone: rows have no optimizer state in memory; implied by `rows` */
     /* [table_count], for the call, or NULL: rows are only looked up, stay in the files of the save that is loaded, and ram_bytes are for their
      * index and for copies of some (io/store/filed.h); how many there are. MEMORY: what the index needs. */
     const uint64_t *rows;

@@ -148,11 +148,12 @@ static status rows_copy(const struct load *l, struct model *model, uint32_t tabl
     struct model_rows_walk walk = {0};
     uint64_t key;
     const struct model_share *share = &model->share;
+    const uint32_t floats = model_row_floats(model, table);
     for (const float *from; model_rows_next(rows, &walk, &key, &from);) {
         float *span;
         if (share->owner_count && shard_owner(shard_of(key), share->owner_count) != share->owner) continue;
         TRY(store_put(model->store, table, key, &span));
-        memcpy(span, from, rows->said->span_floats * sizeof *span);
+        memcpy(span, from, floats * sizeof *span);
     }
     model_rows_forget(rows);
     /* One of several owners does not see how many of the others' keys are there twice. */

@@ -226,8 +226,7 @@ static const struct part *part_of(const struct table *t, uint32_t place, uint64_
     }
     const struct part *p = &t->part[low];
     const uint64_t row = place - p->place;
-    *byte = p->at.offset_bytes + row / p->at.group_rows * p->at.group_bytes +
-            row % p->at.group_rows * row_bytes(t->span_floats);
+    *byte = p->at.offset_bytes + row / p->at.group_rows * p->at.group_bytes + row % p->at.group_rows * p->at.row_bytes;
     return p;
 }
 

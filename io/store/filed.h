@@ -24,11 +24,12 @@ uint64_t filed_table_most(uint64_t rows, uint32_t span_floats);
 /* Whether a home is of this kind. */
 bool filed_is(const struct home *home);
 
-/* A file's rows, and where they lie: a row is its key (8 bytes) and its span, and so many of them are a group. */
+/* A file's rows, and where they lie: a row is its key (8 bytes), its span, and whatever else it may have; so many of
+ * them are a group. */
 struct filed_part {
     const char *path;
     uint64_t offset_bytes, group_bytes; /* of the first group's first row; from group to group */
-    uint32_t group_rows;
+    uint32_t group_rows, row_bytes;
     uint64_t row_count; /* places, in groups that are full */
 };
 /* Opens a file of a table's for the rows that follow. IO; FULL: more rows than places. */

@@ -36,6 +36,13 @@ check 'rows of segments' same disk
 few='--set store.ram=1500KiB'
 cp narrow.bin big.bin
 
+# 25,814 rows of 64 bytes, and as much of optimizer state.
+bare() {
+    heterps predict big.bin --model model --data new.tsv -o plain && "$h" predict big.bin --model model --data new.tsv -o found --set store.ram=2700KiB 2>said && cmp plain found &&
+        ! grep 'files of' said && ! heterps big.bin --data new.tsv --continue model --out lost --set store.ram=2700KiB 2>said && grep -q 'store.ram' said || { cat said; return 1; }
+}
+check 'without optimizer state they fit into less RAM' bare
+
 measured() {
     "$h" eval big.bin --model model --data new.tsv --log json >one && "$h" eval big.bin --model model --data new.tsv $few --log json >other &&
         same_field eval auc one other && same_field eval logloss one other

@@ -15,6 +15,7 @@
 
 #define SPAN      5u
 #define ROW_BYTES (8 + SPAN * sizeof(float))
+#define TAIL      12u /* of a row, that nobody asks for */
 #define KEYS      4000u
 #define FETCH_MAX 700u
 
@@ -53,14 +54,16 @@ static struct filed_part part_write(const char *name, uint32_t begin, uint32_t e
         const uint64_t key = key_of(i);
         fwrite(&key, sizeof key, 1, file);
         for (uint32_t d = 0; d < SPAN; d++) fwrite(&(float){value_of(i, version, d)}, sizeof(float), 1, file);
+        for (uint32_t d = 0; d < TAIL; d++) fputc('t', file);
         if ((i - begin) % group == group - 1)
             for (uint32_t g = 0; g < gap; g++) fputc('g', file);
     }
     fclose(file);
     return (struct filed_part){.path = fixture_path(name),
                                .offset_bytes = head,
-                               .group_bytes = group * ROW_BYTES + gap,
+                               .group_bytes = group * (ROW_BYTES + TAIL) + gap,
                                .group_rows = group,
+                               .row_bytes = ROW_BYTES + TAIL,
                                .row_count = end - begin};
 }
 
@@ -206,7 +209,11 @@ static void filed__failures__are_told(void **state)
     float span[SPAN];
     assert_int_equal(open_with(&home, &asker, KEYS, filed_table_least(KEYS) - 1, 0, false, NULL), ST_INVALID);
     assert_ok(open_with(&home, &asker, 10, filed_table_least(10), 0, false, NULL));
-    struct filed_part none = {.path = fixture_path("none"), .group_rows = 1, .group_bytes = ROW_BYTES, .row_count = 1};
+    struct filed_part none = {.path = fixture_path("none"),
+                              .group_rows = 1,
+                              .row_bytes = ROW_BYTES,
+                              .group_bytes = ROW_BYTES,
+                              .row_count = 1};
     assert_int_equal(filed_part_add(home, 0, &none), ST_IO);
     struct filed_part few = part_write("few", 0, 4, 0, 0, 100, 0);
     few.row_count = 20;
