@@ -492,6 +492,11 @@ static struct home_counts filed_counts(const struct home *home, uint32_t table)
     return counts;
 }
 
+uint64_t filed_row_count(const struct home *home, uint32_t table)
+{
+    return filed_of(home)->table[table].index.row_count;
+}
+
 static const char *filed_words(const struct home *home)
 {
     return strcmp(uring_name(filed_of(home)->uring), "threads") == 0 ? "threads, by the page cache"

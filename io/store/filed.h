@@ -24,6 +24,9 @@ uint64_t filed_table_most(uint64_t rows, uint32_t span_floats);
 /* Whether a home is of this kind. */
 bool filed_is(const struct home *home);
 
+/* Rows of a table; any thread, once all are there. */
+uint64_t filed_row_count(const struct home *home, uint32_t table);
+
 /* A file's rows, and where they lie: a row is its key (8 bytes), its span, and whatever else it may have; so many of
  * them are a group. */
 struct filed_part {

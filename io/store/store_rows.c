@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/store/filed.h"
 #include "io/store/store_internal.h"
 #include "io/store/store_life.h"
 
@@ -12,7 +13,7 @@
 uint64_t store_row_count(const struct store *store, uint32_t table)
 {
     CHECK(table < store->table_count);
-    return row_count_of(&store->table[table]);
+    return filed_is(store->home) ? filed_row_count(store->home, table) : row_count_of(&store->table[table]);
 }
 
 uint64_t store_row_max(const struct store *store, uint32_t table)

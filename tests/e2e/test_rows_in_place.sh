@@ -36,7 +36,7 @@ check 'rows of segments' same disk
 few='--set store.ram=1500KiB'
 cp narrow.bin big.bin
 
-# 25,814 rows of 64 bytes, and as much of optimizer state.
+# Some 26,000 rows of 64 bytes, and as much of optimizer state.
 bare() {
     heterps predict big.bin --model model --data new.tsv -o plain && "$h" predict big.bin --model model --data new.tsv -o found --set store.ram=2700KiB 2>said && cmp plain found &&
         ! grep 'files of' said && ! heterps big.bin --data new.tsv --continue model --out lost --set store.ram=2700KiB 2>said && grep -q 'store.ram' said || { cat said; return 1; }
@@ -50,7 +50,7 @@ measured() {
 check 'it measures the same' measured
 
 cat >ask.py <<'PYTHON'
-import os, shutil, sys
+import json, os, shutil, sys
 sys.path.insert(0, sys.argv[2])
 import serve_server
 text, lines = open("new.tsv", "rb").read(), open("new.tsv", "rb").readlines()
@@ -59,6 +59,8 @@ shutil.copytree("model", "served")
 with serve_server.Server(sys.argv[1], "big.bin", "--model", "served", "--set", "store.ram=1500KiB", "--set", "serve.wait=0") as server:
     assert "they stay in the files of" in server.said, server.said
     assert server.ask(text)[2] == plain
+    rows = json.load(open("model/manifest.json"))["tables"][0]["rows"]
+    assert b"<strong>%s</strong>" % f"{rows:,}".encode() in server.ask(path="/")[2], rows
     c = server.connect()
     for i, line in enumerate(lines[:50]):
         assert server.ask(line, connection=c)[2] == plain.splitlines(True)[i]
