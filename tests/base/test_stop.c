@@ -117,11 +117,37 @@ static void stop__wake__is_called_until_it_has_woken(void **state)
     assert_int_equal(in_child(asked_before_it_listens), 77);
 }
 
+/* Another's handler stays, and asks as it likes. */
+static int is_left_alone(void)
+{
+    struct sigaction found;
+    signal(SIGTERM, SIG_IGN);
+    stop_signals_leave();
+    stop_listen(NULL, NULL);
+    if (sigaction(SIGTERM, NULL, &found) != 0 || found.sa_handler != SIG_IGN) return 1;
+    raise(SIGTERM);
+    if (stop_requested()) return 2;
+    struct scope *own;
+    if (scope_open(&own) != ST_OK) return 3;
+    struct scope *before = scope_enter(own);
+    stop_ask(own, SIGTERM);
+    if (stop_signal() != SIGTERM) return 4;
+    scope_enter(before);
+    return stop_requested() ? 5 : 77;
+}
+
+static void stop_signals_leave__handlers__are_anothers(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(is_left_alone), 77);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stop__signals__ask_whoever_listens),
         cmocka_unit_test(stop__wake__is_called_until_it_has_woken),
+        cmocka_unit_test(stop_signals_leave__handlers__are_anothers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

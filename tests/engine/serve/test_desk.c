@@ -297,6 +297,29 @@ static void desk__an_answer_longer_than_all_memory__comes_in_pieces(void **state
     desk_close(desk);
 }
 
+static void desk__reader_stopped__gets_nothing_until_it_may_go_on(void **state)
+{
+    (void)state;
+    char one[64] = "", two[64] = "";
+    struct desk *desk = desk_make(8, 0);
+    const struct reader_texts *t = desk_texts(desk);
+    const char *text;
+    size_t bytes;
+    assert_true(put(desk, "a", one) && put(desk, "b", two));
+    read_next(desk, "a", 1);
+    assert_ptr_equal(desk_reading(desk)->owner, one);
+    desk_reader_stop(desk, true);
+    assert_false(t->next(t->context, &text, &bytes));
+    assert_int_equal(desk_ask_count(desk), 2);
+    desk_reader_stop(desk, false);
+    read_next(desk, "b", 1);
+    assert_ptr_equal(desk_reading(desk)->owner, two);
+    answer(desk, 2, "1\n");
+    desk_flush(desk);
+    assert_int_equal(take(desk), 2);
+    desk_close(desk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +329,7 @@ int main(void)
         cmocka_unit_test(desk__batches__go_when_nobody_else_can_ask_or_time_is_over),
         cmocka_unit_test(desk__a_text_that_comes_later__joins_the_batch),
         cmocka_unit_test(desk__end__comes_behind_what_was_put),
+        cmocka_unit_test(desk__reader_stopped__gets_nothing_until_it_may_go_on),
         cmocka_unit_test(desk__an_answer_longer_than_all_memory__comes_in_pieces),
     };
     alarm(300); /* what hangs ends the program, and so fails the test */
