@@ -44,25 +44,26 @@ static const struct tile *tile_choose(enum factor_kind kind, uint32_t rows, uint
     return t;
 }
 
-/* Kernels of packed factors (gpu/product_packed.h); room: for how many blocks a multiprocessor has room. */
+/* Kernels of packed factors (gpu/product_packed.h); room: for how many blocks a multiprocessor has room. Nanoseconds, on an H100: of 128 bytes of
+ * terms of a tile, where every multiprocessor has tiles; of its beginning and end. */
 static const struct packed_tile {
-    uint32_t cols, room;
+    uint32_t cols, room, step_ns, end_ns;
     enum gpu_kernel bf16, tf32;
-} packed_tiles[] = {{256, 1, GPU_KERNEL_bf16_packed_128x256, GPU_KERNEL_tf32_packed_128x256},
-                    {128, 2, GPU_KERNEL_bf16_packed_128x128, GPU_KERNEL_tf32_packed_128x128},
-                    {64, 2, GPU_KERNEL_bf16_packed_128x64, GPU_KERNEL_tf32_packed_128x64}};
+} packed_tiles[] = {{256, 1, 630, 4000, GPU_KERNEL_bf16_packed_128x256, GPU_KERNEL_tf32_packed_128x256},
+                    {128, 2, 400, 3000, GPU_KERNEL_bf16_packed_128x128, GPU_KERNEL_tf32_packed_128x128},
+                    {64, 2, 280, 400, GPU_KERNEL_bf16_packed_128x64, GPU_KERNEL_tf32_packed_128x64}};
+#define PARTS_ADD_NS        3000.0
+#define PARTS_BYTES_EACH_NS 3000.0
 struct packed_plan {
     const struct packed_tile *tile;
     uint32_t parts, part_terms, blocks; /* blocks: of the grid */
 };
-/* The clocks that a product takes, about (measured on an H100): what matrix units take for 128 bytes of terms, what a tile's beginning and end take
- * beside that, what adding parts does. */
-static double packed_clocks(const struct packed_tile *t, uint32_t tiles, uint32_t parts, uint32_t steps,
-                            uint32_t core_count, double part_bytes)
+static double packed_ns(const struct packed_tile *t, uint32_t tiles, uint32_t parts, uint32_t steps,
+                        uint32_t core_count, double part_bytes)
 {
-    const double each = divide_up(tiles * parts, core_count);
-    return each * steps * t->cols * 5 + divide_up((uint32_t)each, t->room) * (2000 + 12.0 * t->cols) +
-           (parts > 1 ? 5000 + parts * part_bytes / 1000 : 0);
+    const uint32_t each = divide_up(tiles * parts, core_count);
+    return (double)each * steps * t->step_ns + (double)divide_up(each, t->room) * t->end_ns +
+           (parts > 1 ? PARTS_ADD_NS + parts * part_bytes / PARTS_BYTES_EACH_NS : 0);
 }
 static struct packed_plan packed_choose(const struct gpu *gpu, enum factor_kind kind, uint32_t rows, uint32_t cols,
                                         uint32_t terms, uint32_t parts_most)
@@ -76,10 +77,10 @@ static struct packed_plan packed_choose(const struct gpu *gpu, enum factor_kind 
             const uint32_t tiles = divide_up(rows, PACKED_ROWS) * divide_up(cols, t->cols),
                            part_terms = divide_up(divide_up(terms, wanted), 64) * 64,
                            parts = divide_up(terms, part_terms), room = gpu->core_count * t->room;
-            const double clocks =
-                packed_clocks(t, tiles, parts, divide_up(part_terms, stage), gpu->core_count, 8.0 * rows * cols);
-            if (best.tile != NULL && clocks >= least) continue;
-            least = clocks;
+            const double ns =
+                packed_ns(t, tiles, parts, divide_up(part_terms, stage), gpu->core_count, 8.0 * rows * cols);
+            if (best.tile != NULL && ns >= least) continue;
+            least = ns;
             best = (struct packed_plan){t, parts, part_terms, tiles * parts < room ? tiles * parts : room};
         }
     return best;

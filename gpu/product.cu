@@ -172,16 +172,6 @@ DEVICE float tf32_round(float x)
     return __uint_as_float((is_nan ? bits | 1u << 22 : bits + 0x1000u) & 0xffffe000u);
 }
 
-DEVICE void four_take(float x[4], const float *from, uint32_t there, uint32_t is_aligned)
-{
-    if (there == 4 && is_aligned) {
-        const float4 four = *(const float4 *)from;
-        x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
-        return;
-    }
-    for (uint32_t j = 0; j < 4; j++) x[j] = j < there ? from[j] : 0;
-}
-
 /* A thread goes down four columns, every blockDim.y-th row of the part. */
 KERNEL_BOUND(factor_prepare, PRODUCT_THREADS)
 {

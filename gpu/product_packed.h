@@ -46,22 +46,35 @@ DEVICE const uint8_t *side_at(const struct product_factor *f, uint32_t row, uint
            ((size_t)block * (f->stride / PACKED_BLOCK_ROWS) + row / PACKED_BLOCK_ROWS) * PACKED_BLOCK_BYTES;
 }
 
+/* What a block works with. */
+struct packed_block {
+    uint8_t *stages;
+    float *ends; /* [warp][16 * PACKED_END_COLS] */
+    uint64_t *full, *empty;
+    uint32_t tiles, micro_rows; /* tiles: of a part */
+};
+DEVICE struct product_piece packed_piece(const struct product_args *a, const struct packed_block *b,
+                                         const uint32_t COLS, uint32_t tile)
+{
+    return piece_at(a, a->pass, PACKED_ROWS, COLS, b->micro_rows, tile % b->tiles, tile / b->tiles);
+}
+
 /* One thread: all copies of the block's tiles. */
 DEVICE void packed_copy(const struct product_args *a, const uint32_t bytes, const uint32_t COLS, const uint32_t STAGES,
-                        uint8_t *stages, uint64_t *full, uint64_t *empty, uint32_t tiles)
+                        const struct packed_block *b)
 {
     struct ring at = {0, 1}; /* of a ring that was never filled all stages are empty */
-    for (uint32_t tile = blockIdx.x; tile < tiles * a->parts; tile += gridDim.x) {
-        const struct product_piece p = piece_at(a, a->pass, PACKED_ROWS, COLS, tile % tiles, tile / tiles);
+    for (uint32_t tile = blockIdx.x; tile < b->tiles * a->parts; tile += gridDim.x) {
+        const struct product_piece p = packed_piece(a, b, COLS, tile);
         if (p.row >= p.rows) continue;
         const uint32_t left = side_bytes(p.row, p.rows, PACKED_ROWS), right = side_bytes(p.col, p.cols, COLS),
                        steps = piece_steps(&p, bytes), first = p.begin / STAGE_TERMS(bytes);
         for (uint32_t step = 0; step < steps; step++) {
-            uint8_t *to = stages + at.stage * STAGE_BYTES(COLS);
-            barrier_wait(&empty[at.stage], at.parity);
-            barrier_expect(&full[at.stage], left + right);
-            bulk_copy(to, side_at(&a->left, p.row, first + step), left, &full[at.stage]);
-            bulk_copy(to + PACKED_LEFT_BYTES, side_at(&a->right, p.col, first + step), right, &full[at.stage]);
+            uint8_t *to = b->stages + at.stage * STAGE_BYTES(COLS);
+            barrier_wait(&b->empty[at.stage], at.parity);
+            barrier_expect(&b->full[at.stage], left + right);
+            bulk_copy(to, side_at(&a->left, p.row, first + step), left, &b->full[at.stage]);
+            bulk_copy(to + PACKED_LEFT_BYTES, side_at(&a->right, p.col, first + step), right, &b->full[at.stage]);
             ring_step(&at, STAGES);
         }
     }
@@ -77,21 +90,22 @@ struct tile_end {
     const float *out;
     uint32_t to_step, out_step; /* from row to row, in floats */
     uint32_t rows_left;         /* that there are from the first on */
+    uint32_t there;             /* of the four columns */
 };
 DEVICE float *end_place(float *own, uint32_t row, uint32_t col)
 {
     return own + row * PACKED_END_COLS + (col ^ row % 4 * 8);
 }
 DEVICE uint32_t rows_step(uint32_t stride, uint32_t width, uint32_t groups) { return groups == 1 ? stride : width; }
-/* Whether four columns of a row can be taken at a time, and rows lie at one step from another. */
-DEVICE bool is_even(uint32_t stride, uint32_t width, uint32_t groups, uint32_t is_aligned)
+/* Whether rows lie at one step from another. */
+DEVICE bool is_even(uint32_t stride, uint32_t width, uint32_t groups)
 {
-    return is_aligned && (groups == 1 || stride == groups * width);
+    return groups == 1 || stride == groups * width;
 }
 DEVICE struct tile_end end_of(const struct product_args *a, const struct product_piece *p, uint32_t first_row)
 {
     const uint32_t lane = threadIdx.x % WARP_LANES, row = first_row + lane / 8, col = p->col + lane % 8 * 4;
-    struct tile_end e = {sums_to(a, p, 0, col), (const float *)a->output.data + col, 4, 4, 0};
+    struct tile_end e = {sums_to(a, p, 0, col), (const float *)a->output.data + col, 4, 4, 0, 0};
     e.to_step = rows_step(a->result.stride, a->result.width, a->result.groups);
     e.out_step = rows_step(a->output.stride, a->output.width, a->output.groups);
     e.to += (size_t)row * e.to_step;
@@ -99,41 +113,44 @@ DEVICE struct tile_end end_of(const struct product_args *a, const struct product
     e.rows_left = row < p->rows ? p->rows - row : 0;
     return e;
 }
+DEVICE void end_take(float x[4], const float *own, uint32_t row) { four_take(x, own + row * PACKED_END_COLS, 4, true); }
+DEVICE void end_give(const struct product_args *a, const struct tile_end *e, uint32_t row, const float x[4])
+{
+    if (row < e->rows_left) four_give(e->to + (size_t)row * e->to_step, x, e->there, a->result.is_aligned);
+}
 
-DEVICE float4 four_of(const float x[4]) { return (float4){x[0], x[1], x[2], x[3]}; }
-DEVICE void four_put(float x[4], const float4 four) { x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w; }
-
-DEVICE void fours_forward(const struct product_args *a, const struct tile_end *e, const float *own, const float *bias)
+/* `rows` of a lane's four at a time, by how many registers there are. */
+DEVICE void fours_forward(const struct product_args *a, const struct tile_end *e, const float *own, const float *bias,
+                          const uint32_t rows)
 {
     const bool is_relu = a->activation == 1;
     const float slope = a->activation == 0 ? 1 : a->slope;
-    float b[4] = {0, 0, 0, 0};
-    if (bias) UNROLL for (uint32_t j = 0; j < 4; j++) b[j] = bias[j];
-    if (a->activation <= 2) {
-        float x[4][4];
-        UNROLL for (uint32_t i = 0; i < 4; i++)
+    float b[4];
+    four_take(b, bias, bias ? e->there : 0, false);
+    if (a->activation > 2) {
+        ROLL for (uint32_t i = 0; i < 4; i++)
         {
-            four_put(x[i], *(const float4 *)(own + i * 4 * PACKED_END_COLS));
-            UNROLL for (uint32_t j = 0; j < 4; j++)
-            {
-                if (bias) x[i][j] += b[j];
-                const float low = is_relu ? 0 : x[i][j] * slope;
-                x[i][j] = x[i][j] < 0 ? low : x[i][j];
-            }
-            if (4 * i < e->rows_left) *(float4 *)(e->to + (size_t)(4 * i) * e->to_step) = four_of(x[i]);
+            float x[4];
+            end_take(x, own, 4 * i);
+            UNROLL for (uint32_t j = 0; j < 4; j++) x[j] =
+                gpu_activation(a->activation, a->slope, bias ? x[j] + b[j] : x[j]);
+            end_give(a, e, 4 * i, x);
         }
         return;
     }
-    ROLL for (uint32_t i = 0; i < 4; i++)
+    UNROLL for (uint32_t first = 0; first < 4; first += rows)
     {
-        float x[4];
-        four_put(x, *(const float4 *)(own + i * 4 * PACKED_END_COLS));
-        UNROLL for (uint32_t j = 0; j < 4; j++) x[j] =
-            gpu_activation(a->activation, a->slope, bias ? x[j] + b[j] : x[j]);
-        if (4 * i < e->rows_left) *(float4 *)(e->to + (size_t)(4 * i) * e->to_step) = four_of(x);
+        float x[4][4];
+        UNROLL for (uint32_t i = 0; i < rows; i++) end_take(x[i], own, 4 * (first + i));
+        UNROLL for (uint32_t i = 0; i < rows; i++) UNROLL for (uint32_t j = 0; j < 4; j++)
+        {
+            if (bias) x[i][j] += b[j];
+            const float low = is_relu ? 0 : x[i][j] * slope;
+            x[i][j] = x[i][j] < 0 ? low : x[i][j];
+        }
+        UNROLL for (uint32_t i = 0; i < rows; i++) end_give(a, e, 4 * (first + i), x[i]);
     }
 }
-/* `rows` of a lane's four at a time, by how many registers there are. */
 DEVICE void fours_backward(const struct product_args *a, const struct tile_end *e, const float *own,
                            const uint32_t rows)
 {
@@ -144,23 +161,20 @@ DEVICE void fours_backward(const struct product_args *a, const struct tile_end *
         float out[4][4], old[4][4]; /* all are asked for before the first is needed */
         UNROLL for (uint32_t i = 0; i < rows; i++)
         {
-            const uint32_t row = 4 * (first + i);
-            UNROLL for (uint32_t j = 0; j < 4; j++) out[i][j] = old[i][j] = 0;
-            if (row >= e->rows_left) continue;
-            if (has_slope) four_put(out[i], *(const float4 *)(e->out + (size_t)row * e->out_step));
-            if (a->adds) four_put(old[i], *(const float4 *)(e->to + (size_t)row * e->to_step));
+            const uint32_t row = 4 * (first + i), there = row < e->rows_left ? e->there : 0;
+            four_take(out[i], e->out + (size_t)row * e->out_step, has_slope ? there : 0, a->output.is_aligned);
+            four_take(old[i], e->to + (size_t)row * e->to_step, a->adds ? there : 0, a->result.is_aligned);
         }
         UNROLL for (uint32_t i = 0; i < rows; i++)
         {
-            const uint32_t row = 4 * (first + i);
             float x[4];
-            four_put(x, *(const float4 *)(own + row * PACKED_END_COLS));
+            end_take(x, own, 4 * (first + i));
             if (has_slope && a->activation <= 2)
                 UNROLL for (uint32_t j = 0; j < 4; j++) x[j] *= out[i][j] > 0 ? 1 : low;
             if (has_slope && a->activation > 2)
                 UNROLL for (uint32_t j = 0; j < 4; j++) x[j] *= gpu_slope(a->activation, a->slope, out[i][j]);
             if (a->adds) UNROLL for (uint32_t j = 0; j < 4; j++) x[j] += old[i][j];
-            if (row < e->rows_left) *(float4 *)(e->to + (size_t)row * e->to_step) = four_of(x);
+            end_give(a, e, 4 * (first + i), x);
         }
     }
 }
@@ -172,10 +186,9 @@ DEVICE void packed_end(const struct product_args *a, const struct product_piece 
 {
     const uint32_t lane = threadIdx.x % WARP_LANES;
     const float *from = end_place(own, lane / 8, lane % 8 * 4);
-    const bool has_out = a->pass == PASS_OF_DIN && a->activation,
-               is_whole =
-                   is_even(a->result.stride, a->result.width, a->result.groups, a->result.is_aligned) &&
-                   (!has_out || is_even(a->output.stride, a->output.width, a->output.groups, a->output.is_aligned));
+    const bool is_whole =
+        is_even(a->result.stride, a->result.width, a->result.groups) &&
+        (a->pass != PASS_OF_DIN || a->activation == 0 || is_even(a->output.stride, a->output.width, a->output.groups));
     struct tile_end e = end_of(a, p, first_row);
     ROLL for (uint32_t part = 0; part < COLS / PACKED_END_COLS; part++)
     {
@@ -193,16 +206,17 @@ DEVICE void packed_end(const struct product_args *a, const struct product_piece 
             }
         }
         __syncwarp();
-        if (!is_whole || first_col + PACKED_END_COLS > p->cols)
-            ROLL for (uint32_t n = lane; n < 16 * PACKED_END_COLS; n += WARP_LANES)
+        const uint32_t left = p->cols - first_col, before = lane % 8 * 4;
+        e.there = left > before ? min(left - before, 4u) : 0;
+        if (!is_whole) ROLL for (uint32_t n = lane; n < 16 * PACKED_END_COLS; n += WARP_LANES)
             {
                 const float x = *end_place(own, n / PACKED_END_COLS, n % PACKED_END_COLS);
                 sums_end(a, a->pass, p, first_row + n / PACKED_END_COLS, first_col + n % PACKED_END_COLS, 1, &x);
             }
         else if (a->pass == PASS_OF_FORWARD)
-            fours_forward(a, &e, from, a->bias ? a->bias + first_col + lane % 8 * 4 : (const float *)0);
+            fours_forward(a, &e, from, a->bias ? a->bias + first_col + before : (const float *)0, COLS == 256 ? 4 : 2);
         else
-            fours_backward(a, &e, from, COLS == 128 ? 2 : 4);
+            fours_backward(a, &e, from, COLS == 256 ? 4 : COLS == 128 ? 1 : 2);
         e.to += PACKED_END_COLS;
         e.out += PACKED_END_COLS;
     }
@@ -223,14 +237,13 @@ DEVICE void packed_expect(const struct product_args *a, const struct product_pie
 
 /* One of the two groups of four warps. */
 DEVICE void packed_multiply(const struct product_args *a, const uint32_t bytes, const uint32_t COLS,
-                            const uint32_t STAGES, const uint8_t *stages, uint64_t *full, uint64_t *empty, float *ends,
-                            uint32_t tiles)
+                            const uint32_t STAGES, const struct packed_block *b)
 {
     const uint32_t warp = threadIdx.x / WARP_LANES, group = threadIdx.x / GROUP_THREADS;
     const bool is_first_lane = threadIdx.x % WARP_LANES == 0;
     struct ring at = {0, 0};
-    for (uint32_t tile = blockIdx.x; tile < tiles * a->parts; tile += gridDim.x) {
-        const struct product_piece p = piece_at(a, a->pass, PACKED_ROWS, COLS, tile % tiles, tile / tiles);
+    for (uint32_t tile = blockIdx.x; tile < b->tiles * a->parts; tile += gridDim.x) {
+        const struct product_piece p = packed_piece(a, b, COLS, tile);
         if (p.row >= p.rows) continue;
         const uint32_t steps = piece_steps(&p, bytes);
         uint32_t before = 0;
@@ -238,21 +251,21 @@ DEVICE void packed_multiply(const struct product_args *a, const uint32_t bytes, 
         float sum[PACKED_COLS_MOST / 2];
         UNROLL for (uint32_t i = 0; i < COLS / 2; i++) sum[i] = 0;
         for (uint32_t step = 0; step < steps; step++) {
-            const uint8_t *left = stages + at.stage * STAGE_BYTES(COLS) + group * PACKED_BLOCK_BYTES,
-                          *right = stages + at.stage * STAGE_BYTES(COLS) + PACKED_LEFT_BYTES;
-            barrier_wait(&full[at.stage], at.parity);
+            const uint8_t *left = b->stages + at.stage * STAGE_BYTES(COLS) + group * PACKED_BLOCK_BYTES,
+                          *right = b->stages + at.stage * STAGE_BYTES(COLS) + PACKED_LEFT_BYTES;
+            barrier_wait(&b->full[at.stage], at.parity);
             group_begin();
             UNROLL for (uint32_t k = 0; k < 128; k += 32) group_multiply(sum, COLS, bytes, left + k, right + k);
             group_close();
             group_wait(1);
-            if (step > 0 && is_first_lane) barrier_arrive(&empty[before]);
+            if (step > 0 && is_first_lane) barrier_arrive(&b->empty[before]);
             before = at.stage;
             ring_step(&at, STAGES);
         }
         group_wait(0);
         group_take(sum, COLS / 2);
-        if (steps > 0 && is_first_lane) barrier_arrive(&empty[before]);
-        packed_end(a, &p, COLS, sum, ends + warp * 16 * PACKED_END_COLS, p.row + warp * 16);
+        if (steps > 0 && is_first_lane) barrier_arrive(&b->empty[before]);
+        packed_end(a, &p, COLS, sum, b->ends + warp * 16 * PACKED_END_COLS, p.row + warp * 16);
     }
 }
 
@@ -263,22 +276,23 @@ DEVICE void packed_product(const struct product_args *a, const uint32_t bytes, c
     __trap(); /* kind_of (gpu/product.c) chooses other kernels there: nothing to compile */
 #else
     float *ends = (float *)(shared + STAGES * STAGE_BYTES(COLS));
-    uint64_t *full = (uint64_t *)(ends + PACKED_ROWS * PACKED_END_COLS), *empty = full + STAGES;
+    uint64_t *full = (uint64_t *)(ends + PACKED_ROWS * PACKED_END_COLS);
     const uint32_t tiles = (a->rows + PACKED_ROWS - 1) / PACKED_ROWS * ((a->cols + COLS - 1) / COLS);
+    const struct packed_block b = {shared, ends, full, full + STAGES, tiles, micro_rows_of(a)};
     if (threadIdx.x == 0) {
         for (uint32_t s = 0; s < STAGES; s++) {
-            barrier_init(&full[s], 1);
-            barrier_init(&empty[s], PACKED_WARPS);
+            barrier_init(&b.full[s], 1);
+            barrier_init(&b.empty[s], PACKED_WARPS);
         }
         barriers_open();
     }
     __syncthreads();
     if (threadIdx.x < 2 * GROUP_THREADS) {
         if (PACKED_THREADS(COLS) == 3 * GROUP_THREADS) registers_take();
-        packed_multiply(a, bytes, COLS, STAGES, shared, full, empty, ends, tiles);
+        packed_multiply(a, bytes, COLS, STAGES, &b);
     } else {
         if (PACKED_THREADS(COLS) == 3 * GROUP_THREADS) registers_give();
-        if (threadIdx.x == 2 * GROUP_THREADS) packed_copy(a, bytes, COLS, STAGES, shared, full, empty, tiles);
+        if (threadIdx.x == 2 * GROUP_THREADS) packed_copy(a, bytes, COLS, STAGES, &b);
     }
 #endif
 }

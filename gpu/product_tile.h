@@ -22,12 +22,13 @@ struct product_piece {
     uint32_t part;
 };
 #define BAND 8u /* tiles of rows */
+DEVICE uint32_t micro_rows_of(const struct product_args *a) { return a->now->example_count * a->groups; }
 DEVICE struct product_piece piece_at(const struct product_args *a, const uint32_t pass, const uint32_t row_side,
-                                     const uint32_t col_side, uint32_t tile, uint32_t part)
+                                     const uint32_t col_side, uint32_t micro_rows, uint32_t tile, uint32_t part)
 {
-    const uint32_t micro_rows = a->now->example_count * a->groups, row_tiles = (a->rows + row_side - 1) / row_side,
-                   col_tiles = (a->cols + col_side - 1) / col_side, band = tile / (BAND * col_tiles) * BAND,
-                   height = row_tiles - band < BAND ? row_tiles - band : BAND, within = tile - band * col_tiles;
+    const uint32_t row_tiles = (a->rows + row_side - 1) / row_side, col_tiles = (a->cols + col_side - 1) / col_side,
+                   band = tile / (BAND * col_tiles) * BAND, height = row_tiles - band < BAND ? row_tiles - band : BAND,
+                   within = tile - band * col_tiles;
     struct product_piece p = {
         (band + within % height) * row_side, within / height * col_side, a->rows, a->cols, 0, a->terms, part};
     if (pass != PASS_OF_DWEIGHT) {
@@ -41,7 +42,7 @@ DEVICE struct product_piece piece_at(const struct product_args *a, const uint32_
 DEVICE struct product_piece piece_of(const struct product_args *a, const uint32_t pass, const uint32_t row_side,
                                      const uint32_t col_side)
 {
-    return piece_at(a, pass, row_side, col_side, blockIdx.x, blockIdx.y);
+    return piece_at(a, pass, row_side, col_side, micro_rows_of(a), blockIdx.x, blockIdx.y);
 }
 
 /* A block's way through its terms, `depth` of them a stage of shared memory, `stages` stages. Each step begins the copies of one stage, while there are
@@ -81,6 +82,24 @@ DEVICE const float *factor_row(const struct product_factor *f, uint32_t m)
     return (const float *)f->data + row_offset(m, f->stride, f->width, f->groups);
 }
 
+/* Four neighbours, of which `there` are there, at once if they are all. */
+DEVICE void four_take(float x[4], const float *from, uint32_t there, uint32_t is_aligned)
+{
+    if (there == 4 && is_aligned) {
+        const float4 four = *(const float4 *)from;
+        x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
+        return;
+    }
+    UNROLL for (uint32_t j = 0; j < 4; j++) x[j] = j < there ? from[j] : 0;
+}
+DEVICE void four_give(float *to, const float x[4], uint32_t there, uint32_t is_aligned)
+{
+    if (there == 4 && is_aligned) {
+        *(float4 *)to = (float4){x[0], x[1], x[2], x[3]};
+        return;
+    }
+    UNROLL for (uint32_t j = 0; j < 4; j++) if (j < there) to[j] = x[j];
+}
 /* Where the sum of a row and column goes. */
 DEVICE float *sums_to(const struct product_args *a, const struct product_piece *p, uint32_t row, uint32_t col)
 {
