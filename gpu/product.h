@@ -4,8 +4,11 @@
  *     f32_PASS_SIDES    float32: fused multiply-adds                                  (product.cu)
  *     bf16_PASS_SIDES   prepared factors, on matrix units, from compute capability 8.0 on (product_mma.h)
  *     tf32_PASS_SIDES   the same
+ *     factor_pack       the same as factor_prepare, of several factors, for
+ *     bf16_packed_SIDES, tf32_packed_SIDES
+ *                       packed factors, on matrix units as compute capability 9.0 has them, of any pass (product_packed.h)
  *
- * A pass is forward, din or dweight. All kernels of a pass compute the same, a block SIDES rows and columns of the result. */
+ * A pass is forward, din or dweight. All kernels of a pass compute the same, a block SIDES rows and columns of the result at a time. */
 #ifndef HETERPS_GPU_PRODUCT_H
 #define HETERPS_GPU_PRODUCT_H
 
@@ -61,7 +64,8 @@ struct product_result {
  *     din         of micro-batch  K      N                dz               weight^T         = or += s * slope of output
  *     dweight     K               N      of micro-batch   in^T             dz               =, or (adds) +=, to part z of the terms
  *
- * Factors are given as they lie in memory. The micro-batch has example_count * groups rows. */
+ * Factors are given as they lie in memory; of packed ones the stride says how many rows there are, a multiple of 64, and so is part_terms. The
+ * micro-batch has example_count * groups rows. */
 struct product_args {
     const struct gpu_now *now;
     struct product_factor left, right;
@@ -71,8 +75,7 @@ struct product_args {
     uint32_t rows, cols, terms;   /* the one that is of the micro-batch: its most */
     uint32_t groups, activation, adds, part_terms;
     float slope;
-    /* of kernels of packed factors, whose blocks go through all tiles of all parts */
-    uint32_t pass, parts;
+    uint32_t pass, parts; /* of kernels of packed factors, whose blocks go through all tiles of all parts */
 };
 
 struct factor_prepare_args {
