@@ -292,12 +292,13 @@ static status product_run(const struct fc *fc, enum pass pass, const struct tile
 #define BLAS_SIDE_LEAST    64u
 #define BLAS_DWEIGHT_LEAST (512u * 512)
 #define BLAS_WORKSPACE     ((size_t)32 << 20)
-/* Before factors are prepared, which the library takes in rows. */
+/* Before factors are prepared, which the library takes in rows. Not where own kernels take packed ones: they are as fast, on rows of odd widths
+ * several times faster, and give the same bits whether or not there is a library. */
 static bool blas_wants(const struct fc *fc, enum pass pass, const struct product_args *args)
 {
     const struct product_result *result = &args->result;
-    if (fc->w->blas == NULL || !(fc->kind == FACTOR_BF16 || fc->kind == FACTOR_TF32) || args->rows < BLAS_SIDE_LEAST ||
-        args->cols < BLAS_SIDE_LEAST || args->terms < BLAS_SIDE_LEAST ||
+    if (fc->w->blas == NULL || fc->is_packed || !(fc->kind == FACTOR_BF16 || fc->kind == FACTOR_TF32) ||
+        args->rows < BLAS_SIDE_LEAST || args->cols < BLAS_SIDE_LEAST || args->terms < BLAS_SIDE_LEAST ||
         (result->groups > 1 && result->stride != result->groups * result->width))
         return false;
     /* Where din is added to what stands there, only our kernels can have its slope as the last factor. Narrower gradients of weights are summed
@@ -348,7 +349,7 @@ GPU_RUN(fc_forward)
                                 .groups = fc.attr.groups,
                                 .activation = fc.attr.activation,
                                 .slope = fc.attr.slope};
-    if (fc.is_packed && !blas_wants(&fc, FORWARD, &args)) {
+    if (fc.is_packed) {
         const struct packed_plan plan = packed_choose(w->gpu, fc.kind, fc.M, fc.N, fc.K, 1);
         struct packing packing = {.count = 0};
         pack_add(&fc, &packing, &args.left, fc.M, true, NULL, false, &args.left, NULL);
@@ -504,6 +505,20 @@ status gpu_product(const struct gpu_work *w, const struct gpu_blas_product *p, u
     return product_run(&fc, pass, tile_choose(fc.kind, p->rows, p->cols, 1), 1, &args);
 }
 
+/* din, dweight: with all but dz, or NULL, but not both. out: whose slope dz is multiplied by, or NULL. */
+static status backward_packed(struct fc *fc, const struct product_factor *dz, const struct product_factor *out,
+                              float *dbias, struct product_args *din, struct product_args *dweight)
+{
+    struct packing packing = {.count = 0};
+    pack_add(fc, &packing, dz, fc->M, true, out, dbias != NULL, din != NULL ? &din->left : NULL,
+             dweight != NULL ? &dweight->right : NULL);
+    if (din != NULL) pack_add(fc, &packing, &din->right, fc->K, false, NULL, false, &din->right, NULL);
+    if (dweight != NULL) pack_add(fc, &packing, &dweight->left, fc->M, true, NULL, false, NULL, &dweight->left);
+    TRY(pack_run(fc, &packing, dbias));
+    if (din != NULL) TRY(din_packed(fc, din));
+    return dweight != NULL ? dweight_packed(fc, dweight) : ST_OK;
+}
+
 GPU_RUN(fc_backward)
 {
     struct fc fc = fc_of(w, c, n);
@@ -532,24 +547,13 @@ GPU_RUN(fc_backward)
                                         .groups = fc.attr.groups,
                                         .adds = true};
     const bool has_slope = !fc.attr.dout_is_dz && fc.attr.activation != ACT_NONE,
-               din_is_packed = din.data != NULL && fc.is_packed && !blas_wants(&fc, DIN, &din_args),
-               dweight_is_packed = dweight.data != NULL && fc.is_packed && !blas_wants(&fc, DWEIGHT, &dweight_args),
-               is_plain = (din.data != NULL && !din_is_packed) || (dweight.data != NULL && !dweight_is_packed),
-               is_copied = is_plain && (has_slope || fc.kind != FACTOR_F32);
-    struct packing packing = {.count = 0};
-    if (din_is_packed || dweight_is_packed)
-        pack_add(&fc, &packing, &dz, fc.M, true, has_slope ? &out : NULL, dbias != NULL,
-                 din_is_packed ? &din_args.left : NULL, dweight_is_packed ? &dweight_args.right : NULL);
-    if (din_is_packed) pack_add(&fc, &packing, &din_args.right, fc.K, false, NULL, false, &din_args.right, NULL);
-    if (dweight_is_packed) pack_add(&fc, &packing, &in, fc.M, true, NULL, false, NULL, &dweight_args.left);
-    if (packing.count > 0) {
-        TRY(pack_run(&fc, &packing, dbias));
-        dbias = NULL;
-    }
+               is_factor = dweight.data != NULL || din.data != NULL,
+               is_copied = is_factor && (has_slope || fc.kind != FACTOR_F32);
+    if (fc.is_packed && is_factor)
+        return backward_packed(&fc, &dz, has_slope ? &out : NULL, dbias, din.data != NULL ? &din_args : NULL,
+                               dweight.data != NULL ? &dweight_args : NULL);
     if (is_copied || dbias != NULL) TRY(prepare(&fc, &dz, fc.M, true, is_copied, has_slope ? &out : NULL, dbias));
-    if (!din_is_packed) din_args.left = dz;
-    if (!dweight_is_packed) dweight_args.right = dz;
-    if (din.data != NULL) TRY(din_is_packed ? din_packed(&fc, &din_args) : din_run(&fc, &din_args, in_view, din));
-    if (dweight.data == NULL) return ST_OK;
-    return dweight_is_packed ? dweight_packed(&fc, &dweight_args) : dweight_run(&fc, &dweight_args);
+    din_args.left = dweight_args.right = dz;
+    if (din.data != NULL) TRY(din_run(&fc, &din_args, in_view, din));
+    return dweight.data != NULL ? dweight_run(&fc, &dweight_args) : ST_OK;
 }

@@ -287,22 +287,22 @@ DEVICE void quads_update(const struct rows_update_args *a, float *span, float *s
         const uint32_t there = min(dim - begin, QUAD);
         struct quads q;
         quads_take(&q, sums + at + begin, span + begin, dim, a->rule.state_count, there, is_wide);
+        for (uint32_t use = 1; use < use_count; use++)
+            UNROLL for (uint32_t k = 0; k < QUAD; k++) if (k < there) q.sum[k] += a->grad[use][at + begin + k];
+        if (!rests(&a->rule)) {
+            UNROLL for (uint32_t k = 0; k < QUAD; k++)
+            {
+                float own[STATES] = {q.state[0][k], q.state[1][k]};
+                q.weight[k] = rule_apply(&a->rule, q.weight[k], own, q.sum[k], scale, m_correction, v_correction);
+                UNROLL for (uint32_t j = 0; j < STATES; j++) q.state[j][k] = own[j];
+            }
+            quad_put(span + begin, q.weight, there, is_wide);
+            UNROLL for (uint32_t j = 0; j < STATES; j++) if (j < a->rule.state_count)
+                quad_put(span + (1 + j) * dim + begin, q.state[j], there, is_wide);
+        }
+        /* Last: a store to where a load is still under way holds up the memory of an H100 by more than half of the kernel's time. */
         quad_put(sums + at + begin, zeros, there, is_wide);
-        for (uint32_t use = 1; use < use_count; use++) {
-            float *const more = a->grad[use] + at + begin;
-            UNROLL for (uint32_t k = 0; k < QUAD; k++) if (k < there) q.sum[k] += more[k];
-            quad_put(more, zeros, there, is_wide);
-        }
-        if (rests(&a->rule)) continue;
-        UNROLL for (uint32_t k = 0; k < QUAD; k++)
-        {
-            float own[STATES] = {q.state[0][k], q.state[1][k]};
-            q.weight[k] = rule_apply(&a->rule, q.weight[k], own, q.sum[k], scale, m_correction, v_correction);
-            UNROLL for (uint32_t j = 0; j < STATES; j++) q.state[j][k] = own[j];
-        }
-        quad_put(span + begin, q.weight, there, is_wide);
-        UNROLL for (uint32_t j = 0; j < STATES; j++) if (j < a->rule.state_count)
-            quad_put(span + (1 + j) * dim + begin, q.state[j], there, is_wide);
+        for (uint32_t use = 1; use < use_count; use++) quad_put(a->grad[use] + at + begin, zeros, there, is_wide);
     }
 }
 

@@ -233,7 +233,7 @@ void emu_access(const void *memory, uint32_t bytes, bool is_write, bool is_atomi
         emu_fail("%s %u bytes at %p, where there is no memory of the device", is_write ? "writes" : "reads", bytes,
                  memory);
     }
-    if ((bytes & (bytes - 1)) == 0 && at % bytes != 0)
+    if (bytes <= 16 && (bytes & (bytes - 1)) == 0 && at % bytes != 0)
         emu_fail("%s %u bytes at byte %lu of %s, which is no multiple of them", is_write ? "writes" : "reads", bytes,
                  (unsigned long)(at - region->begin), region->name);
     if (at + bytes > region->end)
