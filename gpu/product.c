@@ -24,10 +24,10 @@ struct tile {
         }                                                                                                              \
     }
 /* The largest first. */
-static const struct tile f32_tiles[] = {TILE(f32, 128, 128), TILE(f32, 128, 64), TILE(f32, 64, 64), TILE(f32, 64, 16)},
+static const struct tile f32_tiles[] = {TILE(f32, 128, 128), TILE(f32, 64, 64), TILE(f32, 64, 16)},
                          bf16_tiles[] = {TILE(bf16, 256, 128), TILE(bf16, 128, 128), TILE(bf16, 64, 64)},
                          tf32_tiles[] = {TILE(tf32, 256, 128), TILE(tf32, 128, 128), TILE(tf32, 64, 64)};
-#define TILES(kind) ((kind) == FACTOR_BF16 || (kind) == FACTOR_TF32 ? 3 : 4)
+#define TILES 3
 /* By what the factors are. */
 static const struct tile *const tiles_of[FACTOR_KINDS] = {
     [FACTOR_F32] = f32_tiles, [FACTOR_F32_ROUNDED] = f32_tiles, [FACTOR_BF16] = bf16_tiles, [FACTOR_TF32] = tf32_tiles};
@@ -37,8 +37,8 @@ static const struct tile *const tiles_of[FACTOR_KINDS] = {
 #define TILES_LEAST 96u
 static const struct tile *tile_choose(enum factor_kind kind, uint32_t rows, uint32_t cols, uint32_t parts_most)
 {
-    const struct tile *t = tiles_of[kind], *last = t + TILES(kind) - 1;
-    while (t < last && ((cols <= t[1].cols && t[1].cols < t->cols) ||
+    const struct tile *t = tiles_of[kind], *last = t + TILES - 1;
+    while (t < last && (cols <= t[1].cols ||
                         (uint64_t)divide_up(rows, t->rows) * divide_up(cols, t->cols) * parts_most < TILES_LEAST))
         t++;
     return t;

@@ -136,27 +136,21 @@ DEVICE void f32_product(const struct product_args *a, const uint32_t pass, const
         f32_product(&a, pass, TM, TN, left, right);                                                                    \
     }
 #define f32_forward_128x128_args product_args
-#define f32_forward_128x64_args  product_args
 #define f32_forward_64x64_args   product_args
 #define f32_forward_64x16_args   product_args
 #define f32_din_128x128_args     product_args
-#define f32_din_128x64_args      product_args
 #define f32_din_64x64_args       product_args
 #define f32_din_64x16_args       product_args
 #define f32_dweight_128x128_args product_args
-#define f32_dweight_128x64_args  product_args
 #define f32_dweight_64x64_args   product_args
 #define f32_dweight_64x16_args   product_args
 F32_PRODUCT(f32_forward_128x128, PASS_OF_FORWARD, 8, 8)
-F32_PRODUCT(f32_forward_128x64, PASS_OF_FORWARD, 8, 4)
 F32_PRODUCT(f32_forward_64x64, PASS_OF_FORWARD, 4, 4)
 F32_PRODUCT(f32_forward_64x16, PASS_OF_FORWARD, 4, 1)
 F32_PRODUCT(f32_din_128x128, PASS_OF_DIN, 8, 8)
-F32_PRODUCT(f32_din_128x64, PASS_OF_DIN, 8, 4)
 F32_PRODUCT(f32_din_64x64, PASS_OF_DIN, 4, 4)
 F32_PRODUCT(f32_din_64x16, PASS_OF_DIN, 4, 1)
 F32_PRODUCT(f32_dweight_128x128, PASS_OF_DWEIGHT, 8, 8)
-F32_PRODUCT(f32_dweight_128x64, PASS_OF_DWEIGHT, 8, 4)
 F32_PRODUCT(f32_dweight_64x64, PASS_OF_DWEIGHT, 4, 4)
 F32_PRODUCT(f32_dweight_64x16, PASS_OF_DWEIGHT, 4, 1)
 

@@ -43,12 +43,11 @@ static const struct kernel {
     uint32_t rows, cols;
     enum factor_kind kind;
     bool is_packed;
-} kernels[] = {TILE(f32, FACTOR_F32, 128, 128), TILE(f32, FACTOR_F32, 128, 64),    TILE(f32, FACTOR_F32, 64, 64),
-               TILE(f32, FACTOR_F32, 64, 16),   TILE(bf16, FACTOR_BF16, 256, 128), TILE(bf16, FACTOR_BF16, 128, 128),
-               TILE(bf16, FACTOR_BF16, 64, 64), TILE(tf32, FACTOR_TF32, 256, 128), TILE(tf32, FACTOR_TF32, 128, 128),
-               TILE(tf32, FACTOR_TF32, 64, 64), PACKED(bf16, FACTOR_BF16, 256),    PACKED(bf16, FACTOR_BF16, 128),
-               PACKED(bf16, FACTOR_BF16, 64),   PACKED(tf32, FACTOR_TF32, 256),    PACKED(tf32, FACTOR_TF32, 128),
-               PACKED(tf32, FACTOR_TF32, 64)};
+} kernels[] = {TILE(f32, FACTOR_F32, 128, 128),   TILE(f32, FACTOR_F32, 64, 64),     TILE(f32, FACTOR_F32, 64, 16),
+               TILE(bf16, FACTOR_BF16, 256, 128), TILE(bf16, FACTOR_BF16, 128, 128), TILE(bf16, FACTOR_BF16, 64, 64),
+               TILE(tf32, FACTOR_TF32, 256, 128), TILE(tf32, FACTOR_TF32, 128, 128), TILE(tf32, FACTOR_TF32, 64, 64),
+               PACKED(bf16, FACTOR_BF16, 256),    PACKED(bf16, FACTOR_BF16, 128),    PACKED(bf16, FACTOR_BF16, 64),
+               PACKED(tf32, FACTOR_TF32, 256),    PACKED(tf32, FACTOR_TF32, 128),    PACKED(tf32, FACTOR_TF32, 64)};
 #define KERNELS (sizeof kernels / sizeof *kernels)
 
 /* micro: rows of a full micro-batch, there: of this one, both of groups; gap: floats between rows, shift: before the first. */
