@@ -52,6 +52,7 @@ compile() {
     *.avx2.o) extra='-DISA=avx2 -mavx2 -mfma' ;;
     *.avx512.o) extra='-DISA=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512' ;;
     *.avx512bf16.o) extra='-DISA=avx512bf16 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma -mprefer-vector-width=512' ;;
+    *.amx.o) extra='-DISA=amx -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma -mamx-tile -mamx-bf16 -mprefer-vector-width=512' ;;
     esac
     case $2 in *.pic.o) extra="$extra -fPIC -fvisibility=hidden $cuda_include" ;; esac
     echo "$without$CC $flags $extra -c $1 -o $2"
@@ -74,7 +75,7 @@ build_objects() {
     : >"$out/todo"
     for source in "$@"; do
         case $source in
-        engine/device/cpu/isa/*) suffixes='.base.o .avx2.o .avx512.o .avx512bf16.o' ;;
+        engine/device/cpu/isa/*) suffixes='.base.o .avx2.o .avx512.o .avx512bf16.o .amx.o' ;;
         io/isa/*) suffixes='.base.o .avx2.o .avx512.o' ;;
         *.cu) suffixes=.emu.o ;;
         *) suffixes=.o ;;
@@ -245,6 +246,7 @@ build_programs() {
         */tests/gpu/*) cards=$emulation ;;
         */tests/engine/bench/test_bench_card.o) cards="$emulation -Wl,-u,gpu_count" ;; # and not those of the library
         */tests/engine/device/card/*) cards="$emulation -Wl,--wrap=gpu_open" ;; # card_fixture.h stands between stages and these cards
+        */tests/engine/device/cpu/test_block_amx.o) cards=' -Wl,--wrap=isa_runs_here' ;; # tiles that are memory
         *) cards= ;;
         esac
         if [ ! -e "$program" ] || [ "$(cat "$program.list" 2>/dev/null)" != "$cards" ] || [ -n "$(find "$object" "$library" ${cards%% -Wl*} -newer "$program" -print -quit)" ]; then

@@ -12,7 +12,9 @@
  * (of unrounded outputs), dbias (of unrounded dz). In memory everything stays float32: parameters, gradients, optimizer state, activations. So
  * the gradient is that of a network with rounded factors whose rounding has slope 1. Terms are added in pairs, of each the odd one first:
  * 1, 0, 3, 2, …, and a last one without partner by itself, as VDPBF16PS adds them (Intel SDM); so sums are the same bits on every instruction
- * set, except where terms, sums or what becomes of them are below 2^-126, which some take for 0.
+ * set but amx, except where terms, sums or what becomes of them are below 2^-126, which some take for 0. amx adds 32 terms at a time, as TDPBF16PS
+ * does: of terms 0 to 31 of a group the even ones in one chain of fused multiply-adds from zero, the odd ones in another, both are added, and that is
+ * added to the sum; then terms 32 to 63, and so on, zeros behind the last one.
  *
  * With precision tf32 they are rounded to TensorFloat-32, float32 with 10 bits of mantissa instead of 23, to the nearest, of two to the one further
  * from zero, where the matrix units of a card take that: on cards from compute capability 8.0 on (gpu/product_tf32.cu). Everything else multiplies in

@@ -1,10 +1,13 @@
 /* Asks the processor, a few times a start. */
 #include "engine/base/isa.h"
 
+#include <cpuid.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-const char *const isa_names[ISA_COUNT + 1] = {"base", "avx2", "avx512", "avx512bf16", NULL};
+const char *const isa_names[ISA_COUNT + 1] = {"base", "avx2", "avx512", "avx512bf16", "amx", NULL};
 const char *const isa_io_names[ISA_IO_COUNT + 1] = {"base", "avx2", "avx512", NULL};
 
 /* What both families ask of AVX-512: Skylake-SP has no more. */
@@ -12,6 +15,17 @@ static bool has_avx512(void)
 {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+/* The system gives a process its tiles when it asks for them: Linux from 5.16 on, unless something around it refuses. Then all its threads have
+ * them, and asking again changes nothing. */
+#define REQUEST_STATE 0x1023 /* ARCH_REQ_XCOMP_PERM */
+#define TILE_STATE    18     /* XFEATURE_XTILEDATA */
+static bool has_amx(void)
+{
+    unsigned a, b, c, d;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & 1u << 22) || !(d & 1u << 24)) return false;
+    return syscall(SYS_arch_prctl, REQUEST_STATE, TILE_STATE) == 0;
 }
 
 bool isa_runs_here(enum isa isa)
@@ -22,6 +36,7 @@ bool isa_runs_here(enum isa isa)
     case ISA_avx2: return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     case ISA_avx512: return has_avx512() && isa_runs_here(ISA_avx2);
     case ISA_avx512bf16: return __builtin_cpu_supports("avx512bf16") && isa_runs_here(ISA_avx512);
+    case ISA_amx: return isa_runs_here(ISA_avx512bf16) && has_amx();
     default: return false;
     }
 }

@@ -6,6 +6,7 @@
  *       avx2        AVX2, FMA                                     avx2        AVX2, BMI, BMI2
  *       avx512      these, AVX-512 F, BW, DQ, VL                  avx512      these, AVX-512 F, BW, DQ, VL, VBMI2, VPOPCNTDQ
  *       avx512bf16  these, AVX512_BF16
+ *       amx         these, AMX_TILE, AMX_BF16
  *
  * avx2 is Haswell and later, Zen and later; avx512 of arithmetic Skylake-SP, of io Ice Lake, both Zen 4 and later.
  * Results of arithmetic depend on the set, so a user can choose it (--isa). The kernels of io give the same bytes in
@@ -15,7 +16,7 @@
 
 #include <stdbool.h>
 
-enum isa { ISA_base, ISA_avx2, ISA_avx512, ISA_avx512bf16, ISA_COUNT };
+enum isa { ISA_base, ISA_avx2, ISA_avx512, ISA_avx512bf16, ISA_amx, ISA_COUNT };
 extern const char *const isa_names[ISA_COUNT + 1]; /* "base", "avx2", …, NULL */
 bool isa_runs_here(enum isa isa);
 enum isa isa_best(void);

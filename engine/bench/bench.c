@@ -156,16 +156,16 @@ double bench_peak(const struct bench *b, uint32_t precision, uint32_t threads, b
     const int *processors = bench_processors(b, threads);
     double fma = limit_fma(b->isa, threads, processors, by_wall);
     *by = "multiply-adds";
-    if (precision != PRECISION_BF16 || b->isa != ISA_avx512bf16) return fma;
-    double pairs = limit_bf16(threads, processors, by_wall);
-    if (pairs > fma) *by = "VDPBF16PS";
-    return pairs > fma ? pairs : fma;
+    if (precision != PRECISION_BF16) return fma;
+    double bf16 = limit_bf16(b->isa, threads, processors, by_wall);
+    if (bf16 > fma) *by = b->isa == ISA_amx ? "TDPBF16PS" : "VDPBF16PS";
+    return bf16 > fma ? bf16 : fma;
 }
 
 static status isa_choose(struct bench *b)
 {
     if (!isa_find(b->o->isa, &b->isa))
-        FAIL(USAGE, "--isa: expected base, avx2, avx512 or avx512bf16, found \"%s\"", b->o->isa);
+        FAIL(USAGE, "--isa: expected base, avx2, avx512, avx512bf16 or amx, found \"%s\"", b->o->isa);
     if (!isa_runs_here(b->isa))
         FAIL(USAGE, "--isa: %s does not run on this processor; the best here is %s", b->o->isa, isa_names[isa_best()]);
     b->isa_name = isa_names[b->isa];

@@ -114,7 +114,9 @@ static status product_measure(const struct bench *b, struct bench_product p, enu
         st = layer_open(&layers[pass], b, p, pass, precision, threads);
         m->ours[pass].count = m->peak[pass].count = 0;
         if (st == ST_OK)
-            m->by = cpu_device_bf16_pairs(layers[pass].device) ? "VDPBF16PS" : "multiply-adds of rounded factors";
+            m->by = b->isa == ISA_amx                            ? "TDPBF16PS"
+                    : cpu_device_bf16_pairs(layers[pass].device) ? "VDPBF16PS"
+                                                                 : "multiply-adds of rounded factors";
     }
     for (uint32_t r = 0; r <= b->repeats && st == ST_OK; r++) /* the first time only warms up */
         for (enum pass pass = begin; pass < end; pass++) {

@@ -9,12 +9,14 @@
 #include "engine/base/status.h"
 #include "engine/bench/watch.h"
 #include "engine/base/futex.h"
+#include "engine/device/cpu/isa/amx.h"
 
 static volatile float sink;
 
 /* --- multiply-adds ---------------------------------------------------------------------------- */
 
 #define FMA_ROUNDS 4000000L
+#define AMX_ROUNDS (FMA_ROUNDS / 8) /* as many cycles */
 
 /* Eight, twelve, sixteen chains: more than latency times throughput, so the units are always busy. */
 #define FMA_LOOP(name, isa, type, chains, splat, step)                                                                 \
@@ -41,7 +43,8 @@ static const struct {
 } fma_of[ISA_COUNT] = {[ISA_base] = {fma_base, 8 * 4 * 2},
                        [ISA_avx2] = {fma_avx2, 12 * 8 * 2},
                        [ISA_avx512] = {fma_avx512, 16 * 16 * 2},
-                       [ISA_avx512bf16] = {fma_avx512, 16 * 16 * 2}};
+                       [ISA_avx512bf16] = {fma_avx512, 16 * 16 * 2},
+                       [ISA_amx] = {fma_avx512, 16 * 16 * 2}};
 
 static double seconds_of(watch_work *loop, uint32_t threads, const int *processors, bool by_wall)
 {
@@ -70,11 +73,27 @@ __attribute__((target("avx512f,avx512bf16"))) static void bf16_loop(void *contex
     sink = _mm512_reduce_add_ps(sum[0]);
 }
 
-double limit_bf16(uint32_t threads, const int *processors, bool by_wall)
+/* Two tiles by two of zeros, as kernels have them; what is multiplied takes no other time. */
+static void amx_loop(void *context, uint32_t thread)
 {
-    if (!isa_runs_here(ISA_avx512bf16)) return 0;
-    double seconds = seconds_of(bf16_loop, threads, processors, by_wall);
-    return 16 * 32 * 2 * (double)FMA_ROUNDS * threads / seconds * 1e-9;
+    (void)context, (void)thread;
+    tiles_open();
+    for (long round = 0; round < AMX_ROUNDS; round++) {
+        TILE_ADD(0, 4, 6);
+        TILE_ADD(1, 4, 7);
+        TILE_ADD(2, 5, 6);
+        TILE_ADD(3, 5, 7);
+    }
+    tiles_close();
+}
+
+double limit_bf16(enum isa isa, uint32_t threads, const int *processors, bool by_wall)
+{
+    if (isa < ISA_avx512bf16 || !isa_runs_here(isa)) return 0;
+    bool is_amx = isa == ISA_amx;
+    double seconds = seconds_of(is_amx ? amx_loop : bf16_loop, threads, processors, by_wall),
+           flops = is_amx ? 4.0 * 16 * 16 * 32 * 2 * AMX_ROUNDS : 16.0 * 32 * 2 * FMA_ROUNDS;
+    return flops * threads / seconds * 1e-9;
 }
 
 /* --- copies ------------------------------------------------------------------------------------ */
@@ -134,8 +153,8 @@ static inline __attribute__((always_inline)) void rows_body(const struct rows_ca
     line_f32 sum = {0};
     for (uint64_t i = 0; i < call->rows; i++) {
         const line_f32 *next = table + row_of(seed + i + ahead, row_count) * lines;
-        _Pragma("GCC unroll 4") for (uint32_t j = 0; j < lines; j++)
-            updates ? __builtin_prefetch(next + j, 1) : __builtin_prefetch(next + j, 0);
+        _Pragma("GCC unroll 4") for (uint32_t j = 0; j < lines; j++) updates ? __builtin_prefetch(next + j, 1)
+                                                                             : __builtin_prefetch(next + j, 0);
         line_f32 *row = table + row_of(seed + i, row_count) * lines;
         _Pragma("GCC unroll 4") for (uint32_t j = 0; j < lines; j++)
         {
@@ -171,8 +190,11 @@ ROWS_LOOP(avx512, "avx512f")
 #else
 ROWS_LOOP(avx512, "avx512f,prefer-vector-width=512")
 #endif
-static watch_work *const rows_loop[ISA_COUNT] = {
-    [ISA_base] = rows_base, [ISA_avx2] = rows_avx2, [ISA_avx512] = rows_avx512, [ISA_avx512bf16] = rows_avx512};
+static watch_work *const rows_loop[ISA_COUNT] = {[ISA_base] = rows_base,
+                                                 [ISA_avx2] = rows_avx2,
+                                                 [ISA_avx512] = rows_avx512,
+                                                 [ISA_avx512bf16] = rows_avx512,
+                                                 [ISA_amx] = rows_avx512};
 
 static double rows_run(struct limit_rows *l, uint64_t rows, uint32_t threads, const int *processors)
 {

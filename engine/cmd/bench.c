@@ -15,8 +15,8 @@ struct bench_verb_options {
 static const struct flag flags[] = {
     {"--threads", FLAG_U32, "N", "measure on N cores; default: on one, and on all that this process may use",
      OFFSET(threads), 1, CORES_MAX, false},
-    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512, avx512bf16; default: the best here", OFFSET(isa),
-     0, 0, false},
+    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512, avx512bf16, amx; default: the best here",
+     OFFSET(isa), 0, 0, false},
     {"--precision", FLAG_TEXT, "NAME", "gemm, train, card: of products, f32, bf16, of card tf32; default: all",
      OFFSET(precision), 0, 0, false},
     {"--quick", FLAG_SWITCH, NULL, "small sizes and short repeats: seconds, and rough figures", OFFSET(quick), 0, 0,
@@ -27,8 +27,8 @@ static const struct flag flags[] = {
      "of the table of gather, update and lookup: default half of what is free, at most 8GiB; of disk's file: 1GiB; of "
      "what card copies: 256MiB",
      OFFSET(bytes), 0, 0, false},
-    {"--vocab", FLAG_U32, "V", "values of a field in the data of parse, feed and train; default: 38461", OFFSET(vocab), 1,
-     1000000000, false},
+    {"--vocab", FLAG_U32, "V", "values of a field in the data of parse, feed and train; default: 38461", OFFSET(vocab),
+     1, 1000000000, false},
     {"--shape", FLAG_LIST, "MxNxK",
      "gemm, card: of these examples, units and inputs in place of the grid; may be repeated", OFFSET(shape), 0, 0,
      false},

@@ -34,8 +34,8 @@ static const struct flag flags[] = {
      "lower the limits of cpu types so that all of them together fit the cores that are here, less the service cores",
      OFFSET(here), 0, 0, false},
     {"--no-cache", FLAG_SWITCH, NULL, "measure anew, and keep nothing", OFFSET(no_cache), 0, 0, false},
-    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512, avx512bf16; default: the best here", OFFSET(isa),
-     0, 0, false},
+    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512, avx512bf16, amx; default: the best here",
+     OFFSET(isa), 0, 0, false},
     {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated", OFFSET(set), 0, 0,
      false},
 };

@@ -31,7 +31,7 @@ struct saved_options {
         {"--isa",                                                                                                      \
          FLAG_TEXT,                                                                                                    \
          "NAME",                                                                                                       \
-         "instruction set: base, avx2, avx512, avx512bf16; default: the best here",                                    \
+         "instruction set: base, avx2, avx512, avx512bf16, amx; default: the best here",                               \
          offsetof(struct saved_options, isa),                                                                          \
          0,                                                                                                            \
          0,                                                                                                            \

@@ -39,7 +39,7 @@ static const struct flag flags[] = {
      offsetof(struct serve_flags, learn_threads), 1, 1024, false},
     {"--threads", FLAG_U32, "N", "computing threads of each model; never changes the result",
      offsetof(struct serve_flags, threads), 1, 1024, false},
-    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512, avx512bf16; default: the best here",
+    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512, avx512bf16, amx; default: the best here",
      offsetof(struct serve_flags, isa), 0, 0, false},
     {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graphs; may be repeated",
      offsetof(struct serve_flags, set), 0, 0, false},

@@ -59,7 +59,7 @@ static const struct flag flags[] = {
      offsetof(struct run_options, tensorboard), 0, 0, false},
     {"--dry-run", FLAG_SWITCH, NULL, "print the plan of memory, check that this machine can give it, and end",
      offsetof(struct run_options, dry_run), 0, 0, false},
-    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512, avx512bf16; default: the best here",
+    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512, avx512bf16, amx; default: the best here",
      offsetof(struct run_options, isa), 0, 0, false},
     {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated",
      offsetof(struct run_options, set), 0, 0, false},

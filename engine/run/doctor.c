@@ -79,9 +79,9 @@ static void model_look(const struct look *l)
          TEXT(128, "%u layers, %s parameters, %u table%s", g->layer_count, COUNT(param_count), g->table_count,
               words_s(g->table_count)),
          NULL);
-    const bool is_bf16 = s->setup.settings.train_precision == PRECISION_BF16, is_fast = isa == ISA_avx512bf16;
+    const bool is_bf16 = s->setup.settings.train_precision == PRECISION_BF16, is_fast = isa >= ISA_avx512bf16;
     tell(l, DOCTOR_model, is_bf16 && !is_fast ? DOCTOR_WARN : DOCTOR_OK, "instruction set",
-         is_bf16 ? isa_names[ISA_avx512bf16] : "", isa_names[isa],
+         is_bf16 ? isa_names[is_fast ? isa : ISA_avx512bf16] : "", isa_names[isa],
          is_bf16 && !is_fast ? "train.precision = bf16 works here, and is not faster than float32: rounding comes on "
                                "top of as many multiply-adds; --set train.precision=f32"
                              : NULL);
@@ -194,7 +194,8 @@ static void resumed_rows_look(const struct look *l)
     struct model_saved saved;
     if (l->options->resume == NULL) return;
     if (model_saved_open(&saved, l->options->resume) != ST_OK) {
-        tell(l, DOCTOR_save, DOCTOR_FAIL, l->options->is_new_pass ? "--continue" : "--resume", "", l->options->resume, status_message());
+        tell(l, DOCTOR_save, DOCTOR_FAIL, l->options->is_new_pass ? "--continue" : "--resume", "", l->options->resume,
+             status_message());
         return;
     }
     for (uint32_t i = 0; i < saved.manifest.table_count; i++) {

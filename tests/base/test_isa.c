@@ -6,6 +6,14 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "engine/base/isa.h"
 
 static void isa_find__names__give_their_set_whether_it_runs_or_not(void **state)
@@ -66,11 +74,42 @@ static void sets__one_that_runs__has_those_before_it(void **state)
         if (isa_io_runs_here((enum isa_io)i)) assert_true(isa_io_runs_here((enum isa_io)(i - 1)));
 }
 
+/* From now on the system refuses what tiles are asked for by. */
+static bool arch_prctl_refuse(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_arch_prctl, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+static void isa_best__tiles_are_refused__is_the_next_best(void **state)
+{
+    (void)state;
+    int result;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (!arch_prctl_refuse()) _exit(77);
+        if (syscall(SYS_arch_prctl, 0x1003 /* ARCH_GET_FS */, &(unsigned long){0}) == 0) _exit(2);
+        _exit(isa_runs_here(ISA_amx) || isa_best() == ISA_amx || !isa_runs_here(isa_best()) ? 1 : 0);
+    }
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(WIFEXITED(result));
+    if (WEXITSTATUS(result) == 77) skip(); /* a sandbox that allows no filters */
+    assert_int_equal(WEXITSTATUS(result), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(isa_find__names__give_their_set_whether_it_runs_or_not),
         cmocka_unit_test(isa_find__no_name__is_the_last_that_runs),
+        cmocka_unit_test(isa_best__tiles_are_refused__is_the_next_best),
         cmocka_unit_test(isa_find__unknown_names__are_refused),
         cmocka_unit_test(isa_io_find__each_name__is_itself_or_base_where_it_does_not_run),
         cmocka_unit_test(sets__one_that_runs__has_those_before_it),

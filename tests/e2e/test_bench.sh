@@ -10,7 +10,7 @@ figures() { # SUBJECT COUNT CODE: the log has a machine and COUNT figures of SUB
 import json, sys
 subject, count, code = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 events = [json.loads(line) for line in open("log")]
-assert events[0]["event"] == "machine" and events[0]["cores"] >= 1 and events[0]["isa"] in ("base", "avx2", "avx512", "avx512bf16"), events[0]
+assert events[0]["event"] == "machine" and events[0]["cores"] >= 1 and events[0]["isa"] in ("base", "avx2", "avx512", "avx512bf16", "amx"), events[0]
 found = [f for f in events if f["event"] == "bench"]
 assert len(found) >= count and all(f["subject"] == subject for f in found), (len(found), found)
 for f in found:
@@ -86,7 +86,7 @@ fails 2 'no card 0: --gpu is off' 'a card where there is none' "$h" bench card -
 fails 2 '--card: bench gemm has no use for it; only card' 'a card for processors' "$h" bench gemm --card 1
 fails 2 '--precision: expected f32, bf16 or tf32, found "f16"' 'an unknown precision' "$h" bench gemm --precision f16
 fails 2 '--precision: only bench card has tf32' 'a precision of cards alone' "$h" bench gemm --precision tf32
-fails 2 '--isa: expected base, avx2, avx512 or avx512bf16, found "sse9"' 'an unknown instruction set' "$h" bench --isa sse9
+fails 2 '--isa: expected base, avx2, avx512, avx512bf16 or amx, found "sse9"' 'an unknown instruction set' "$h" bench --isa sse9
 fails 2 '--set: bench gemm has no use for it; only train' 'settings where there are none' "$h" bench gemm --set train.batch=1
 fails 2 '--threads: bench lookup has no use for it; only gemm, gather, update, feed and train' 'threads of what has one' "$h" bench lookup --threads 2
 fails 2 '--precision: bench parse has no use' 'a precision without products' "$h" bench parse --precision f32

@@ -38,11 +38,16 @@ else
     not_ok 'stages of a plan'
     note <err
 fi
-if grep -q avx512_bf16 /proc/cpuinfo; then
-    same 'without AVX512_BF16' --isa avx512
-else
-    skip 'same bytes: without AVX512_BF16' 'this processor has none'
-fi
+best=$("$h" devices | sed -n 's/^ *kernels *\([a-z0-9]*\).*/\1/p')
+case $best in
+amx) # has an order of its own
+    check 'train without tiles' bytes pairs --isa avx512bf16
+    check 'tiles add in another order' sh -c '! diff -r pairs plain >/dev/null'
+    check 'train without AVX512_BF16' bytes single --isa avx512
+    check 'same bytes: without AVX512_BF16' diff -r pairs single ;;
+avx512bf16) same 'without AVX512_BF16' --isa avx512 ;;
+*) skip 'same bytes: without AVX512_BF16' 'this processor has none' ;;
+esac
 rm -rf m other
 "$h" g.bin --data train.tsv --out m -q --set train.steps_max=7 && "$h" g.bin --data train.tsv --resume m -q && "$h" export g.bin --model m -o other -q
 check 'same bytes: stopped and resumed' diff -r other plain

@@ -10,8 +10,8 @@
 #include "engine/base/futex.h"
 #include "engine/base/trace.h"
 
-static const struct cpu_kernels *const kernels_by_isa[ISA_COUNT] = {&cpu_kernels_base, &cpu_kernels_avx2,
-                                                                    &cpu_kernels_avx512, &cpu_kernels_avx512bf16};
+static const struct cpu_kernels *const kernels_by_isa[ISA_COUNT] = {
+    &cpu_kernels_base, &cpu_kernels_avx2, &cpu_kernels_avx512, &cpu_kernels_avx512bf16, &cpu_kernels_amx};
 
 struct cpu_device {
     struct device device; /* first: a struct device * is a struct cpu_device * */
@@ -27,7 +27,7 @@ struct cpu_device {
 static status isa_choose(const char *name, enum isa *isa)
 {
     if (!isa_find(name, isa))
-        FAIL(USAGE, "unknown instruction set \"%s\"; expected base, avx2, avx512 or avx512bf16", name);
+        FAIL(USAGE, "unknown instruction set \"%s\"; expected base, avx2, avx512, avx512bf16 or amx", name);
     if (!isa_runs_here(*isa))
         FAIL(USAGE, "instruction set %s does not run on this processor; the best here is %s", name,
              isa_names[isa_best()]);
@@ -205,7 +205,7 @@ void cpu_device_slow_set(struct device *device, const struct resource_slow *slow
 void cpu_device_bf16_pairs_set(struct device *device, bool is_pairs)
 {
     struct cpu_device *d = (struct cpu_device *)device;
-    d->work.bf16_pairs = is_pairs && d->isa == ISA_avx512bf16;
+    d->work.bf16_pairs = d->isa == ISA_amx || (is_pairs && d->isa == ISA_avx512bf16);
 }
 bool cpu_device_bf16_pairs(const struct device *device) { return ((const struct cpu_device *)device)->work.bf16_pairs; }
 enum isa cpu_device_isa(const struct device *device)

@@ -46,7 +46,8 @@ struct cpu_kernels {
     size_t (*above_next)(const float *x, size_t from, size_t count, float x0);
 };
 const struct cpu_kernels *cpu_kernels_of(const struct device *device);
-extern const struct cpu_kernels cpu_kernels_base, cpu_kernels_avx2, cpu_kernels_avx512, cpu_kernels_avx512bf16;
+extern const struct cpu_kernels cpu_kernels_base, cpu_kernels_avx2, cpu_kernels_avx512, cpu_kernels_avx512bf16,
+    cpu_kernels_amx;
 
 /* What interact (isa/interact.c) puts into a member's scratch: an example's vectors, a multiple of INTERACT_PAD floats apart, and room for
  * some more behind the last. */
@@ -58,8 +59,8 @@ static inline uint32_t interact_stride(uint32_t dim) { return (dim + INTERACT_PA
  * and of sums, of the widest and highest of all sets, and which blocks these are. */
 #define PRODUCT_TERMS      512u /* of a block                                                                        */
 #define PRODUCT_COLS       256u
-#define PRODUCT_LEFT       16u
-#define PRODUCT_TILE_BYTES (14 * 32 * sizeof(float))
+#define PRODUCT_LEFT       32u
+#define PRODUCT_TILE_BYTES (2 * 32 * 32 * sizeof(float))
 #define FC_PANEL_MAX       32u /* columns of a panel                                                                  */
 #define PRODUCT_KEPT       (2u * PRODUCT_TERMS * PRODUCT_COLS) /* floats of the blocks: half of a usual second cache   */
 #define PRODUCT_KEPT_BYTES 16u

@@ -10,7 +10,12 @@
         if ((value) > (most)) (most) = (value);                                                                        \
     } while (0)
 
-static size_t even(size_t count) { return (count + 1) / 2 * 2; }
+/* Words of a column of `count` packed terms, of the way that takes most. */
+static size_t words(size_t count)
+{
+    size_t even = (count + 1) / 2 * 2, tiles = (count + 31) / 32 * 16;
+    return even > tiles ? even : tiles;
+}
 
 /* The packed factors are those of the pass that needs more, whichever way they are packed. */
 static void fc_scratch(const struct graph *g, const struct graph_node *n, struct cpu_scratch *most)
@@ -21,8 +26,8 @@ static void fc_scratch(const struct graph *g, const struct graph_node *n, struct
     if (attr.precision != PRECISION_BF16) return;
     size_t K = g->tensors[g->args[n->arg_begin]].cols / attr.groups, N = attr.units;
     size_t panels_K = (K + FC_PANEL_MAX - 1) / FC_PANEL_MAX, panels_N = (N + FC_PANEL_MAX - 1) / FC_PANEL_MAX;
-    RAISE(most->packed_floats, panels_N * even(K) * FC_PANEL_MAX);
-    RAISE(most->packed_floats, (panels_N * attr.groups * even(g->header->micro) + panels_K * even(N)) * FC_PANEL_MAX);
+    RAISE(most->packed_floats, panels_N * words(K) * FC_PANEL_MAX);
+    RAISE(most->packed_floats, (panels_N * attr.groups * words(g->header->micro) + panels_K * words(N)) * FC_PANEL_MAX);
 }
 
 static void interact_scratch(const struct graph *g, const struct graph_node *n, struct cpu_scratch *most)

@@ -261,7 +261,10 @@ static void limit_copy__bytes__read_and_written(void **state)
     if (isa_runs_here(ISA_avx2)) assert_true(fabs(limit_fma(ISA_avx2, 1, NULL, false) - 768) < 1e-6);
     if (isa_runs_here(ISA_avx512)) assert_true(fabs(limit_fma(ISA_avx512, 1, NULL, false) - 2048) < 1e-6);
     const double bf16 = isa_runs_here(ISA_avx512bf16) ? 4096 : 0;
-    assert_true(fabs(limit_bf16(1, NULL, false) - bf16) < 1e-6);
+    assert_true(fabs(limit_bf16(ISA_avx512bf16, 1, NULL, false) - bf16) < 1e-6);
+    assert_true(fabs(limit_bf16(ISA_avx512, 1, NULL, false)) < 1e-6);
+    const double tiles = isa_runs_here(ISA_amx) ? 32768 : 0;
+    assert_true(fabs(limit_bf16(ISA_amx, 1, NULL, false) - tiles) < 1e-6);
 }
 
 /* Each row that is visited has as often 1e-6 taken from each of its numbers as it is. */
@@ -559,7 +562,7 @@ static void bench_run__options_without_use__are_refused_before_anything_is_print
         {{.subject = "gemm", .precision = "tf32"},
          "--precision: only bench card has tf32, in which processors multiply as in f32"},
         {{.subject = "all", .precision = "tf32"}, "--precision: only bench card has tf32"},
-        {{.subject = "gemm", .isa = "sse9"}, "--isa: expected base, avx2, avx512 or avx512bf16, found \"sse9\""},
+        {{.subject = "gemm", .isa = "sse9"}, "--isa: expected base, avx2, avx512, avx512bf16 or amx, found \"sse9\""},
         {{.subject = "gemm", .threads = 100000}, "--threads: expected at most "},
         {{.subject = "gemm", .shape = shape, .shape_count = 2}, "found \"8x8\""},
         {{.subject = "parse", .what = "cvs"},

@@ -549,7 +549,7 @@ static void kernels__each_isa__agree_with_plain_loops(void **state)
 {
     (void)state;
     static const struct cpu_kernels *const all[ISA_COUNT] = {&cpu_kernels_base, &cpu_kernels_avx2, &cpu_kernels_avx512,
-                                                             &cpu_kernels_avx512bf16};
+                                                             &cpu_kernels_avx512bf16, &cpu_kernels_amx};
     static float query[ROWS * DIM], panels[4 * (DIM + 1) * 64], scores[ROWS * 256], x[3000];
     for (uint32_t i = 0; i < ROWS * DIM; i++) query[i] = sinf((float)i);
     for (uint32_t i = 0; i < sizeof panels / sizeof *panels; i++) panels[i] = cosf((float)i * 0.7f);

@@ -576,10 +576,13 @@ struct kept {
 };
 _Static_assert(sizeof(struct kept) <= PRODUCT_KEPT_BYTES && ADDS_COLS * ADDS_TERMS <= PRODUCT_KEPT, "scratch");
 
+static uint32_t tile_rows(const struct product *p) { return p->type == PRODUCT_BF16 ? BF16_ROWS : TILE; }
+
 /* Where the rows of chunk `chunk` begin: whole tiles, the same number in each but for one. */
 static uint32_t row_begin(const struct product *p, uint32_t chunk)
 {
-    uint32_t tiles = divide_up(p->rows, TILE), row = (uint32_t)((uint64_t)tiles * chunk / p->row_chunks) * TILE;
+    uint32_t tiles = divide_up(p->rows, tile_rows(p)),
+             row = (uint32_t)((uint64_t)tiles * chunk / p->row_chunks) * tile_rows(p);
     return row < p->rows ? row : p->rows;
 }
 
@@ -681,7 +684,8 @@ void KERNEL(product_cut)(struct product *p, uint32_t members)
     wanted = divide_up(wanted, p->col_chunks);
     if (wanted > 1) wanted = divide_up(wanted, members) * members;
     p->piece_groups = divide_up(p->row_groups, wanted);
-    uint32_t group_chunks = divide_up(p->row_groups, p->piece_groups), tiles = divide_up(p->rows + !p->rows, TILE);
+    uint32_t group_chunks = divide_up(p->row_groups, p->piece_groups),
+             tiles = divide_up(p->rows + !p->rows, tile_rows(p));
     wanted = divide_up(wanted, group_chunks);
     p->row_chunks = wanted < tiles ? wanted : tiles;
     p->units = p->row_chunks * group_chunks;

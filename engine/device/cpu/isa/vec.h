@@ -113,10 +113,17 @@ ALWAYS_INLINE void vf_fma_into_splat(vf *sum, const float *a, vf b)
 #endif
 }
 
+/* Whether products in bfloat16 are multiplied by the matrix unit (amx.h). */
+#if defined(__AMX_BF16__) || defined(AMX_MODEL)
+#define HAS_TILES 1
+#else
+#define HAS_TILES 0
+#endif
+
 /* A word is two numbers in bfloat16: *sum += the products of the words' numbers, of the upper ones first. Sums and numbers below 2^-126 count as
  * zeros. Where there is no such instruction nothing calls it. */
 #ifdef __AVX512BF16__
-#define HAS_PAIRS true
+#define HAS_PAIRS 1
 ALWAYS_INLINE void vf_pairs_into(vf *sum, vf a, vf b) { __asm__("vdpbf16ps %2, %1, %0" : "+v"(*sum) : "v"(a), "v"(b)); }
 ALWAYS_INLINE vf vf_word_splat(const float *word)
 {
@@ -125,7 +132,7 @@ ALWAYS_INLINE vf vf_word_splat(const float *word)
     return (vf)_mm512_set1_epi32(bits);
 }
 #else
-#define HAS_PAIRS false
+#define HAS_PAIRS 0
 ALWAYS_INLINE void vf_pairs_into(vf *sum, vf a, vf b) { *sum += a + b; }
 ALWAYS_INLINE vf vf_word_splat(const float *word) { return vf_splat(*word); }
 #endif

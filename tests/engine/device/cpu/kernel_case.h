@@ -90,12 +90,13 @@ static inline void device_run(struct fixture *f, enum isa isa, uint32_t members,
     device_close(device);
 }
 
-/* Forward, then backward, on every instruction set and team. */
-static inline void case_check(const char *what, fixture_build *build, const void *params, double tolerance)
+/* Forward, then backward, on the instruction sets [isa, end) and every team, against `run`. */
+static inline void case_check_by(const char *what, fixture_build *build, const void *params, double tolerance,
+                                 void (*run)(struct fixture *), int isa, int end)
 {
     struct fixture *reference = fixture_open(build, params);
-    reference_run(reference);
-    for (int isa = 0; isa < ISA_COUNT; isa++) {
+    run(reference);
+    for (; isa < end; isa++) {
         if (!isa_runs_here((enum isa)isa)) continue;
         char name[128];
         struct fixture *first = fixture_open(build, params);
@@ -112,6 +113,11 @@ static inline void case_check(const char *what, fixture_build *build, const void
         fixture_close(first);
     }
     fixture_close(reference);
+}
+
+static inline void case_check(const char *what, fixture_build *build, const void *params, double tolerance)
+{
+    case_check_by(what, build, params, tolerance, reference_run, 0, ISA_COUNT);
 }
 
 #endif

@@ -6,34 +6,7 @@
 
 #include <cmocka.h>
 
-#include "tests/engine/device/cpu/kernel_case.h"
-
-struct fc_params {
-    uint32_t B, K, N, gap; /* gap: floats between columns and stride */
-    struct fc_attr attr;   /* without units; groups 0: 1 */
-    bool adds, wants_din, wants_dweight;
-};
-
-static void fc_build(struct fixture *f, const void *params)
-{
-    const struct fc_params *p = params;
-    struct hand_graph *h = &f->h;
-    struct fc_attr attr = p->attr;
-    uint32_t adds[1] = {p->adds};
-    attr.units = p->N;
-    if (attr.groups == 0) attr.groups = 1;
-    hand_open(h, p->B, p->B + p->K + p->N);
-    uint32_t in_cols = attr.groups * p->K, out_cols = attr.groups * p->N;
-    uint32_t in = p->wants_din ? hand_tensor_grad(h, p->B, in_cols, in_cols + p->gap)
-                               : hand_tensor(h, p->B, in_cols, in_cols + p->gap);
-    uint32_t out = hand_tensor_grad(h, p->B, out_cols, out_cols + p->gap);
-    uint32_t weight = p->wants_dweight ? hand_tensor_grad(h, p->K, p->N, p->N) : hand_tensor(h, p->K, p->N, p->N);
-    struct hand_tensors param = {1, {weight}};
-    if (attr.has_bias)
-        param.t[param.count++] = p->wants_dweight ? hand_tensor_grad(h, 1, p->N, p->N) : hand_tensor(h, 1, p->N, p->N);
-    hand_node(h, OP_ID_fc, (struct hand_tensors){1, {in}}, param, out, (struct hand_tensors){0}, &attr, sizeof attr,
-              adds);
-}
+#include "tests/engine/device/cpu/fc_case.h"
 
 static void fc_check(struct fc_params p)
 {
@@ -107,63 +80,32 @@ static void fc__groups__equal_reference_for_every_team(void **state)
                                         .wants_dweight = flags != 5});
 }
 
-/* Bytes, not only closeness: a product of two bfloat16 is exact, so nothing but the order of additions could differ, and it is one. Activations
- * whose exponentials are approximated are left to the tests above. */
+/* Bytes, not only closeness: a product of two bfloat16 is exact, so nothing but the order of additions could differ, and it is one. */
 static void fc__bf16__equals_reference_to_the_bit(void **state)
 {
     (void)state;
-    static const uint32_t shapes[][4] = {/* B, K, N, groups */
-                                         {1, 1, 2, 1},     {1, 429, 3, 1},    {2, 3, 4, 1},      {5, 7, 9, 1},
-                                         {6, 16, 16, 1},   {7, 17, 15, 1},    {13, 33, 31, 1},   {100, 13, 64, 1},
-                                         {259, 31, 33, 1}, {29, 600, 18, 1},  {40, 20, 17, 9},   {5, 1, 2, 40},
-                                         {300, 7, 33, 3},  {15, 2051, 35, 1}, {2060, 5, 290, 1}, {1100, 6, 290, 2}};
-    for (int is_pairs = 0; is_pairs < 2; is_pairs++)
-        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
-            for (uint32_t flags = 0; flags < 4; flags++) {
-                struct fc_params p = {shapes[i][0],
-                                      shapes[i][1],
-                                      shapes[i][2],
-                                      flags & 1 ? 3 : 0,
-                                      {.groups = shapes[i][3],
-                                       .has_bias = flags & 1,
-                                       .activation = flags & 2 ? ACT_RELU : ACT_NONE,
-                                       .dout_is_dz = flags >> 1 & 1,
-                                       .input_activation = flags & 1 ? ACT_RELU : ACT_NONE,
-                                       .precision = PRECISION_BF16},
-                                      .adds = flags & 1,
-                                      .wants_din = flags != 2,
-                                      .wants_dweight = true};
-                char what[96];
-                snprintf(what, sizeof what, "fc in bf16, B %u K %u N %u groups %u flags %u pairs %d", p.B, p.K, p.N,
-                         p.attr.groups, flags, is_pairs);
-                bf16_is_pairs = is_pairs;
-                case_check(what, fc_build, &p, EXACT);
-            }
+    for (int is_pairs = 0; is_pairs < 2; is_pairs++) {
+        bf16_is_pairs = is_pairs;
+        fc_bf16_check(reference_run, 0, ISA_avx512bf16 + 1);
+    }
 }
 
-/* More rows than there is room for their sums to wait for the next terms, and enough columns for that. */
+/* Of which the matrix unit has one of its own. */
+static void fc__bf16_by_tiles__equals_its_sums_to_the_bit(void **state)
+{
+    (void)state;
+    if (!isa_runs_here(ISA_amx)) skip();
+    fc_bf16_check(fc_amx_run, ISA_amx, ISA_amx + 1);
+    fc_bf16_many_check(fc_amx_run, ISA_amx, ISA_amx + 1);
+}
+
 static void fc__bf16_of_many_rows_and_terms__equals_reference_to_the_bit(void **state)
 {
     (void)state;
-    struct fc_params p = {530,
-                          1030,
-                          500,
-                          0,
-                          {.has_bias = 1, .activation = ACT_RELU, .precision = PRECISION_BF16},
-                          .wants_din = false,
-                          .wants_dweight = false};
-    struct fixture *reference = fixture_open(fc_build, &p);
-    reference_run(reference);
-    for (int isa = 0; isa < ISA_COUNT; isa++)
-        for (int is_pairs = 0; is_pairs < 2; is_pairs++) {
-            if (!isa_runs_here((enum isa)isa)) continue;
-            struct fixture *f = fixture_open(fc_build, &p);
-            bf16_is_pairs = is_pairs;
-            device_run(f, (enum isa)isa, 1, 0);
-            fixtures_compare("fc in bf16 of many rows and terms", f, reference, EXACT);
-            fixture_close(f);
-        }
-    fixture_close(reference);
+    for (int is_pairs = 0; is_pairs < 2; is_pairs++) {
+        bf16_is_pairs = is_pairs;
+        fc_bf16_many_check(reference_run, 0, ISA_avx512bf16 + 1);
+    }
 }
 
 /* Products and sums on both sides of 2^-126, below which VDPBF16PS has zeros: the device may take either way, so it must not show. */
@@ -231,6 +173,7 @@ int main(void)
         cmocka_unit_test(fc__every_fusion__equals_reference),
         cmocka_unit_test(fc__groups__equal_reference_for_every_team),
         cmocka_unit_test(fc__bf16__equals_reference_to_the_bit),
+        cmocka_unit_test(fc__bf16_by_tiles__equals_its_sums_to_the_bit),
         cmocka_unit_test(fc__bf16_of_many_rows_and_terms__equals_reference_to_the_bit),
         cmocka_unit_test(fc__bf16_of_tiny_numbers__is_the_same_both_ways),
         cmocka_unit_test(submit__no_examples__touches_nothing),

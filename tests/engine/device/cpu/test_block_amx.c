@@ -1,0 +1,45 @@
+/* The kernels of products by the matrix unit, with tiles that are memory, on any processor with AVX512_BF16: to the bit their sums in plain C, whatever
+ * the shape and the team. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/engine/device/cpu/fc_case.h"
+
+/* In place of the library's. */
+#define ISA amx
+#define AMX_MODEL
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma")
+#include "engine/device/cpu/isa/block_amx.c"
+#pragma GCC pop_options
+
+bool __real_isa_runs_here(enum isa isa);
+bool __wrap_isa_runs_here(enum isa isa);
+bool __wrap_isa_runs_here(enum isa isa) { return __real_isa_runs_here(isa == ISA_amx ? ISA_avx512bf16 : isa); }
+
+static void block__shapes__equal_sums_in_plain_c_to_the_bit(void **state)
+{
+    (void)state;
+    if (!isa_runs_here(ISA_amx)) skip();
+    fc_bf16_check(fc_amx_run, ISA_amx, ISA_amx + 1);
+}
+
+static void block__many_rows_and_terms__equal_sums_in_plain_c_to_the_bit(void **state)
+{
+    (void)state;
+    if (!isa_runs_here(ISA_amx)) skip();
+    fc_bf16_many_check(fc_amx_run, ISA_amx, ISA_amx + 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(block__shapes__equal_sums_in_plain_c_to_the_bit),
+        cmocka_unit_test(block__many_rows_and_terms__equal_sums_in_plain_c_to_the_bit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
