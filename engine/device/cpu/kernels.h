@@ -60,7 +60,7 @@ static inline uint32_t interact_stride(uint32_t dim) { return (dim + INTERACT_PA
 #define PRODUCT_TERMS      512u /* of a block                                                                        */
 #define PRODUCT_COLS       256u
 #define PRODUCT_LEFT       32u
-#define PRODUCT_TILE_BYTES (2 * 32 * 32 * sizeof(float))
+#define PRODUCT_TILE_BYTES (32 * 32 * sizeof(float))
 #define FC_PANEL_MAX       32u /* columns of a panel                                                                  */
 #define PRODUCT_KEPT       (2u * PRODUCT_TERMS * PRODUCT_COLS) /* floats of the blocks: half of a usual second cache   */
 #define PRODUCT_KEPT_BYTES 16u

@@ -32,10 +32,12 @@ static inline void tiles_open(void)
 }
 static inline void tiles_close(void) { __asm__ volatile("tilerelease"); }
 
-/* `tile`: a digit. Rows lie `row` floats apart. */
+/* `tile`: a digit. Rows lie `row` floats apart. ONCE: what it loads need not stay in the first cache. */
 #define TILE_ZERO(tile) __asm__ volatile("tilezero %%tmm" #tile : :)
 #define TILE_LOAD(tile, from, row)                                                                                     \
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(from), "r"((row) * sizeof(float)) : "memory")
+#define TILE_LOAD_ONCE(tile, from, row)                                                                                \
+    __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #tile : : "r"(from), "r"((row) * sizeof(float)) : "memory")
 #define TILE_STORE(tile, to, row)                                                                                      \
     __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"(to), "r"((row) * sizeof(float)) : "memory")
 #define TILE_ADD(c, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c : :)
@@ -98,10 +100,11 @@ static inline void model_add(int c, int a, int b)
     }
     _mm_setcsr(before);
 }
-#define TILE_ZERO(tile)            model_zero(tile)
-#define TILE_LOAD(tile, from, row) model_load(tile, from, (row) * sizeof(float))
-#define TILE_STORE(tile, to, row)  model_store(tile, to, (row) * sizeof(float))
-#define TILE_ADD(c, a, b)          model_add(c, a, b)
+#define TILE_ZERO(tile)                 model_zero(tile)
+#define TILE_LOAD(tile, from, row)      model_load(tile, from, (row) * sizeof(float))
+#define TILE_LOAD_ONCE(tile, from, row) TILE_LOAD(tile, from, row)
+#define TILE_STORE(tile, to, row)       model_store(tile, to, (row) * sizeof(float))
+#define TILE_ADD(c, a, b)               model_add(c, a, b)
 
 #endif
 #endif

@@ -7,7 +7,7 @@
  *                                     for each panel (512 KiB together, stay in L2): 2 x 2 tiles of sums, 4 products for 4 loads
  *
  * The unit takes 64 cycles for four products, and nothing else for most of them. Meanwhile the core brings the sums of the panel before to
- * their end, row after row, and packs a part of the strip that comes next: the sums lie in two places in turn, and so do strips.
+ * their end, row after row, until it stores its own there, and packs a part of the strip that comes next, beside this one.
  *
  * An element's terms are added 32 at a time, as TILE_ADD has it, from the first one on of each group; a group's last ones are filled up by
  * zeros. */
@@ -21,57 +21,91 @@
 #define STRIP       (PRODUCT_TERMS / AMX_TERMS * STRIP_STEP)
 #define SUMS        (BF16_ROWS * PANEL) /* floats of a strip's sums with a panel */
 _Static_assert(VF == 16 && 2 * BLOCK_STEPS == PRODUCT_TERMS && 2 * STRIP <= PRODUCT_TERMS * PRODUCT_LEFT &&
-                   2 * SUMS * sizeof(float) <= PRODUCT_TILE_BYTES,
+                   SUMS * sizeof(float) <= PRODUCT_TILE_BYTES,
                "scratch");
 
-/* A strip that is being packed, unit after unit: the terms of a step's tile of one row, or of sixteen rows where these lie side by side. */
+/* A strip that is being packed, unit after unit: the terms of a step's tile of one row, or, where rows lie side by side, a quarter of a tile. */
 struct strip {
     const float *left;
     size_t left_row, left_term;
     uint32_t rows, terms;
     float *to;
-    uint32_t row, term; /* of the next unit */
-    uint32_t units;     /* left */
+    uint32_t row, term, part; /* of the next unit */
+    uint32_t units;           /* left */
+    float *words;             /* [TILE_FLOATS]: a tile on its way, where rows lie side by side */
 };
+#define PARTS 4u /* of such a tile: the first two pack its terms, the others turn it */
 
-static struct strip strip_of(const struct product *p, const float *left, uint32_t rows, uint32_t terms, float *to)
+static struct strip strip_of(const struct product *p, const float *left, uint32_t rows, uint32_t terms, float *to,
+                             float *words)
 {
-    struct strip s = {
-        .left = left, .left_row = p->left_row, .left_term = p->left_term, .rows = rows, .terms = terms, .to = to};
-    s.units = (p->left_term == 1 ? rows : (rows + VF - 1) / VF) * ((terms + AMX_TERMS - 1) / AMX_TERMS);
+    struct strip s = {.left = left,
+                      .left_row = p->left_row,
+                      .left_term = p->left_term,
+                      .rows = rows,
+                      .terms = terms,
+                      .to = to,
+                      .words = words};
+    s.units = (p->left_term == 1 ? rows : (rows + VF - 1) / VF * PARTS) * ((terms + AMX_TERMS - 1) / AMX_TERMS);
     return s;
 }
 
+static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+/* Units of one row, side by side. */
 static void units_along(struct strip *s, uint32_t count)
 {
-    for (; count > 0; count--) {
-        const float *from = s->left + s->row * s->left_row + s->term;
-        uint32_t left = s->terms - s->term;
-        vf low = vf_load_upto(from, left), high = vf_load_or_zero(from + VF, left > VF ? left - VF : 0);
-        prefetch_read(from + LEFT_ROWS_AHEAD * s->left_row);
-        prefetch_read(from + LEFT_ROWS_AHEAD * s->left_row + VF);
-        vf_store(s->to + s->term / AMX_TERMS * STRIP_STEP + s->row * VF, vf_pairs_along(low, high));
-        if ((s->term += AMX_TERMS) >= s->terms) s->term = 0, s->row++;
+    const float *from = s->left + s->row * s->left_row + s->term, *ahead = from + LEFT_ROWS_AHEAD * s->left_row;
+    float *to = s->to + s->term / AMX_TERMS * STRIP_STEP + s->row * VF;
+    uint32_t whole = least(count, (s->terms - s->term) / AMX_TERMS);
+    for (uint32_t i = 0; i < whole; i++, from += AMX_TERMS, ahead += AMX_TERMS, to += STRIP_STEP) {
+        prefetch_read(ahead);
+        prefetch_read(ahead + VF);
+        vf_store(to, vf_pairs_along(vf_load(from), vf_load(from + VF)));
     }
+    s->term += whole * AMX_TERMS;
+    uint32_t left = s->terms - s->term;
+    if (whole < count && left > 0) {
+        prefetch_read(ahead);
+        prefetch_read(ahead + left - 1);
+        vf_store(to, vf_pairs_along(vf_load_upto(from, left), vf_load_or_zero(from + VF, left > VF ? left - VF : 0)));
+        s->term = s->terms;
+        whole++;
+    }
+    if (s->term == s->terms) s->term = 0, s->row++;
+    s->units -= whole;
 }
 
-static void units_across(struct strip *s, uint32_t count)
+/* One unit. */
+static void unit_across(struct strip *s)
 {
-    float words[TILE_FLOATS] __attribute__((aligned(64)));
-    for (; count > 0; count--) {
-        const float *from = s->left + s->term * s->left_term + s->row;
-        uint32_t terms = s->terms - s->term < AMX_TERMS ? s->terms - s->term : AMX_TERMS, rows = s->rows - s->row;
-        for (uint32_t t = 0; t < AMX_TERMS; t += 2, from += 2 * s->left_term) {
+    s->units--;
+    if (s->part < PARTS / 2) {
+        const uint32_t begin = s->part * (AMX_TERMS / 2), terms = s->terms - s->term, rows = s->rows - s->row;
+        const float *from = s->left + (s->term + begin) * s->left_term + s->row;
+        float *words = s->words + begin / 2 * VF;
+        for (uint32_t t = begin; t < begin + AMX_TERMS / 2; t += 2, from += 2 * s->left_term, words += VF) {
             vf term = t < terms ? vf_load_upto(from, rows) : (vf){0},
                next = t + 1 < terms ? vf_load_upto(from + s->left_term, rows) : (vf){0};
             prefetch_far(from + BF16_ROWS);
             prefetch_far(from + BF16_ROWS + s->left_term);
-            vf_store(words + t / 2 * VF, vf_pairs_across(term, next));
+            vf_store(words, vf_pairs_across(term, next));
         }
-        words_transpose(s->to + s->term / AMX_TERMS * STRIP_STEP + s->row * VF, VF, words);
-        if ((s->row += VF) >= s->rows) s->row = 0, s->term += AMX_TERMS;
+        s->part++;
+        return;
     }
+    const uint32_t begin = (s->part - PARTS / 2) * (VF / 2);
+    words_transpose(s->to + s->term / AMX_TERMS * STRIP_STEP + (s->row + begin) * VF, VF, s->words + begin, VF / 2);
+    s->part = (s->part + 1) % PARTS;
+    if (s->part == 0 && (s->row += VF) >= s->rows) s->row = 0, s->term += AMX_TERMS;
 }
+
+/* Rows of a panel's width that will be needed. */
+struct ask {
+    const float *at;
+    size_t row;
+    uint32_t rows;
+};
 
 /* What the core does while the unit multiplies. */
 struct side {
@@ -81,8 +115,10 @@ struct side {
     float *result;
     const float *bias, *output;
     size_t result_row, output_row;
-    uint32_t rows, rows_each;                 /* left, and in a step */
-    const float *result_ahead, *output_ahead; /* what the sums that are being multiplied will meet */
+    uint32_t rows, rows_each; /* left, and in a step */
+    /* what the sums that are being multiplied will meet, and the next ones go on from: to be written, and to be read */
+    struct ask write, read[2];
+    uint32_t ask_each;
     /* the next strip */
     struct strip strip;
     uint32_t units, units_each; /* left in this panel, and in a step */
@@ -102,15 +138,6 @@ static void ends_run(struct side *side, uint32_t rows)
 {
     const float *sums = side->sums, *bias = side->bias, *output = side->output;
     float *result = side->result;
-    for (uint32_t r = 0; r < rows && side->result_ahead != NULL; r++) {
-        prefetch_write(side->result_ahead);
-        prefetch_write(side->result_ahead + VF);
-        side->result_ahead += side->result_row;
-        if (side->output_ahead == NULL) continue;
-        prefetch_read(side->output_ahead);
-        prefetch_read(side->output_ahead + VF);
-        side->output_ahead += side->output_row;
-    }
     switch (side->end) {
     case TILE_BIAS: END_ROWS(s + vf_load(bias + v)) break;
     case TILE_BIAS_RELU: END_ROWS(vf_activation(ACT_RELU, 0, s + vf_load(bias + v))) break;
@@ -122,28 +149,45 @@ static void ends_run(struct side *side, uint32_t rows)
     side->rows -= rows;
 }
 
-static void units_run(struct side *side, uint32_t count)
+static void units_run(struct strip *strip, uint32_t count)
 {
-    if (side->strip.left_term == 1)
-        units_along(&side->strip, count);
-    else
-        units_across(&side->strip, count);
-    side->strip.units -= count;
-    side->units -= count;
+    const uint32_t end = strip->units - count;
+    while (strip->units > end)
+        if (strip->left_term == 1)
+            units_along(strip, strip->units - end);
+        else
+            unit_across(strip);
 }
-
-static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 ALWAYS_INLINE void side_step(struct side *side)
 {
     if (side->rows > 0) ends_run(side, least(side->rows, side->rows_each));
-    if (side->units > 0) units_run(side, least(side->units, side->units_each));
+    for (uint32_t i = 0; i < side->ask_each; i++) {
+        if (side->write.rows > 0) {
+            prefetch_write(side->write.at);
+            prefetch_write(side->write.at + VF);
+            side->write.at += side->write.row, side->write.rows--;
+        }
+        for (uint32_t k = 0; k < 2; k++) {
+            struct ask *read = &side->read[k];
+            if (read->rows == 0) continue;
+            prefetch_read(read->at);
+            prefetch_read(read->at + VF);
+            read->at += read->row, read->rows--;
+        }
+    }
+    if (side->units > 0) {
+        uint32_t count = least(side->units, side->units_each);
+        side->units -= count;
+        units_run(&side->strip, count);
+    }
 }
 
 /* Shares what is to be done out over the steps of a panel, the last ones of `panels` before the strip is needed. */
-static void side_share(struct side *side, uint32_t panels, uint32_t steps)
+static void side_share(struct side *side, uint32_t rows, uint32_t panels, uint32_t steps)
 {
     side->rows_each = (side->rows + steps - 1) / steps;
+    side->ask_each = (rows + steps - 1) / steps;
     side->units = (side->strip.units + panels - 1) / panels;
     side->units_each = (side->units + steps - 1) / steps;
 }
@@ -170,10 +214,10 @@ ALWAYS_INLINE void tiles_multiply(const bool has_rows, const bool has_cols, cons
     tiles_begin(has_rows, has_cols, sums);
     for (uint32_t s = 0; s < steps; s++, strip += STRIP_STEP, panel += AMX_STEPS * PANEL) {
         TILE_LOAD(4, strip, VF);
-        TILE_LOAD(6, panel, PANEL);
+        TILE_LOAD_ONCE(6, panel, PANEL);
         TILE_ADD(0, 4, 6);
         if (has_cols) {
-            TILE_LOAD(7, panel + VF, PANEL);
+            TILE_LOAD_ONCE(7, panel + VF, PANEL);
             TILE_ADD(1, 4, 7);
         }
         if (has_rows) {
@@ -222,14 +266,16 @@ static void panel_multiply(const struct amx_block *b, uint32_t r, uint32_t rows,
     const struct product_place *at = &b->at;
     uint32_t col = c * PANEL, cols = least(at->cols - col, PANEL), steps = steps_of(b->of.count, true) / AMX_STEPS;
     uint32_t number = r / BF16_ROWS * b->panels + c;
-    float *waiting = b->to->waiting + (size_t)number * SUMS, *tile = b->to->tile + number % 2 * SUMS,
+    float *waiting = b->to->waiting + (size_t)number * SUMS, *tile = b->to->tile,
           *result = b->result + r * p->result_row + col;
     const float *strip = b->to->left + r / BF16_ROWS % 2 * STRIP, *sums = b->of.is_first ? NULL : waiting;
     const float *output = b->output != NULL ? b->output + r * p->output_row + col : NULL;
     bool is_whole = b->of.is_last && cols == PANEL && b->end != TILE_BY_PARTS;
-    side->result_ahead = is_whole ? result : NULL;
-    side->output_ahead = is_whole ? output : NULL;
-    side_share(side, b->panels - c, steps);
+    side->write = (struct ask){b->of.is_last ? result : waiting, b->of.is_last ? p->result_row : PANEL,
+                               is_whole || (!b->of.is_last && b->of.is_first) ? rows : 0};
+    side->read[0] = (struct ask){output, p->output_row, is_whole && output != NULL ? rows : 0};
+    side->read[1] = (struct ask){waiting + SUMS, PANEL, b->of.is_first ? 0 : rows};
+    side_share(side, rows, b->panels - c, steps);
     if (!b->of.is_last) {
         strip_multiply(rows, cols, strip, b->right + c * b->panel_words, steps, sums, waiting, PANEL, side);
         return;
@@ -275,13 +321,13 @@ void KERNEL(product_bf16_block)(const struct product *p, struct product_place at
     struct side side = {.end = b.end, .result_row = p->result_row, .output_row = p->output_row};
     uint32_t before = tiny_flush();
     tiles_open();
-    side.strip = strip_of(p, b.left, least(at.rows, BF16_ROWS), of.count, to->left);
-    side.units = side.strip.units;
-    units_run(&side, side.units);
+    float words[TILE_FLOATS] __attribute__((aligned(64)));
+    side.strip = strip_of(p, b.left, least(at.rows, BF16_ROWS), of.count, to->left, words);
+    units_run(&side.strip, side.strip.units);
     for (uint32_t r = 0; r < at.rows; r += BF16_ROWS) {
         uint32_t next = r + BF16_ROWS;
         side.strip = strip_of(p, b.left + next * p->left_row, next < at.rows ? least(at.rows - next, BF16_ROWS) : 0,
-                              of.count, to->left + next / BF16_ROWS % 2 * STRIP);
+                              of.count, to->left + next / BF16_ROWS % 2 * STRIP, words);
         for (uint32_t c = 0; c < b.panels; c++) panel_multiply(&b, r, least(at.rows - r, BF16_ROWS), c, &side);
     }
     if (side.rows > 0) ends_run(&side, side.rows);

@@ -140,13 +140,20 @@ static inline size_t packed_panel_words(const struct product *p)
     return (size_t)p->term_groups * steps_of(p->terms, p->is_pairs) * PANEL;
 }
 
-/* Packs terms x cols of a factor whose columns lie side by side, and if has_sums adds the terms to col_sums in order. */
-ALWAYS_INLINE void right_pack_across(float *panels, size_t panel_words, const float *right, size_t right_term,
-                                     uint32_t terms, uint32_t cols, vf *col_sums, const bool has_sums,
-                                     const bool is_pairs)
+/* Packs terms x cols of a factor whose columns lie side by side, and if has_sums adds the terms to col_sums in order: a strip of so many vectors after
+ * another, whose sums are in registers. */
+#define ACROSS_VECTORS 8u
+ALWAYS_INLINE void right_pack_strip(float *panels, size_t panel_words, const float *right, size_t right_term,
+                                    uint32_t terms, uint32_t cols, vf *col_sums, const bool has_sums,
+                                    const bool is_pairs)
 {
+    vf sum[ACROSS_VECTORS];
+    if (has_sums) memcpy(sum, col_sums, sizeof sum);
     for (uint32_t t = 0; t < terms; t += 2, right += 2 * right_term, panels += (is_pairs ? 1 : 2) * PANEL) {
-        for (uint32_t c = 0, v = 0; c < (cols + PANEL - 1) / PANEL * PANEL; c += VF, v++) {
+#pragma GCC unroll 8
+        for (uint32_t v = 0; v < ACROSS_VECTORS; v++) {
+            const uint32_t c = v * VF;
+            if (c >= (cols + PANEL - 1) / PANEL * PANEL) break;
             size_t left = cols > c ? cols - c : 0;
             vf term = vf_load_or_zero(right + c, left), next = {0};
             if (t + 1 < terms) next = vf_load_or_zero(right + right_term + c, left);
@@ -155,8 +162,24 @@ ALWAYS_INLINE void right_pack_across(float *panels, size_t panel_words, const fl
                 prefetch_read(right + (ROWS_AHEAD + 1) * right_term + c);
             }
             words_store(panels + v / 2 * panel_words + v % 2 * VF, PANEL, term, next, is_pairs);
-            if (has_sums) col_sums[v] = col_sums[v] + term + next;
+            if (has_sums) sum[v] = sum[v] + term + next;
         }
+    }
+    if (has_sums) memcpy(col_sums, sum, sizeof sum);
+}
+
+ALWAYS_INLINE void right_pack_across(float *panels, size_t panel_words, const float *right, size_t right_term,
+                                     uint32_t terms, uint32_t cols, vf *col_sums, const bool has_sums,
+                                     const bool is_pairs)
+{
+    const uint32_t wide = ACROSS_VECTORS * VF;
+    for (uint32_t c = 0; c < cols; c += wide) {
+        float *to = panels + c / PANEL * panel_words;
+        vf *sums = has_sums ? col_sums + c / VF : NULL;
+        if (cols - c >= wide)
+            right_pack_strip(to, panel_words, right + c, right_term, terms, wide, sums, has_sums, is_pairs);
+        else
+            right_pack_strip(to, panel_words, right + c, right_term, terms, cols - c, sums, has_sums, is_pairs);
     }
 }
 
@@ -185,11 +208,11 @@ ALWAYS_INLINE void right_pack_along(float *panels, size_t panel_words, const flo
 }
 
 #if HAS_TILES
-/* Stores word i of row r of 16 rows of 16 words as word r of row i, rows `row` apart. */
-ALWAYS_INLINE void words_transpose(float *to, size_t row, const float *words)
+/* Stores word i of row r of 16 rows of 16 words as word r of row i, rows `row` apart; of `count` words i. */
+ALWAYS_INLINE void words_transpose(float *to, size_t row, const float *words, const uint32_t count)
 {
 #pragma GCC unroll 4
-    for (uint32_t i = 0; i < VF; i += 4) {
+    for (uint32_t i = 0; i < count; i += 4) {
         vf out[4];
         vf_load_transposed(out, words + i, VF);
 #pragma GCC unroll 4
@@ -217,7 +240,7 @@ static void right_pack_tiles(float *panels, size_t panel_words, const float *rig
                 }
                 vf_store(words + i * VF, vf_pairs_along(low, high));
             }
-            words_transpose(to, PANEL, words);
+            words_transpose(to, PANEL, words, VF);
         }
     }
 }
