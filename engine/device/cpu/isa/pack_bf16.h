@@ -147,13 +147,14 @@ ALWAYS_INLINE void right_pack_strip(float *panels, size_t panel_words, const flo
                                     uint32_t terms, uint32_t cols, vf *col_sums, const bool has_sums,
                                     const bool is_pairs)
 {
+    const uint32_t vectors = (cols + PANEL - 1) / PANEL * 2;
     vf sum[ACROSS_VECTORS];
-    if (has_sums) memcpy(sum, col_sums, sizeof sum);
+    for (uint32_t v = 0; v < vectors && has_sums; v++) sum[v] = col_sums[v];
     for (uint32_t t = 0; t < terms; t += 2, right += 2 * right_term, panels += (is_pairs ? 1 : 2) * PANEL) {
 #pragma GCC unroll 8
         for (uint32_t v = 0; v < ACROSS_VECTORS; v++) {
             const uint32_t c = v * VF;
-            if (c >= (cols + PANEL - 1) / PANEL * PANEL) break;
+            if (v >= vectors) break;
             size_t left = cols > c ? cols - c : 0;
             vf term = vf_load_or_zero(right + c, left), next = {0};
             if (t + 1 < terms) next = vf_load_or_zero(right + right_term + c, left);
@@ -165,7 +166,7 @@ ALWAYS_INLINE void right_pack_strip(float *panels, size_t panel_words, const flo
             if (has_sums) sum[v] = sum[v] + term + next;
         }
     }
-    if (has_sums) memcpy(col_sums, sum, sizeof sum);
+    for (uint32_t v = 0; v < vectors && has_sums; v++) col_sums[v] = sum[v];
 }
 
 ALWAYS_INLINE void right_pack_across(float *panels, size_t panel_words, const float *right, size_t right_term,
@@ -173,13 +174,17 @@ ALWAYS_INLINE void right_pack_across(float *panels, size_t panel_words, const fl
                                      const bool is_pairs)
 {
     const uint32_t wide = ACROSS_VECTORS * VF;
-    for (uint32_t c = 0; c < cols; c += wide) {
+    for (uint32_t c = 0; c < cols;) {
         float *to = panels + c / PANEL * panel_words;
         vf *sums = has_sums ? col_sums + c / VF : NULL;
-        if (cols - c >= wide)
+        uint32_t left = cols - c;
+        if (left >= wide)
             right_pack_strip(to, panel_words, right + c, right_term, terms, wide, sums, has_sums, is_pairs);
+        else if (left >= PANEL)
+            right_pack_strip(to, panel_words, right + c, right_term, terms, PANEL, sums, has_sums, is_pairs);
         else
-            right_pack_strip(to, panel_words, right + c, right_term, terms, cols - c, sums, has_sums, is_pairs);
+            right_pack_strip(to, panel_words, right + c, right_term, terms, left, sums, has_sums, is_pairs);
+        c += left >= wide ? wide : PANEL;
     }
 }
 

@@ -670,8 +670,9 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
 
 /* Cuts columns into blocks, each of which one member packs, then groups, then rows: so that every member has the same number of units. Each
  * piece packs its columns again unless they are kept, so there are no more of them than keep the members busy, and in step. */
-#define PIECES_EACH      2u
-#define PIECES_EACH_KEPT 8u
+#define PIECES_EACH       2u
+#define PIECES_EACH_KEPT  8u
+#define PIECES_EACH_TILES 4u /* the first of a piece's strips is packed before anything is multiplied (block_amx.c) */
 void KERNEL(product_cut)(struct product *p, uint32_t members)
 {
     uint32_t col_chunks =
@@ -680,7 +681,8 @@ void KERNEL(product_cut)(struct product *p, uint32_t members)
     p->col_chunks = divide_up(p->cols, p->piece_cols);
     p->keeps =
         members > 1 && (p->type == PRODUCT_BF16 || (uint64_t)p->term_groups * p->terms * p->piece_cols <= PRODUCT_KEPT);
-    uint32_t wanted = members == 1 ? 1 : (p->keeps ? PIECES_EACH_KEPT : PIECES_EACH) * members;
+    uint32_t each = !p->keeps ? PIECES_EACH : tile_rows(p) > TILE ? PIECES_EACH_TILES : PIECES_EACH_KEPT;
+    uint32_t wanted = members == 1 ? 1 : each * members;
     wanted = divide_up(wanted, p->col_chunks);
     if (wanted > 1) wanted = divide_up(wanted, members) * members;
     p->piece_groups = divide_up(p->row_groups, wanted);

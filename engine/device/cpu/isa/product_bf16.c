@@ -29,7 +29,15 @@ void KERNEL(product_bf16_pack)(const struct product *p, uint32_t piece)
     if (p->col_sums != NULL) col_sums_add(p->col_sums + col, sums, cols);
 }
 
-static uint32_t rows_waiting(const struct product *p) { return PRODUCT_KEPT / p->piece_cols / BF16_ROWS * BF16_ROWS; }
+/* Rows whose sums wait in so much room. */
+static uint32_t rows_waiting(const struct product *p, uint32_t floats)
+{
+    return floats / p->piece_cols / BF16_ROWS * BF16_ROWS;
+}
+
+/* Where blocks are packed beforehand and come from far, tiles leave more of the second cache to them, by fewer sums that wait: 15 % faster
+ * (M = 2048, N = K = 1024, forward). */
+#define KEPT_BESIDE (HAS_TILES ? PRODUCT_KEPT / 4 : PRODUCT_KEPT)
 
 void KERNEL(product_bf16_piece)(const struct product *p, struct product_place at, void *scratch)
 {
@@ -41,7 +49,7 @@ void KERNEL(product_bf16_piece)(const struct product *p, struct product_place at
     to.tile = to.left + PRODUCT_TERMS * PRODUCT_LEFT;
     struct terms first = terms_at(p, 0, 0);
     uint32_t row_end = at.row + at.rows, group_end = at.group + at.groups;
-    uint32_t rows_most = first.is_last ? at.rows : rows_waiting(p);
+    uint32_t rows_most = first.is_last ? at.rows : rows_waiting(p, p->pack_count > 0 ? KEPT_BESIDE : PRODUCT_KEPT);
     for (; at.group < group_end; at.group++)
         for (uint32_t row = at.row; row < row_end; row += rows_most) {
             struct product_place part = at;
@@ -62,7 +70,8 @@ void KERNEL(product_bf16_cut)(struct product *p, uint32_t members)
     p->pack_count = (panels + p->pack_panels - 1) / p->pack_panels;
     p->packed_floats = panels * packed_panel_words(p);
     /* One member that needs each block once packs it before it multiplies, and finds it in its second cache. */
-    if (members == 1 && p->rows > 0 && p->row_groups == 1 && (first.is_last || p->rows <= rows_waiting(p))) {
+    if (members == 1 && p->rows > 0 && p->row_groups == 1 &&
+        (first.is_last || p->rows <= rows_waiting(p, PRODUCT_KEPT))) {
         p->pack_count = 0;
         p->packed_floats = (size_t)steps_of(first.count, p->is_pairs) * p->piece_cols;
     }
