@@ -206,8 +206,7 @@ static status trace_check(const struct run_options *o)
         const bool is_there = model != NULL && stat(model, &of_model) == 0 && of_model.st_dev == of_trace.st_dev &&
                               of_model.st_ino == of_trace.st_ino;
         free(model);
-        if (is_there)
-            FAIL(USAGE, "--trace %s lies in the model's directory %s; give another place", o->trace, models[i]);
+        if (is_there) FAIL(USAGE, "--trace %s lies in the model's directory %s; give another place", o->trace, models[i]);
     }
     return ST_OK;
 }

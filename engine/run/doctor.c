@@ -194,8 +194,7 @@ static void resumed_rows_look(const struct look *l)
     struct model_saved saved;
     if (l->options->resume == NULL) return;
     if (model_saved_open(&saved, l->options->resume) != ST_OK) {
-        tell(l, DOCTOR_save, DOCTOR_FAIL, l->options->is_new_pass ? "--continue" : "--resume", "", l->options->resume,
-             status_message());
+        tell(l, DOCTOR_save, DOCTOR_FAIL, l->options->is_new_pass ? "--continue" : "--resume", "", l->options->resume, status_message());
         return;
     }
     for (uint32_t i = 0; i < saved.manifest.table_count; i++) {

@@ -2,7 +2,7 @@
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_PRODUCT_BF16_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_PRODUCT_BF16_H
 
-#include "engine/device/cpu/isa/product.h"
+#include "engine/device/cpu/isa/tile.h"
 
 /* What product_cut, product_pack and product_piece (product.h) do of a product of type PRODUCT_BF16 in particular: sets pack_count, pack_panels and
  * packed_floats; packs a piece; computes one. */
