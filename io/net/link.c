@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
@@ -22,7 +23,7 @@
 #define BACKLOG       128
 
 /* What a request is for: its tag. */
-enum duty { DUTY_SEND, DUTY_RECEIVE, DUTY_CONNECT, DUTY_LISTEN, DUTY_COUNT };
+enum duty { DUTY_SEND, DUTY_RECEIVE, DUTY_CONNECT, DUTY_LISTEN, DUTY_WAKE, DUTY_COUNT };
 static uint64_t tag_of(uint32_t index, enum duty duty) { return (uint64_t)index * DUTY_COUNT + duty; }
 
 static uint32_t index_of(const struct links *all, const struct link *l) { return (uint32_t)(l - all->link); }
@@ -31,7 +32,7 @@ static uint32_t index_of(const struct links *all, const struct link *l) { return
 
 static struct uring_options uring_options_of(const struct links_options *o)
 {
-    return (struct uring_options){.depth = 2 * o->link_count + LINK_LISTENERS_MAX,
+    return (struct uring_options){.depth = 2 * o->link_count + LINK_LISTENERS_MAX + 1,
                                   .is_for_sockets = true,
                                   .threads_only = o->poll_only,
                                   .faults = o->faults};
@@ -340,6 +341,19 @@ status links_listen(struct links *all, const struct address *address, struct add
     return ST_OK;
 }
 
+status links_listen_at(struct links *all, int socket)
+{
+    int listens = 0;
+    socklen_t bytes = sizeof listens;
+    CHECK(all->listener_count < LINK_LISTENERS_MAX);
+    if (getsockopt(socket, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) != 0 || !listens)
+        FAIL(SYSTEM, "descriptor %d: expected a socket that listens, found %s", socket,
+             errno == EBADF ? "nothing" : "something else");
+    if (fcntl(socket, F_SETFL, O_NONBLOCK) != 0) FAIL(SYSTEM, "descriptor %d: %s", socket, strerror(errno));
+    all->listener[all->listener_count++] = (struct listener){.fd = socket};
+    return ST_OK;
+}
+
 /* Whether another connection from there may be half open. */
 static bool crowd_has_room(const struct links *all, const struct address *peer)
 {
@@ -421,6 +435,11 @@ status links_submit(struct links *all)
         listener->is_awaiting = true;
         listener->rest_end_ns = 0;
     }
+    if (!all->is_awaiting_wake) {
+        all->ready[count++] =
+            (struct uring_request){.kind = URING_AWAIT, .fd = all->wake_fd, .tag = tag_of(0, DUTY_WAKE)};
+        all->is_awaiting_wake = true;
+    }
     for (uint32_t i = 0; i < all->o.link_count; i++)
         if (all->link[i].state != LINK_IS_FREE) count += link_requests(all, &all->link[i], all->ready + count);
     return count ? uring_submit(all->uring, all->ready, count) : ST_OK;
@@ -442,6 +461,25 @@ static void link_moved(struct links *all, struct link *l, enum duty duty, int32_
                   strerror(-result));
 }
 
+/* Whoever rings after this is read by writes again, and what was changed before the ring is seen from here on. */
+static void wake_take(struct links *all)
+{
+    uint64_t count;
+    all->is_awaiting_wake = false;
+    all->is_woken = true;
+    (void)!read(all->wake_fd, &count, sizeof count);
+    /* Acquire and release: with links_wake(). */
+    (void)atomic_exchange_explicit(&all->shared_is_rung, false, memory_order_acq_rel);
+}
+
+void links_wake(struct links *all)
+{
+    const uint64_t one = 1;
+    /* Release: what has changed before; acquire: a ring that nobody has read yet is read behind this one. */
+    if (atomic_exchange_explicit(&all->shared_is_rung, true, memory_order_acq_rel)) return;
+    (void)!write(all->wake_fd, &one, sizeof one);
+}
+
 static void done_take(struct links *all, const struct uring_done *done)
 {
     const uint32_t index = (uint32_t)(done->tag / DUTY_COUNT);
@@ -449,6 +487,10 @@ static void done_take(struct links *all, const struct uring_done *done)
     if (duty == DUTY_LISTEN) {
         all->listener[index].is_awaiting = false;
         listener_accept(all, &all->listener[index]);
+        return;
+    }
+    if (duty == DUTY_WAKE) {
+        wake_take(all);
         return;
     }
     struct link *l = &all->link[index];
@@ -493,13 +535,14 @@ status links_wait(struct links *all, struct link_event *events, uint32_t max, ui
 {
     for (bool is_time = false;;) {
         TRY(links_submit(all));
-        if (all->event_count || is_time) break;
+        if (all->event_count || is_time || all->is_woken) break;
         const uint64_t until_ns = end_ns < all->next_end_ns ? end_ns : all->next_end_ns;
         const uint32_t done_count = reap(all, until_ns);
         for (uint32_t i = 0; i < done_count; i++) done_take(all, &all->done[i]);
         late_lose(all);
         is_time = end_ns == 0 || (done_count == 0 && end_ns != UINT64_MAX && clock_ns() >= end_ns);
     }
+    all->is_woken = false;
     *count = events_take(all, events, max);
     return ST_OK;
 }
@@ -523,9 +566,12 @@ status links_open(struct links **links, struct arena *arena, const struct links_
     all->next_end_ns = UINT64_MAX;
     for (uint32_t i = 0; i < o->link_count; i++) all->link[i].fd = -1;
     *links = NULL;
-    TRY(uring_open(&all->uring, arena, &uring, why));
-    *links = all;
-    return ST_OK;
+    all->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (all->wake_fd < 0) FAIL(SYSTEM, "eventfd: %s", strerror(errno));
+    const status st = uring_open(&all->uring, arena, &uring, why);
+    if (st != ST_OK) close(all->wake_fd);
+    if (st == ST_OK) *links = all;
+    return st;
 }
 
 void link_close(struct links *all, uint32_t link)
@@ -549,15 +595,18 @@ void links_close(struct links *all)
     for (uint32_t i = 0; i < all->o.link_count; i++)
         if (all->link[i].state != LINK_IS_FREE) (void)shutdown(all->link[i].fd, SHUT_RDWR);
     for (uint32_t i = 0; i < all->listener_count; i++) (void)shutdown(all->listener[i].fd, SHUT_RDWR);
+    links_wake(all); /* nobody waits for it any more: the request ends */
     uring_close(all->uring);
     for (uint32_t i = 0; i < all->o.link_count; i++)
         if (all->link[i].state != LINK_IS_FREE) link_free(&all->link[i]);
     for (uint32_t i = 0; i < all->listener_count; i++) close(all->listener[i].fd);
+    close(all->wake_fd);
 }
 
 const char *links_name(const struct links *all) { return uring_name(all->uring); }
 const char *link_why(const struct links *all, uint32_t link) { return all->link[link].why; }
 const struct address *link_peer(const struct links *all, uint32_t link) { return &all->link[link].peer; }
+uint64_t link_received_bytes(const struct links *all, uint32_t link) { return all->link[link].receiver.moved_bytes; }
 const struct link_counts *links_counts(const struct links *all) { return &all->counts; }
 
 status link_own(const struct links *all, uint32_t link, struct address *own)

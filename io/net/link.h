@@ -69,6 +69,8 @@ const char *links_name(const struct links *links);
 /* Listens there, port 0: any that is free; up to LINK_LISTENERS_MAX times. *bound, if not NULL: where that is.
  * SYSTEM. */
 MUST_USE status links_listen(struct links *links, const struct address *address, struct address *bound);
+/* The same at a socket that listens already, as a parent has left it; closed with the links. */
+MUST_USE status links_listen_at(struct links *links, int socket);
 /* Begins to connect, until the clock (clock_ns) says end_ns; LINK_OPENED or LINK_LOST follows. FULL: link_count links
  * are taken. SYSTEM. */
 MUST_USE status link_connect(struct links *links, const struct address *address, uint64_t end_ns, uint32_t *link);
@@ -108,14 +110,18 @@ struct link_event {
 /* Hands all that is queued to the kernel. Never waits. */
 MUST_USE status links_submit(struct links *links);
 /* Does links_submit, puts up to `max` events, in the order in which they came about, and returns how many in *count;
- * waits for the first until the clock says end_ns: 0: not at all; UINT64_MAX: without end. 0 events: it is time.
- * SYSTEM: the kernel takes no requests. */
+ * waits for the first until the clock says end_ns: 0: not at all; UINT64_MAX: without end. 0 events: it is time, or
+ * somebody has woken it. SYSTEM: the kernel takes no requests. */
 MUST_USE status links_wait(struct links *links, struct link_event *events, uint32_t max, uint64_t end_ns,
                            uint32_t *count);
+/* By any thread: the present call of links_wait, or the next one, returns soon, perhaps without events. */
+void links_wake(struct links *links);
 
 /* A sentence, of a lost link, until link_close; and whom it joins. */
 const char *link_why(const struct links *links, uint32_t link);
 const struct address *link_peer(const struct links *links, uint32_t link);
+/* Bytes that have come so far: whoever sends is not silent, also within a message. */
+uint64_t link_received_bytes(const struct links *links, uint32_t link);
 /* The address of this end: who has connected tells others to reach it there. */
 MUST_USE status link_own(const struct links *links, uint32_t link, struct address *own);
 

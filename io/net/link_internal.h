@@ -6,6 +6,7 @@
 #ifndef HETERPS_IO_NET_LINK_INTERNAL_H
 #define HETERPS_IO_NET_LINK_INTERNAL_H
 
+#include <stdatomic.h>
 #include <sys/socket.h>
 
 #include "io/net/frame.h"
@@ -77,6 +78,7 @@ struct receiver {
     enum receive_phase phase;
     struct msghdr message;
     struct iovec vec[VEC_MAX];
+    uint64_t moved_bytes;
     uint32_t stage_begin, stage_end;
     struct frame_header header;
     struct iovec part[LINK_PARTS_MAX];
@@ -126,6 +128,9 @@ struct links {
     uint64_t next_end_ns; /* the next one of links' end_ns and listeners' rests, or a moment before */
     struct listener listener[LINK_LISTENERS_MAX];
     uint32_t listener_count;
+    int wake_fd; /* an eventfd(2) */
+    bool is_awaiting_wake, is_woken;
+    _Atomic bool shared_is_rung; /* links_wake has written, and nobody has read yet */
     struct link_counts counts;
 };
 

@@ -222,6 +222,7 @@ void receiver_moved(struct links *all, struct link *l, uint64_t bytes)
 {
     struct receiver *r = &l->receiver;
     all->counts.received_bytes += bytes;
+    r->moved_bytes += bytes;
     if (r->is_direct)
         body_advance(all, l, bytes);
     else

@@ -2,6 +2,10 @@
  * crowded, slow or garbage is told, counted, and harms no other link. */
 #include "tests/io/net/link_rig.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
 #include "engine/base/steady.h"
 
 #define MESSAGES 300u
@@ -587,6 +591,75 @@ static void link__silent_connection__is_let_go_in_time(void **state)
     end_close(&b);
 }
 
+/* --- being woken -------------------------------------------------------------------------------- */
+
+#define WAKES 2000u
+
+struct waker {
+    struct links *links;
+    _Atomic uint32_t rung, seen;
+};
+static void *waker_main(void *argument)
+{
+    struct waker *w = argument;
+    for (uint32_t i = 1; i <= WAKES; i++) {
+        atomic_store(&w->rung, i);
+        links_wake(w->links);
+        while (atomic_load(&w->seen) < i) sched_yield();
+    }
+    return NULL;
+}
+
+/* Every ring is answered, whether it comes before links_wait or while that sleeps, and none of an event's place. */
+static void links_wake__by_another_thread__wait_returns(void **state)
+{
+    (void)state;
+    for (int poll_only = 0; poll_only < 2; poll_only++) {
+        struct links_options o = rig_options();
+        struct waker w = {0};
+        struct end e;
+        pthread_t thread;
+        o.poll_only = poll_only;
+        end_open(&e, &o);
+        w.links = e.links;
+        assert_int_equal(pthread_create(&thread, NULL, waker_main, &w), 0);
+        while (atomic_load(&w.seen) < WAKES) {
+            assert_int_equal(end_turn(&e, UINT64_MAX), 0);
+            atomic_store(&w.seen, atomic_load(&w.rung));
+        }
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        (void)end_turn(&e, 0); /* what was rung beside the last look */
+        const uint64_t begin_ns = clock_ns();
+        assert_int_equal(end_turn(&e, begin_ns + 20000000), 0);
+        assert_true(clock_ns() >= begin_ns + 20000000);
+        end_close(&e);
+    }
+}
+
+static void links_listen_at__socket_of_a_parent__is_reached_there(void **state)
+{
+    (void)state;
+    struct links_options o = rig_options();
+    struct end a, b;
+    struct address here = rig_loopback(false);
+    socklen_t bytes = sizeof here;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    end_open(&a, &o);
+    end_open(&b, &o);
+    assert_int_equal(bind(fd, &here.any, address_bytes(&here)), 0);
+    assert_int_equal(links_listen_at(b.links, fd), ST_SYSTEM); /* it does not listen */
+    assert_int_equal(listen(fd, 4), 0);
+    assert_int_equal(getsockname(fd, &here.any, &bytes), 0);
+    assert_ok(links_listen_at(b.links, fd));
+    assert_int_equal(links_listen_at(b.links, 9999), ST_SYSTEM);
+    assert_string_equal(status_message(), "descriptor 9999: expected a socket that listens, found nothing");
+    assert_ok(link_connect(a.links, &here, clock_ns() + RIG_WAIT_NS, &a.link));
+    RIG_UNTIL(&a, &b, b.link != RIG_NONE);
+    assert_true(b.last.incoming);
+    end_close(&a);
+    end_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -606,6 +679,8 @@ int main(void)
         cmocka_unit_test(link__hostile_connections__are_counted_and_harm_nobody),
         cmocka_unit_test(link__half_open_of_many_hosts__are_bounded),
         cmocka_unit_test(link__silent_connection__is_let_go_in_time),
+        cmocka_unit_test(links_wake__by_another_thread__wait_returns),
+        cmocka_unit_test(links_listen_at__socket_of_a_parent__is_reached_there),
     };
     return cmocka_run_group_tests(tests, rig_start, NULL) ? 1 : 0;
 }
