@@ -23,7 +23,8 @@ const char *const cfg_admits[] = {[ADMIT_EXACT] = "exact", [ADMIT_BLOOM] = "bloo
 const char *const cfg_unseens[] = {[UNSEEN_ZEROS] = "zeros", [UNSEEN_INIT] = "init", NULL};
 const char *const cfg_samplers[] = {"log_uniform", "empirical", "uniform", NULL};
 
-const char *const settings_kinds[] = {"model", "data", "train", "eval", "checkpoint", "store", "cache", "serve", NULL};
+const char *const settings_kinds[] = {"model", "data",  "train", "eval",    "checkpoint",
+                                      "store", "cache", "serve", "cluster", NULL};
 
 const char *const settings_named_kinds[] = {"table", "column", "vocabulary", "candidates", NULL};
 

@@ -68,7 +68,7 @@ struct candidates_settings {
 #include "cfg/keys.def"
 };
 
-/* The kinds of the once-only sections: "model", "data", "train", "eval", "checkpoint", "store", "cache", NULL. */
+/* The kinds of the once-only sections: "model", "data", "train", …, NULL. */
 extern const char *const settings_kinds[];
 /* The kinds of sections with a name of their own, besides ops: "table", "column", "vocabulary", "candidates", NULL. */
 extern const char *const settings_named_kinds[];

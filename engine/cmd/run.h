@@ -5,12 +5,23 @@
 #include "engine/cmd/command.h"
 #include "engine/run/train.h"
 
-/* By the flags of `train`; all zero: none is given. */
+/* Of which of several nodes this is one. */
+struct run_nodes {
+    const char *list, *key_file;      /* --nodes: NULL: there is one */
+    uint32_t rank, key_fd, listen_fd; /* RUN_NONE: not given */
+    bool insecure;
+};
+#define RUN_NONE UINT32_MAX
+/* With no flag given, but what is not 0 then. */
+#define RUN_OPTIONS .nodes = {.rank = RUN_NONE, .key_fd = RUN_NONE, .listen_fd = RUN_NONE}
+
+/* By the flags of `train`; all zero, but RUN_OPTIONS: none is given. */
 struct run_options {
     const char *data, *out, *resume, *continued, *init, *plan, *trace, *isa, *tensorboard;
     struct session_cluster cluster; /* path NULL: there is none */
     uint32_t threads;
     bool share, dry_run;
+    struct run_nodes nodes;
     struct flag_list eval, set;
     status (*look)(void *context, struct session *session, const struct train_options *options,
                    const struct eval_sets *eval);

@@ -11,6 +11,7 @@
 #include "engine/cmd/run.h"
 #include "engine/base/trace.h"
 #include "engine/base/trust.h"
+#include "io/net/key.h"
 #include "sched/solution.h"
 
 /* For planning before training begins. */
@@ -57,6 +58,20 @@ static const struct flag flags[] = {
     {"--tensorboard", FLAG_TEXT, "DIR",
      "write figures for TensorBoard into a file in DIR: loss, speed, progressive validation, evaluations",
      offsetof(struct run_options, tensorboard), 0, 0, false},
+    {"--nodes", FLAG_TEXT, "A:PORT,B:PORT,…",
+     "train on several nodes, each of which runs this command: where they listen, in order of ranks",
+     offsetof(struct run_options, nodes.list), 0, 0, false},
+    {"--rank", FLAG_U32, "N", "with --nodes: which of them this one is, from 0",
+     offsetof(struct run_options, nodes.rank), 0, MEMBER_NODES_MAX - 1, false},
+    {"--key-file", FLAG_TEXT, "FILE", "with --nodes: the key of all of them (see `heterps-run key`)",
+     offsetof(struct run_options, nodes.key_file), 0, 0, false},
+    {"--key-fd", FLAG_U32, "N", "with --nodes: a descriptor that the key is read from, as a launcher hands it over",
+     offsetof(struct run_options, nodes.key_fd), 0, 1 << 20, false},
+    {"--insecure", FLAG_SWITCH, NULL,
+     "with --nodes: no key; whoever reaches the port is trusted, and anybody reads along",
+     offsetof(struct run_options, nodes.insecure), 0, 0, false},
+    {"--listen-fd", FLAG_U32, "N", "with --nodes: a socket that listens already, as a launcher hands it over",
+     offsetof(struct run_options, nodes.listen_fd), 3, 1 << 20, false},
     {"--dry-run", FLAG_SWITCH, NULL, "print the plan of memory, check that this machine can give it, and end",
      offsetof(struct run_options, dry_run), 0, 0, false},
     {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512, avx512bf16, amx; default: the best here",
@@ -146,12 +161,14 @@ static status train(struct session *s, const struct run_options *o, char **data,
     /* Without data the memory is that of files as they usually are. */
     if (options.data == NULL && o->dry_run) options.data = "/dev/null";
     if (options.data == NULL) FAIL(USAGE, "no training data: give --data FILE, or set data.path in the model");
-    if (!o->dry_run && (options.out || options.resume)) TRY(model_data_look(&s->setup.model.data, options.data));
+    const bool is_first = s->node == NULL || node_index(s->node) == 0;
+    if (!o->dry_run && (options.out || options.resume || s->node))
+        TRY(model_data_look(&s->setup.model.data, options.data));
     /* Or the check of `out` would make a mistyped directory. */
     if (options.resume) TRY(model_resume_check(&s->setup.model, options.resume, options.is_new_pass));
-    if (options.out && options.resume == NULL && !o->dry_run && model_dir_find(options.out) == ST_OK)
+    if (options.out && options.resume == NULL && !o->dry_run && is_first && model_dir_find(options.out) == ST_OK)
         log_info("out      %s holds a model: the saves of this training take the place of its own", options.out);
-    if (options.out && !o->dry_run) TRY(model_dir_check(&s->setup.graph, options.out));
+    if (options.out && !o->dry_run && is_first) TRY(model_dir_check(&s->setup.graph, options.out));
     char *command = resume_command(s->setup.graph_path, o, &options);
     options.resume_command = command ? command : "--resume";
     status st = train_run(s, &options);
@@ -159,9 +176,38 @@ static status train(struct session *s, const struct run_options *o, char **data,
     return st;
 }
 
+/* Takes the flags of nodes; count 0: there is one. */
+static status nodes_take(const struct run_options *o, struct session_nodes *nodes, struct secure_key *key)
+{
+    const struct run_nodes *n = &o->nodes;
+    *nodes = (struct session_nodes){.saves = o->out || o->resume || o->continued, .resumes = o->resume || o->continued};
+    if (n->list == NULL &&
+        (n->rank != RUN_NONE || n->key_file || n->key_fd != RUN_NONE || n->insecure || n->listen_fd != RUN_NONE))
+        FAIL(USAGE, "--rank, --key-file, --key-fd, --insecure and --listen-fd are of a training on several nodes: give "
+                    "--nodes, too");
+    if (n->list == NULL) return ST_OK;
+    TRY(place_parse(&nodes->place, n->list, n->rank));
+    nodes->place.listen_fd = n->listen_fd == RUN_NONE ? -1 : (int)n->listen_fd;
+    if (o->dry_run || o->look) FAIL(USAGE, "--nodes is for training; leave it out to see what one node needs");
+    if ((n->key_file != NULL) + (n->key_fd != RUN_NONE) + n->insecure != 1)
+        FAIL(USAGE, "nodes prove to each other that they have one key: give --key-file FILE (heterps-run key -o FILE "
+                    "makes one), --key-fd N, or, "
+                    "to trust whoever reaches the port, --insecure");
+    if (n->insecure) {
+        log_warning("--insecure: links are neither encrypted nor authenticated");
+        return ST_OK;
+    }
+    TRY(secure_start());
+    TRY(n->key_file ? key_read(key, n->key_file) : key_read_fd(key, (int)n->key_fd));
+    nodes->key = key;
+    return ST_OK;
+}
+
 status run_train(const char *graph, const struct run_options *o)
 {
     struct session session;
+    struct session_nodes nodes;
+    struct secure_key key;
     struct session_cluster cluster = o->cluster;
     if (o->plan && cluster.path) FAIL(USAGE, "--plan is a plan, --cluster makes one; give one of them");
     if (cluster.method == NULL) cluster.method = "auto";
@@ -169,14 +215,16 @@ status run_train(const char *graph, const struct run_options *o)
     cluster.seed = 1;
     cluster.seconds = PLAN_SECONDS;
     cluster.data = o->data;
+    TRY(nodes_take(o, &nodes, &key));
     const struct session_options options = {
         .setup = {.graph_path = graph, .set = o->set.item, .set_count = o->set.count, .training = true},
         .crew = {.threads = o->threads, .isa = o->isa, .share = o->share},
         .plan = o->plan,
-        .cluster = cluster.path ? &cluster : NULL};
+        .cluster = cluster.path ? &cluster : NULL,
+        .nodes = nodes.place.count ? &nodes : NULL};
     TRY(session_open(&session, &options));
     char *data = NULL, *eval = NULL, *out = NULL;
-    status st = train(&session, o, &data, &eval, &out);
+    status st = session_end(&session, train(&session, o, &data, &eval, &out));
     session_close(&session);
     free(data);
     free(eval);
@@ -206,7 +254,8 @@ static status trace_check(const struct run_options *o)
         const bool is_there = model != NULL && stat(model, &of_model) == 0 && of_model.st_dev == of_trace.st_dev &&
                               of_model.st_ino == of_trace.st_ino;
         free(model);
-        if (is_there) FAIL(USAGE, "--trace %s lies in the model's directory %s; give another place", o->trace, models[i]);
+        if (is_there)
+            FAIL(USAGE, "--trace %s lies in the model's directory %s; give another place", o->trace, models[i]);
     }
     return ST_OK;
 }
@@ -215,6 +264,9 @@ static status run(const char *const *positionals, const void *options_pointer)
 {
     const struct run_options *o = options_pointer;
     if (o->dry_run) log_results_to_output();
+    /* One speaks for all; of the others there are warnings and errors. */
+    if (o->nodes.list && o->nodes.rank > 0 && o->nodes.rank != RUN_NONE)
+        log_open(LOG_TEXT, log_verbosity() > 0 ? 1 : -1);
     if (o->trace && !o->dry_run) {
         TRY(trace_check(o));
         TRY(trace_open(o->trace, trace_threads(o->threads)));
@@ -227,6 +279,7 @@ static status run(const char *const *positionals, const void *options_pointer)
     return failure_adopt(&failure);
 }
 
+static const struct run_options none_given = {RUN_OPTIONS};
 const struct command command_train = {.name = "train",
                                       .positionals = "GRAPH",
                                       .opens_positionals = true,
@@ -234,6 +287,7 @@ const struct command command_train = {.name = "train",
                                       .flags = flags,
                                       .flag_count = sizeof flags / sizeof *flags,
                                       .options_bytes = sizeof(struct run_options),
+                                      .defaults = &none_given,
                                       .uses_cards = true,
                                       .run = run,
                                       .help = "Paths of flags are relative to the working directory, data.path, "
@@ -242,7 +296,7 @@ const struct command command_train = {.name = "train",
                                               "SIGINT and SIGTERM finish the step, save when --out is given, and say "
                                               "how to go on; a second signal ends at once."};
 
-static const struct run_options dry_run = {.dry_run = true};
+static const struct run_options dry_run = {RUN_OPTIONS, .dry_run = true};
 const struct command command_plan_memory = {
     .name = "plan-memory",
     .positionals = "GRAPH",
@@ -264,6 +318,7 @@ const struct command command_doctor = {
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct run_options),
+    .defaults = &none_given,
     .uses_cards = true,
     .run = run_doctor,
     .help = "heterps-run doctor graph.bin --data train.tsv --out model --set store.ssd=100GiB --set "

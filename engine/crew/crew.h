@@ -12,7 +12,9 @@ struct crew_options {
     uint32_t threads; /* 0: all processors that this process may use            */
     const char *isa;  /* instruction set by name, or NULL: the best here        */
     bool share;       /* stages of the plan may share cores                     */
-    bool may_change;  /* crew_change may follow: room for whatever plan of the same types comes */
+    struct exchange
+        *exchange;   /* of crew_finish, for training with other nodes; kept until close; NULL: there are none */
+    bool may_change; /* crew_change may follow: room for whatever plan of the same types comes */
 };
 
 struct crew {

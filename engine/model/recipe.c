@@ -56,6 +56,7 @@ static const struct {
     {"cache", "window", CLASS_LATER_SEQUENCE},
     {"cache", NULL, CLASS_RUNNING},
     {"serve", NULL, CLASS_RUNNING},
+    {"cluster", NULL, CLASS_RUNNING},
 };
 
 static enum recipe_class class_of(const char *kind, const char *key)
@@ -285,4 +286,85 @@ status recipe_check(const char *path, const struct manifest *m, const struct gra
 status recipe_refuse(const char *path, const struct manifest *m, const struct graph *graph, bool is_new_pass)
 {
     return m->text != NULL ? check(path, m, graph, is_new_pass, false) : ST_OK;
+}
+
+/* --- all of it, for nodes ----------------------------------------------------------------------- */
+
+struct teller {
+    void (*tell)(void *context, const char *what, const char *value);
+    void *context;
+};
+
+static bool is_shared(const char *kind, const char *key)
+{
+    static const char *const also[][2] = {{"checkpoint", "every"}, {"checkpoint", "keep"}, {"eval", "every"}};
+    for (size_t i = 0; i < sizeof also / sizeof *also; i++)
+        if (strcmp(kind, also[i][0]) == 0 && strcmp(key, also[i][1]) == 0) return true;
+    return class_of(kind, key) != CLASS_RUNNING;
+}
+
+/* A key's value as it counts; `text`: as it was written. */
+static const char *value_counts(const struct cfg_key *key, const void *of, const char *text, char *buffer, size_t bytes)
+{
+    const char *at = (const char *)of + key->offset;
+    switch (key->type) {
+    case CFG_U32: snprintf(buffer, bytes, "%" PRIu32, *(const uint32_t *)(const void *)at); return buffer;
+    case CFG_U64:
+    case CFG_BYTES: snprintf(buffer, bytes, "%" PRIu64, *(const uint64_t *)(const void *)at); return buffer;
+    case CFG_F32: snprintf(buffer, bytes, "%.9g", (double)*(const float *)(const void *)at); return buffer;
+    case CFG_F64: snprintf(buffer, bytes, "%.17g", *(const double *)(const void *)at); return buffer;
+    case CFG_BOOL: return *(const bool *)(const void *)at ? "yes" : "no";
+    case CFG_CHOICE:
+    case CFG_TEXT: return text;
+    }
+    return text;
+}
+
+static void keys_tell(const struct teller *t, const char *kind, const char *name, const struct ini *ini,
+                      const struct ini_section *section, const void *settings)
+{
+    size_t key_count;
+    const struct cfg_key *keys = settings_keys(kind, &key_count);
+    for (size_t i = 0; i < key_count; i++) {
+        char what[256], buffer[64];
+        if (!is_shared(kind, keys[i].name)) continue;
+        snprintf(what, sizeof what, "%s.%s", name, keys[i].name);
+        t->tell(t->context, what,
+                value_counts(&keys[i], settings, value_text(ini, section, &keys[i]), buffer, sizeof buffer));
+    }
+}
+
+static status sections_tell(const struct teller *t, const struct side *side)
+{
+    const struct ini *ini = &side->ini;
+    for (const char *const *kind = settings_kinds; *kind; kind++)
+        keys_tell(t, *kind, *kind, ini, ini_find(ini, *kind, ""), &side->settings);
+    for (uint32_t i = 0; i < ini->section_count; i++) {
+        const struct ini_section *section = &ini->sections[i];
+        union named_settings named;
+        char what[256];
+        if (is_named(section->kind)) {
+            TRY(settings_read_named(ini, section, section->kind, &named));
+            keys_tell(t, section->kind, section->name, ini, section, &named);
+        }
+        if (is_settings(section->kind)) continue;
+        snprintf(what, sizeof what, "[%s %s]", section->kind, section->name);
+        t->tell(t->context, what, "there");
+        for (uint32_t e = 0; e < section->entry_count; e++) {
+            snprintf(what, sizeof what, "%s.%s", section->name, section->entries[e].key);
+            t->tell(t->context, what, section->entries[e].value);
+        }
+    }
+    return ST_OK;
+}
+
+status recipe_tell(const struct graph *graph, void (*tell)(void *context, const char *what, const char *value),
+                   void *context)
+{
+    const struct teller teller = {tell, context};
+    struct side side = {0};
+    status st = side_read(&side, "the graph's text", graph->text, graph->text_bytes);
+    if (st == ST_OK) st = sections_tell(&teller, &side);
+    ini_free(&side.ini);
+    return st;
 }

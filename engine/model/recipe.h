@@ -24,4 +24,10 @@ MUST_USE status recipe_refuse(const char *path, const struct manifest *manifest,
 bool recipe_differs(const char *path, const struct manifest *manifest, const struct graph *graph,
                     char what[RECIPE_WHAT_BYTES]);
 
+/* Tells every setting of the graph that nodes of one training have to share: each but those of class RUNNING, unless
+ * they say when all evaluate and save; then what its sections of ops say. `what` is "train.batch"; values are as they
+ * count, however they were written: 2k is 2000. As settings_read fails. */
+MUST_USE status recipe_tell(const struct graph *graph, void (*tell)(void *context, const char *what, const char *value),
+                            void *context);
+
 #endif

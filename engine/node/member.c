@@ -141,6 +141,9 @@ static void event_take(struct member *m, const struct member_event *e)
     case EVENT_START: start(m); break;
     case EVENT_UP: channel_up(m, e->channel, e->rank); break;
     case EVENT_DOWN: member_channel_down(m, e->channel, e->rank); break;
+    case EVENT_HEARD:
+        if (m->channel[e->channel].is_up) m->channel[e->channel].heard_ns = m->now_ns;
+        break;
     case EVENT_FRAME:
         if (!m->channel[e->channel].is_up) break;
         m->channel[e->channel].heard_ns = m->now_ns;

@@ -72,6 +72,7 @@ enum member_event_kind {
     EVENT_START, /* once, first                                                                          */
     EVENT_UP,    /* channel; rank: to whom it was asked for, or MEMBER_NONE: it was accepted            */
     EVENT_DOWN,  /* channel; or MEMBER_NONE and rank: a connection that did not come about              */
+    EVENT_HEARD, /* channel: bytes came there that are no frame, or wait for this node to take them              */
     EVENT_FRAME, /* channel, frame                                                                      */
     EVENT_TIMER,
     EVENT_CLAIMED, /* value: whether the incarnation is ours, durably; else somebody has it. Also later, false: a    */

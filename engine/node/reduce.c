@@ -14,6 +14,7 @@
 #include "engine/base/ring.h"
 #include "engine/node/owned.h"
 #include "graph/clip.h"
+#include "io/store/store_rows.h"
 
 /* Rounds that follow one another; what else comes. */
 #define ROUNDS EXCHANGE_ROWS
@@ -41,6 +42,7 @@ struct reduce {
     struct exchange exchange; /* first: a struct exchange * is a struct reduce * */
     /* set once */
     const struct graph *graph;
+    const struct model *model;
     struct post *post;
     struct arena arena, sums_arena; /* sums: other nodes' pieces of the own slice */
     const uint32_t *lane_begin;     /* [node_count + 1]: the options'             */
@@ -55,7 +57,7 @@ struct reduce {
     /* the node's thread's */
     struct peer *peers; /* [node_count] */
     uint32_t unsent;    /* messages under way, and whatever else must be done before the round is over */
-    bool is_under_way;
+    bool is_under_way, is_held;
     struct cursor round;            /* that is under way; message is not used                       */
     const struct asked_step *asked; /* whose letters are sent, and which is not open; or NULL       */
     uint64_t open_until;            /* steps below it are or were open: their rows are here         */
@@ -361,7 +363,7 @@ static void rows_look(struct reduce *r)
 /* Does all that can be done. */
 static status rows_step(struct reduce *r)
 {
-    if (r->owned == NULL) return ST_OK;
+    if (r->owned == NULL || r->is_held) return ST_OK;
     for (uint64_t open = r->open_until + 1; open != r->open_until;) {
         open = r->open_until;
         TRY(letters_send(r));
@@ -453,6 +455,12 @@ status reduce_sent(struct reduce *r)
     return rows_step(r);
 }
 
+status reduce_hold(struct reduce *r, bool is_held)
+{
+    r->is_held = is_held;
+    return rows_step(r);
+}
+
 void reduce_fail(struct reduce *r, status failure)
 {
     r->is_under_way = false;
@@ -470,12 +478,19 @@ uint64_t reduce_sent_bytes(const struct reduce *r)
 
 static const struct exchange_vt reduce_vt = {.begin = round_begin, .ask = step_ask};
 
+status reduce_lanes_check(const struct graph *graph, uint32_t node_count)
+{
+    const uint32_t lanes = graph->header->lanes;
+    if (node_count > lanes)
+        FAIL(INVALID, "%u nodes have nothing to compute of %u %s: give at most as many nodes, or --set train.lanes=%u",
+             node_count - lanes, lanes, lanes == 1 ? "lane" : "lanes", node_count);
+    return ST_OK;
+}
+
 static status lanes_check(const struct reduce_options *o)
 {
     const uint32_t lanes = o->graph->header->lanes;
-    if (o->node_count > lanes)
-        FAIL(INVALID, "%u nodes have nothing to compute of %u %s: give at most as many nodes, or --set train.lanes=%u",
-             o->node_count - lanes, lanes, lanes == 1 ? "lane" : "lanes", o->node_count);
+    TRY(reduce_lanes_check(o->graph, o->node_count));
     CHECK(o->rank < o->node_count && o->lane_begin[0] == 0 && o->lane_begin[o->node_count] == lanes);
     for (uint32_t n = 0; n < o->node_count; n++) CHECK(o->lane_begin[n] < o->lane_begin[n + 1]);
     return ST_OK;
@@ -596,11 +611,13 @@ static status parts_open(struct reduce *r, const struct reduce_options *o)
     struct layout sum = {0}, taken = {.arena = &r->arena};
     TRY(lanes_check(o));
     r->graph = o->graph;
+    r->model = o->model;
     r->post = o->post;
     r->lane_begin = o->lane_begin;
     r->micros_a_lane = batch_micro_count(shape) / shape.lanes;
     r->is_bounded = clip_optimizer(o->graph) != NULL;
     x->vt = &reduce_vt;
+    atomic_init(&x->shared_until, UINT64_MAX);
     x->rank = o->rank;
     x->node_count = o->node_count;
     x->own = (struct fold_lanes){o->lane_begin[o->rank], o->lane_begin[o->rank + 1] - o->lane_begin[o->rank]};
@@ -650,5 +667,7 @@ void reduce_start(struct reduce *r, uint64_t step)
     }
     r->open_until = r->updated_until = r->values_until = step;
     atomic_store_explicit(&r->exchange.rows.shared_step, step, memory_order_relaxed);
+    for (uint32_t t = 0; r->owned && t < r->graph->table_count; t++)
+        r->own_rows[t] = store_row_count(r->model->store, t);
     if (r->owned) owned_start(r->owned, step);
 }

@@ -55,6 +55,9 @@ struct reduce_options {
     struct post *post; /* kept until close */
 };
 
+/* INVALID: so many nodes have not a lane each; says what to set. */
+MUST_USE status reduce_lanes_check(const struct graph *graph, uint32_t node_count);
+
 struct reduce;
 /* Takes its memory, and has the model load and save the rows of its own shards alone. INVALID: lanes and nodes do
  * not fit; MEMORY. What `reduce_exchange` gives is for a pipeline, and has to outlive it. */
@@ -77,6 +80,9 @@ MUST_USE status reduce_place(struct reduce *reduce, uint32_t from, uint16_t kind
 MUST_USE status reduce_arrived(struct reduce *reduce, uint32_t from);
 /* A message that was given to the post is sent, and its parts are free. */
 MUST_USE status reduce_sent(struct reduce *reduce);
+/* While held, nothing is looked up or made in the store: between jobs, for who saves or evaluates. Letters that come
+ * meanwhile are answered when it is let go. */
+MUST_USE status reduce_hold(struct reduce *reduce, bool is_held);
 /* Nothing more comes, because of this: the job is over. */
 void reduce_fail(struct reduce *reduce, status failure);
 

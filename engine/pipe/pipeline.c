@@ -119,6 +119,7 @@ static bool gate_is_closed(const struct pipeline *p)
     bool is_stop = atomic_load_explicit(&p->shared_stop, memory_order_relaxed);
     if (p->job == JOB_FORWARD) return is_stop;
     const struct input *held = p->gate.held;
+    if (p->exchange && p->gate.is_between_steps && p->gate.step_next >= exchange_until(p->exchange)) return true;
     bool is_pass_over = held && p->epoch_until && held->batch.epoch >= p->epoch_until;
     return p->gate.is_between_steps && (is_stop || is_pass_over || p->gate.step_next >= p->step_until);
 }

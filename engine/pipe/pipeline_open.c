@@ -385,6 +385,7 @@ status pipeline_open(struct pipeline **out, const struct pipeline_options *o)
     p->graph = o->graph;
     p->model = o->model;
     p->plan = o->plan;
+    p->exchange = o->exchange;
     p->by_lane = !o->training || sync_by_lane(o->sync);
     p->gate_bell = o->feed_bell;
     p->pipeline_count = o->training ? o->pipeline_count : 1;

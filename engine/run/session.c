@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "engine/base/isa.h"
 #include "engine/base/log.h"
 #include "engine/base/stop.h"
 #include "engine/plan/planner.h"
@@ -55,6 +56,41 @@ static status plan_open(struct session *s, const struct session_options *o)
     return crew_plan_default(&s->crew, &s->setup, o->crew.share);
 }
 
+/* Finds the other nodes, before there is a model: how many there are says how much of it is here. */
+static status nodes_meet(struct session *s, const struct session_options *o)
+{
+    const struct settings *settings = &s->setup.settings;
+    const struct session_nodes *nodes = o->nodes;
+    enum isa isa;
+    if (nodes == NULL) return ST_OK;
+    if (o->cluster)
+        FAIL(USAGE, "--cluster plans anew while one node trains; for several nodes make a plan by `heterps-run plan`, "
+                    "and give it as --plan");
+    if (!isa_find(o->crew.isa, &isa)) FAIL(USAGE, "--isa: there is no instruction set \"%s\"", o->crew.isa);
+    const struct facts_options facts = {.graph = &s->setup.graph,
+                                        .isa = isa_names[isa],
+                                        .node_count = nodes->place.count,
+                                        .saves = nodes->saves,
+                                        .resumes = nodes->resumes};
+    TRY(facts_make(&s->facts, &facts));
+    const struct node_options options = {.place = &nodes->place,
+                                         .graph = &s->setup.graph,
+                                         .key = nodes->key,
+                                         .facts = &s->facts,
+                                         .min = settings->cluster_min,
+                                         .timeout_ns = (uint64_t)(settings->cluster_timeout * 1e9),
+                                         .connect_ns = (uint64_t)(settings->cluster_connect * 1e9)};
+    return node_open(&s->node, &options);
+}
+
+static status exchange_open(struct session *s, struct crew_options *crew)
+{
+    if (s->node == NULL) return ST_OK;
+    TRY(node_join(s->node, &s->setup.model));
+    crew->exchange = node_exchange(s->node);
+    return ST_OK;
+}
+
 status session_open(struct session *s, const struct session_options *o)
 {
     struct crew_options crew = o->crew;
@@ -62,20 +98,27 @@ status session_open(struct session *s, const struct session_options *o)
     memset(s, 0, sizeof *s);
     crew_begin(&s->crew, &crew);
     TRY_GOTO(setup_begin(&s->setup, &o->setup), failed);
+    TRY_GOTO(nodes_meet(s, o), failed);
     /* Before the model takes its memory and its directory on disk, which a profile takes for a while, too. */
     TRY_GOTO(plan_open(s, o), failed);
     TRY_GOTO(setup_finish(&s->setup), failed);
+    TRY_GOTO(exchange_open(s, &crew), failed);
     crew.may_change = s->replanner != NULL;
     TRY_GOTO(crew_finish(&s->crew, &s->setup, &crew), failed);
     return ST_OK;
 failed:
+    st = session_end(s, st);
     session_close(s);
     return st;
 }
 
+status session_end(struct session *s, status st) { return s->node ? node_end(s->node, st) : st; }
+
 void session_close(struct session *s)
 {
     crew_close(&s->crew);
+    node_close(s->node);
+    facts_free(&s->facts);
     replanner_close(s->replanner);
     setup_close(&s->setup);
     memset(s, 0, sizeof *s);

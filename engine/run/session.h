@@ -3,6 +3,7 @@
 #define HETERPS_ENGINE_RUN_SESSION_H
 
 #include "engine/crew/crew.h"
+#include "engine/node/node.h"
 #include "engine/plan/replan.h"
 
 /* A plan that is made here: the graph is profiled for a cluster, and planned. */
@@ -14,22 +15,34 @@ struct session_cluster {
     bool no_cache;
 };
 
+/* A training on several nodes, of which this is one. */
+struct session_nodes {
+    struct node_place place;
+    const struct secure_key *key; /* NULL: links are plain */
+    bool saves, resumes;          /* there is an --out; a --resume or the like */
+};
+
 struct session_options {
     struct setup_options setup;
     struct crew_options crew;
     const char *plan;                      /* path, or NULL: one stage on all threads     */
     const struct session_cluster *cluster; /* NULL, or: the plan is made for it           */
+    const struct session_nodes *nodes;     /* NULL: there is one; kept until close        */
 };
 
 struct session {
     struct setup setup;
     struct crew crew;
+    struct facts facts;          /* that nodes have in common */
+    struct node *node;           /* NULL: there is one        */
     struct replanner *replanner; /* where the plan was made for a cluster, else NULL */
 };
 
 /* Opens all three. Fails as setup_begin, plan_read or planning, setup_finish and crew_finish do; then there is nothing to close. */
 MUST_USE status session_open(struct session *session, const struct session_options *options);
 void session_close(struct session *session);
+/* Before that, of a node: what its training has come to, for the others and from them (node_end). */
+MUST_USE status session_end(struct session *session, status st);
 
 /* Between two jobs: plans anew with the times that the replanner has corrected, and where that is better opens the pipeline of the new plan.
  * Feeds stay as they are. */

@@ -111,11 +111,17 @@ static bool tick(void *context)
     standing_look(t);
     trace_tell();
     bool is_over = train_saves_look(t);
-    return stop_requested() || is_over;
+    if (t->node == NULL) return stop_requested() || is_over;
+    if (stop_requested()) node_stop_ask(t->node); /* and all end where they have agreed to */
+    return is_over;
 }
 
-/* What the evaluation of a set says: whether the model is still one, and, of the first set, whether training should go on. */
-static status evaluation_judge(struct trainer *t, bool is_first)
+/* A signal wakes a feed that is stuck; of several nodes none ends before the others. */
+static void feed_listen(struct trainer *t) { stop_listen(t->node ? NULL : feed_wake, t->feed); }
+
+/* What the evaluation of a set says: whether the model is still one, and, of the first set, whether it is the best.
+ * */
+static status evaluation_judge(struct trainer *t, bool is_first, bool *is_better)
 {
     for (uint32_t i = 0; i < t->heads.count; i++) {
         const struct head *head = &t->heads.items[i];
@@ -127,12 +133,10 @@ static status evaluation_judge(struct trainer *t, bool is_first)
                            ": the evaluation's %s of [%s %s] is not finite; a lower learning rate may help",
                            t->eval_step, head->figures[k].text, head->section, head->name));
     }
-    bool is_better = false;
-    if (t->stop.head && is_first) TRY(early_stop_take(&t->stop, t->eval_step, &is_better));
-    return is_better ? train_best_save(t) : ST_OK;
+    return t->stop.head && is_first ? early_stop_take(&t->stop, t->eval_step, is_better) : ST_OK;
 }
 
-static status evaluate_set(struct trainer *t, uint32_t i)
+static status evaluate_set(struct trainer *t, uint32_t i, bool *is_better)
 {
     uint64_t begin = clock_ns();
     TRY(eval_feeds_open(&t->eval, &t->session->crew, i));
@@ -142,24 +146,32 @@ static status evaluate_set(struct trainer *t, uint32_t i)
     if (st == ST_OK) st = store_sees_until(store, t->row_count, t->ticket);
     if (st == ST_OK) st = eval_feeds_measure(&t->eval, &t->session->crew, &t->heads, NULL);
     if (st == ST_OK) report_eval(&t->report, t->eval.sets.item[i].name, &t->heads, t->eval_step);
-    stop_listen(feed_wake, t->feed);
+    feed_listen(t);
     eval_feeds_shut(&t->eval); /* its thread uses the store till then */
     store_sees_all(store);
     feed_let_go(t->feed);
     trace_span(TRACE_EVAL, "eval", begin, clock_ns(), t->eval_step, 0);
     trace_tell();
-    if (st == ST_OK) st = evaluation_judge(t, i == 0);
+    if (st == ST_OK) st = evaluation_judge(t, i == 0, is_better);
     report_pause(&t->report, clock_ns() - begin);
     return st;
 }
 
-/* Of every set, unless that has been done after this step. */
+/* Of every set, unless that has been done after this step. Of several nodes the first one does it, and the others
+ * hear what comes of it. */
 static status evaluate(struct trainer *t)
 {
     if (t->eval_step == t->session->setup.model.progress.step) return ST_OK;
     t->eval_step = t->session->setup.model.progress.step;
+    const bool is_mine = t->node == NULL || node_index(t->node) == 0;
     status st = ST_OK;
-    for (uint32_t i = 0; i < t->eval.sets.count && st == ST_OK; i++) st = evaluate_set(t, i);
+    for (uint32_t i = 0; i < t->eval.sets.count && st == ST_OK; i++) {
+        bool is_better = false;
+        if (is_mine) st = evaluate_set(t, i, &is_better);
+        if (i > 0 || t->stop.head == NULL) continue;
+        if (st == ST_OK || st == ST_STOPPED) TRY(train_nodes_verdict(t, &is_better));
+        if (is_better) TRY(train_best_save(t));
+    }
     return st == ST_STOPPED ? ST_OK : st; /* the caller sees the signal too, and saves first */
 }
 
@@ -238,7 +250,7 @@ static void pass_note(struct trainer *t)
     struct progress *p = &t->session->setup.model.progress;
     bool is_bounded = s->train_steps_max && p->step - p->first_step >= s->train_steps_max;
     bool is_last = p->epoch - p->first_epoch + 1 == s->train_epochs;
-    if (!stop_requested() && !is_bounded && is_last) p->pass_examples = p->epoch_examples;
+    if (!train_is_stopped(t) && !is_bounded && is_last) p->pass_examples = p->epoch_examples;
 }
 
 static status loop(struct trainer *t)
@@ -246,14 +258,14 @@ static status loop(struct trainer *t)
     const struct settings *settings = &t->session->setup.settings;
     const struct progress *progress = &t->session->setup.model.progress, from = *progress;
     TRY(feed_start(t->feed, &from));
-    stop_listen(feed_wake, t->feed);
+    feed_listen(t);
     t->look_every = LOOK_EVERY_FIRST;
     look_begin(t);
     if (t->stop.head && settings->eval_every == 0) t->epoch_until = from.epoch + 1;
     TRY(due_at_resume(t));
     const struct train_watch *watch = t->options->watch;
     if (watch) watch->begun(watch->context, t->feed, &from);
-    for (bool is_end = false; !is_end && !stop_requested() && !early_stop_is_over(&t->stop);) {
+    for (bool is_end = false; !is_end && !train_is_stopped(t) && !early_stop_is_over(&t->stop);) {
         uint64_t step = progress->step, save_step = next_multiple(step, settings->checkpoint_every),
                  eval_step = next_multiple(step, settings->eval_every),
                  until = save_step < eval_step ? save_step : eval_step;
@@ -271,7 +283,7 @@ static status loop(struct trainer *t)
         standing_look(t);
         if (t->save_result != ST_OK) return train_fail_unsaved(t, t->save_result);
         if (is_end) st = feed_result(t->feed);
-        if (st != ST_OK && stop_requested()) {
+        if (st != ST_OK && stop_requested() && t->node == NULL) {
             /* Ctrl-C reaches whoever feeds our pipe too, and what it leaves behind may be half a line. */
             log_warning("%s; ignored, since a signal asks to stop", status_message());
             return ST_OK;
@@ -279,9 +291,9 @@ static status loop(struct trainer *t)
         if (st != ST_OK) return progress->step > from.step ? train_save_and_fail(t, st) : st;
         if (is_end) pass_note(t);
         if (progress->step > step || t->is_woken) TRY(due(t));
-        bool is_pass_over = t->epoch_until && !is_end && !stop_requested() && !t->is_woken && progress->step < until;
+        bool is_pass_over = t->epoch_until && !is_end && !train_is_stopped(t) && !t->is_woken && progress->step < until;
         if (is_pass_over) TRY(pass_due(t));
-        if (!is_end && !stop_requested()) TRY(plan_look(t));
+        if (!is_end && !train_is_stopped(t)) TRY(plan_look(t));
     }
     return ST_OK;
 }
@@ -296,6 +308,7 @@ static status train(struct trainer *t)
     TRY(train_best_open(t));
     if (t->options->look) return t->options->look(t->options->look_context, s, t->options, &t->eval.sets);
     TRY(train_model_fill(t));
+    TRY(train_nodes_begin(t));
     const uint64_t first_step = s->setup.model.progress.step,
                    first_pass_examples = s->setup.model.progress.pass_examples;
     report_start(&t->report, s);
@@ -305,7 +318,7 @@ static status train(struct trainer *t)
     TRY(loop(t));
     const struct progress *progress = &s->setup.model.progress;
     bool is_begin = progress->step == progress->first_step && progress->epoch_examples == 0;
-    if (is_begin && s->setup.settings.train_epochs > 0 && !stop_requested())
+    if (is_begin && s->setup.settings.train_epochs > 0 && !train_is_stopped(t))
         FAIL(INVALID, "%s: no examples%s", t->options->data,
              feed_counts(t->feed).bad_count ? ": every line is malformed" : "");
     if (s->setup.model.progress.step > first_step) {
@@ -324,7 +337,7 @@ static status train(struct trainer *t)
         train_best_tell(t);
         return evaluate(t);
     }
-    if (s->setup.model.progress.step == first_step && first_step && !stop_requested()) {
+    if (s->setup.model.progress.step == first_step && first_step && !train_is_stopped(t)) {
         log_warning("nothing to train: the model is at step %" PRIu64 ", in pass %" PRIu64
                     " of its data, and train.epochs = %u, train.steps_max = %" PRIu64
                     "; give more of one of them by --set, or, for other data or one more pass, --continue %s",
@@ -334,10 +347,11 @@ static status train(struct trainer *t)
         return evaluate(t);
     }
     TRY(train_save(t, SAVE_AND_WAIT));
-    if (!stop_requested() && !t->options->out) report_unsaved("nothing is kept; with --out DIR the model would be");
-    if (!stop_requested()) TRY(evaluate(t));
-    if (!stop_requested()) train_best_tell(t);
-    if (!stop_requested()) return ST_OK;
+    if (!train_is_stopped(t) && !t->options->out) report_unsaved("nothing is kept; with --out DIR the model would be");
+    if (!train_is_stopped(t)) TRY(evaluate(t));
+    if (!train_is_stopped(t)) train_best_tell(t);
+    if (!train_is_stopped(t)) return ST_OK;
+    if (t->node) return train_nodes_stopped(t);
     if (t->options->out)
         FAIL(STOPPED, "stopped after step %" PRIu64 "; the model is saved; go on with: %s",
              s->setup.model.progress.step, t->options->resume_command);
@@ -350,6 +364,7 @@ status train_run(struct session *session, const struct train_options *options)
     struct trainer t = {.session = session,
                         .options = options,
                         .graph = &session->setup.graph,
+                        .node = session->node,
                         .begun_step = UINT64_MAX,
                         .saved_step = UINT64_MAX,
                         .eval_step = UINT64_MAX};

@@ -25,6 +25,7 @@ struct trainer {
     struct session *session;
     const struct train_options *options;
     const struct graph *graph;
+    struct node *node; /* the session's: NULL: there is one */
     struct feed *feed;
     struct eval_feeds eval; /* what is evaluated; the first set decides about stopping */
     struct arena arena;
@@ -84,6 +85,23 @@ MUST_USE status train_fail_unsaved(struct trainer *t, status failure);
 /* Rows of tables whose rows come and go, as of the last step: those that are dead and still on disk, found by nobody, do not count. While the
  * feed is held. */
 MUST_USE status train_lives_count(struct trainer *t);
+
+/* --- on several nodes (train_nodes.c) ----------------------------------------------------------- */
+
+/* INVALID: what several nodes cannot do yet, and what to do instead. */
+MUST_USE status train_nodes_check(const struct trainer *t);
+/* All have the same data and go on from the same save; from now on they take each other's messages. MISMATCH: they do
+ * not. */
+MUST_USE status train_nodes_begin(const struct trainer *t);
+/* Whether training ends after the last step, as a signal has asked: on several nodes after the step that they have
+ * agreed on. */
+bool train_is_stopped(const struct trainer *t);
+/* AGAIN: after which step all have stopped, and how to go on. */
+MUST_USE status train_nodes_stopped(const struct trainer *t);
+/* As model_save: each node its rows, node 0 all else, in a directory that all share. The store is held. */
+MUST_USE status train_nodes_save(const struct trainer *t, const struct model_save_options *options, uint64_t *bytes);
+/* What node 0 has found in an evaluation all know then: whether the model is the best, and which is. */
+MUST_USE status train_nodes_verdict(const struct trainer *t, bool *is_better);
 
 /* Where the best model is kept: claimed before the work begins. */
 MUST_USE status train_best_open(struct trainer *t);

@@ -92,7 +92,7 @@ static status progressive_begin(struct trainer *t)
     const struct session *s = t->session;
     const uint32_t window = s->setup.settings.train_progressive, inputs = pipeline_input_count(s->crew.pipeline),
                    micro_count = batch_micro_count(graph_batch(t->graph));
-    if (window == 0) return ST_OK;
+    if (window == 0 || t->node) return ST_OK; /* a node predicts the examples of its lanes alone */
     return progressive_open(&t->progressive, t->graph, window, inputs > micro_count ? inputs : micro_count);
 }
 
@@ -101,6 +101,7 @@ status train_open(struct trainer *t)
     struct session *s = t->session;
     struct feed_options feed = crew_feed_options(&s->crew, t->options->data);
     feed.training = true;
+    feed.exchange = t->node ? node_exchange(t->node) : NULL;
     feed.epochs = s->setup.settings.train_epochs;
     feed.steps_max = s->setup.settings.train_steps_max;
     feed.reader.marks = true;
@@ -130,6 +131,7 @@ status train_open(struct trainer *t)
     TRY(progressive_begin(t));
     TRY(train_saver_open(t));
     TRY(streams_check(t));
+    TRY(train_nodes_check(t));
     settings_check(t);
     memory_note("threads", THREAD_STACK_BYTES); /* the one that touches rows' memory ahead */
     if (t->options->look) return ST_OK;

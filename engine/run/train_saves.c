@@ -20,7 +20,8 @@ status train_saver_open(struct trainer *t)
     const struct model *model = &t->session->setup.model;
     bool lives = false;
     for (uint32_t i = 0; i < t->graph->table_count; i++) lives |= store_lives(model->store, i);
-    if (t->options->out == NULL || s->checkpoint_every == 0 || !sync_by_lane(s->train_sync) || lives) return ST_OK;
+    if (t->options->out == NULL || s->checkpoint_every == 0 || !sync_by_lane(s->train_sync) || lives || t->node)
+        return ST_OK;
     return saver_open(&t->saver, &(struct saver_options){.model = model,
                                                          .path = t->options->out,
                                                          .keep = s->checkpoint_keep,
@@ -46,6 +47,7 @@ static status model_check(struct trainer *t)
             FAIL(DIVERGED,
                  "step %" PRIu64 ": its update made a parameter that is not finite; a lower learning rate may help",
                  model->progress.step - 1);
+    if (t->node && t->graph->table_count > 0) return ST_OK; /* the rows of the last slot are not here any more */
     return pipeline_check(t->session->crew.pipeline);
 }
 
@@ -114,12 +116,14 @@ static status model_put(struct trainer *t, const char *path, uint32_t keep, uint
 {
     const struct model_save_options options = {
         .path = path, .row_count = t->row_count, .ticket = t->ticket, .keep = keep};
+    if (t->node) TRY(node_hold(t->node, true));
     status st = feed_hold(t->feed);
     data_mark(t);
     if (st == ST_OK) st = train_lives_count(t);
-    if (st == ST_OK) st = model_save(&t->session->setup.model, &options, bytes);
+    if (st == ST_OK)
+        st = t->node ? train_nodes_save(t, &options, bytes) : model_save(&t->session->setup.model, &options, bytes);
     feed_let_go(t->feed);
-    return st;
+    return st == ST_OK && t->node ? node_hold(t->node, false) : st;
 }
 
 static status save_begin(struct trainer *t)
@@ -197,6 +201,9 @@ status train_save_and_fail(struct trainer *t, status failure)
 {
     struct failure first;
     failure_keep(&first, failure);
+    if (t->node)
+        return t->saved_step == UINT64_MAX ? failure_adopt(&first)
+                                           : fail_saved(t, &first); /* the others know nothing of it yet */
     status st = train_save(t, SAVE_UNCHECKED);
     if (st != ST_OK) log_warning("the model could not be saved: %s", status_message());
     return t->saved_step == UINT64_MAX ? failure_adopt(&first) : fail_saved(t, &first);
@@ -209,6 +216,7 @@ status train_best_open(struct trainer *t)
     if (t->stop.head == NULL || t->options->out == NULL) return ST_OK;
     char path[FILE_PATH_BYTES];
     TRY(heap_text(&t->best_path, "%s", file_path_join(path, t->options->out, MODEL_BEST_NAME)));
+    if (t->node && node_index(t->node) > 0) return ST_OK;
     return model_dir_check(t->graph, t->best_path);
 }
 

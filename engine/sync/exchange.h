@@ -67,6 +67,8 @@ struct exchange {
     uint32_t piece_count;
     struct fold_join *joins; /* [piece_count - 1] */
     struct exchange_rows rows;
+    /* no step from this one on begins: all nodes stop before it; UINT64_MAX: none has been agreed on */
+    _Atomic uint64_t shared_until;
     struct exchange_site site;
 };
 
@@ -81,6 +83,13 @@ struct exchange_vt {
 static inline double *exchange_loss(const struct exchange_site *site, uint64_t step)
 {
     return site->loss + step % 2 * site->loss_count;
+}
+
+/* The step before which all nodes stop. It is known before that one could begin. */
+static inline uint64_t exchange_until(const struct exchange *x)
+{
+    /* Relaxed: whoever opens a step has heard, from the thread that sets it, that the step before is over. */
+    return atomic_load_explicit(&x->shared_until, memory_order_relaxed);
 }
 
 /* Whether the rows of the step have come. */

@@ -1,0 +1,35 @@
+/* What the nodes of a training have in common, as a text: a line a fact, "WHAT\tVALUE", the same facts in the same
+ * order on every node. Nodes compare hashes, and where those differ the texts, to say what it is. Once a start. */
+#ifndef HETERPS_ENGINE_NODE_FACTS_H
+#define HETERPS_ENGINE_NODE_FACTS_H
+
+#include "engine/base/status.h"
+#include "graph/graph.h"
+
+/* Of the text that comes from another node; ours is checked against it, too. */
+#define FACTS_BYTES_MAX (1u << 20)
+
+struct facts {
+    char *text;
+    size_t bytes;
+    uint64_t hash;
+};
+struct facts_options {
+    const struct graph *graph;
+    const char *isa; /* name of the instruction set */
+    uint32_t node_count;
+    bool saves, resumes; /* --out, --resume and the like */
+};
+/* MEMORY; INVALID: the graph has too many settings. The text is the facts' until facts_free. */
+MUST_USE status facts_make(struct facts *facts, const struct facts_options *options);
+void facts_free(struct facts *facts);
+
+/* Says how another node's facts differ from ours, for both: "train.batch is 64 there, and 128 here". False: they do
+ * not, as far as the text tells. */
+#define FACTS_WORDS_BYTES ((size_t)400)
+struct facts_difference {
+    char ours[FACTS_WORDS_BYTES], theirs[FACTS_WORDS_BYTES]; /* as this node and as the other one should say it */
+};
+bool facts_differ(const struct facts *ours, const char *theirs, size_t bytes, struct facts_difference *difference);
+
+#endif

@@ -1,0 +1,298 @@
+/* Opens and closes a node; and the main thread's side of it, which sleeps at a bell while its thread does what it has
+ * asked for. */
+#include "engine/node/node_internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/heap.h"
+#include "engine/base/thread.h"
+
+/* Part of the prologue: whoever means something else by links is refused at the greeting. */
+#define PROLOGUE UINT64_C(0x31656c6e2d737068)
+/* Connections that have not greeted yet, beside those of nodes. */
+#define HALF_OPEN 16u
+
+/* --- memory ------------------------------------------------------------------------------------- */
+
+/* Messages to one node that can be under way: a round's vectors, eight each, and some. */
+static uint32_t queued_max(const struct graph *g)
+{
+    const uint64_t vectors =
+        (uint64_t)(g->node_count + g->table_count + 4) * 2 * 11; /* runs of a node's lanes: 2 log2 1024 and some */
+    const uint64_t messages = vectors / REDUCE_PARTS_MAX + 64;
+    return messages < 65536 ? (uint32_t)messages : 65536;
+}
+
+static struct links_options links_options_of(const struct node_options *o)
+{
+    const uint32_t links = 2 * o->place->count + HALF_OPEN + 8;
+    return (struct links_options){.link_count = links < MEMBER_CHANNELS_MAX ? links : MEMBER_CHANNELS_MAX,
+                                  .queued_max = queued_max(o->graph),
+                                  .message_bytes_max = UINT32_MAX,
+                                  .half_open_max = HALF_OPEN,
+                                  .prologue = PROLOGUE,
+                                  .keys = o->key,
+                                  .key_count = o->key != NULL};
+}
+
+static void node_layout(struct node *n, struct layout *l)
+{
+    LAYOUT_TAKE(l, n->member, 1);
+    LAYOUT_TAKE(l, n->link, n->link_count);
+    LAYOUT_TAKE(l, n->letters, LETTERS);
+    if (n->o.place->rank == 0) LAYOUT_TAKE(l, n->facts_in, FACTS_BYTES_MAX);
+}
+
+static status memory_open(struct node *n)
+{
+    const struct links_options options = links_options_of(&n->o);
+    struct layout sum = {0}, taken = {.arena = &n->arena};
+    const char *why;
+    n->link_count = options.link_count;
+    node_layout(n, &sum);
+    TRY(arena_open(&n->arena, "links", sum.bytes + links_bytes(&options)));
+    node_layout(n, &taken);
+    TRY(links_open(&n->links, &n->arena, &options, &why));
+    if (n->o.place->listen_fd >= 0) return links_listen_at(n->links, n->o.place->listen_fd);
+    return links_listen(n->links, &n->o.place->address[n->o.place->rank], NULL);
+}
+
+/* --- opening ------------------------------------------------------------------------------------ */
+
+static status member_begin(struct node *n)
+{
+    const struct node_place *p = n->o.place;
+    struct member_options options = {.rank = p->rank,
+                                     .nodes = p->count,
+                                     .min = n->o.min       ? n->o.min
+                                            : p->count > 1 ? p->count - 1
+                                                           : 1,
+                                     .facts = n->o.facts->hash,
+                                     .timeout_ns = n->o.timeout_ns,
+                                     .connect_ns = n->o.connect_ns};
+    struct timespec now;
+    if (options.min > p->count)
+        FAIL(INVALID, "cluster.min = %u nodes are more than the %u of this job", options.min, p->count);
+    if (getrandom(&options.nonce, sizeof options.nonce, 0) != sizeof options.nonce)
+        FAIL(SYSTEM, "no random number for this node: %s", strerror(errno));
+    /* Later starts have greater numbers. */
+    clock_gettime(CLOCK_REALTIME, &now);
+    options.incarnation_last = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    member_open(n->member, &options);
+    return ST_OK;
+}
+
+static bool has_met(void *context) { return node_state(context) != STATE_MEETING; }
+
+static status parts_open(struct node *n)
+{
+    TRY(reduce_lanes_check(n->o.graph, n->o.place->count));
+    TRY(memory_open(n));
+    TRY(member_begin(n));
+    memory_note("threads", THREAD_STACK_BYTES);
+    const int error = thread_start(&n->thread, node_main, n);
+    if (error) FAIL(SYSTEM, "cannot start the thread of links: %s", strerror(error));
+    n->is_started = true;
+    bell_await(&n->bell, false, has_met, n);
+    return node_state(n) == STATE_RUNNING ? ST_OK : failure_adopt(&n->result);
+}
+
+static void post_wake(struct post *post) { links_wake(((struct node *)post)->links); }
+
+/* By the thread. The link of one that is lost is INDEX_NONE: the round is never over, and the job is. */
+static status post_send(struct post *post, uint32_t to, const struct reduce_message *message)
+{
+    struct node *n = (struct node *)post;
+    struct link_message m = {.kind = message->kind, .tag = message->step, .part_count = message->part_count};
+    char name[NODE_NAME_BYTES];
+    memcpy(m.part, message->part, message->part_count * sizeof *m.part);
+    if (message->kind == EXCHANGE_VALUES) n->values_until = message->step + 1;
+    if (n->link_of[to] == MEMBER_NONE) return ST_OK;
+    if (!link_send(n->links, n->link_of[to], &m, COOKIE_REDUCE))
+        FAIL(FULL, "too many messages to %s are under way", node_name(n, to, name));
+    return ST_OK;
+}
+
+static const struct post_vt post_vt = {.send = post_send, .wake = post_wake};
+_Static_assert(REDUCE_PARTS_MAX <= LINK_PARTS_MAX, "a message of reduce is one of a link");
+
+status node_open(struct node **out, const struct node_options *options)
+{
+    struct node *n = aligned_alloc(CACHE_LINE_BYTES, arena_bytes(sizeof *n));
+    *out = NULL;
+    if (n == NULL) FAIL(MEMORY, "no memory for a node");
+    memset(n, 0, sizeof *n);
+    n->post.vt = &post_vt;
+    n->o = *options;
+    n->facts_link = MEMBER_NONE;
+    atomic_init(&n->shared_until, UINT64_MAX);
+    const status st = parts_open(n);
+    if (st == ST_OK) *out = n;
+    if (st == ST_OK) return st;
+    struct failure failure;
+    failure_keep(&failure, st);
+    node_close(n);
+    return failure_adopt(&failure);
+}
+
+static void thread_end(struct node *n)
+{
+    if (!n->is_started) return;
+    links_wake(n->links);
+    /* Release pairs with may_leave(). */
+    atomic_store_explicit(&n->shared_leave, true, memory_order_release);
+    bell_ring(&n->leave_bell);
+    pthread_join(n->thread, NULL);
+    memory_note("threads", -THREAD_STACK_BYTES); /* taken back, modulo 2^64 */
+    n->is_started = false;
+    n->links = NULL; /* the thread, which alone may, has closed them */
+}
+
+void node_close(struct node *n)
+{
+    if (n == NULL) return;
+    /* As one that is done: it leaves even if others do not hear of it. */
+    atomic_store_explicit(&n->shared_finish, UINT32_MAX, memory_order_release);
+    thread_end(n);
+    links_close(n->links);
+    reduce_close(n->reduce);
+    arena_close(&n->arena);
+    free(n);
+}
+
+uint32_t node_index(const struct node *n) { return n->index; }
+uint32_t node_count(const struct node *n) { return n->count; }
+
+const char *node_name(const struct node *n, uint32_t index, char name[NODE_NAME_BYTES])
+{
+    snprintf(name, NODE_NAME_BYTES, "node %u", n->rank_of[index]);
+    return name;
+}
+
+const char *node_place_text(const struct node *n, uint32_t rank, char text[PLACE_TEXT_BYTES])
+{
+    char address[ADDRESS_TEXT_BYTES];
+    snprintf(text, PLACE_TEXT_BYTES, "node %u at %s", rank, address_text(address, &n->o.place->address[rank]));
+    return text;
+}
+
+/* --- the exchange ------------------------------------------------------------------------------- */
+
+status node_join(struct node *n, struct model *model)
+{
+    const uint32_t lanes = n->o.graph->header->lanes;
+    for (uint32_t i = 0; i <= n->count; i++) n->lane_begin[i] = (uint32_t)((uint64_t)lanes * i / n->count);
+    const struct reduce_options options = {.graph = n->o.graph,
+                                           .model = model,
+                                           .rank = n->index,
+                                           .node_count = n->count,
+                                           .lane_begin = n->lane_begin,
+                                           .post = &n->post};
+    return reduce_open(&n->reduce, &options);
+}
+
+struct exchange *node_exchange(struct node *n) { return reduce_exchange(n->reduce); }
+const uint64_t *node_own_rows(const struct node *n) { return reduce_own_rows(n->reduce); }
+uint64_t node_sent_bytes(const struct node *n) { return reduce_sent_bytes(n->reduce); }
+
+/* --- asks --------------------------------------------------------------------------------------- */
+
+static bool is_answered(void *context)
+{
+    struct node *n = context;
+    /* Acquire pairs with node_ask_done(). */
+    return atomic_load_explicit(&n->shared_ask, memory_order_acquire) == ASK_NONE || node_state(n) >= STATE_FAILED;
+}
+
+static status asked(struct node *n, enum node_ask what)
+{
+    /* Release pairs with node_ask_look(). */
+    atomic_store_explicit(&n->shared_ask, what, memory_order_release);
+    links_wake(n->links);
+    bell_await(&n->bell, false, is_answered, n);
+    if (atomic_load_explicit(&n->shared_ask, memory_order_acquire) == ASK_NONE) return ST_OK;
+    return failure_is(&n->result)
+               ? failure_adopt(&n->result)
+               : status_fail(ST_PEER_LOST, __FILE__, __LINE__, "the job has ended while this node was at work");
+}
+
+status node_begin(struct node *n, uint64_t step)
+{
+    reduce_start(n->reduce, step);
+    n->ask.step = step;
+    return asked(n, ASK_BEGIN);
+}
+
+status node_hold(struct node *n, bool is_held) { return asked(n, is_held ? ASK_HOLD : ASK_LET_GO); }
+
+/* A message of a link has less than 4 GiB. */
+#define TALK_BYTES (UINT64_C(1) << 30)
+
+status node_give(struct node *n, uint32_t to, const void *data, uint64_t bytes)
+{
+    for (uint64_t at = 0; at < bytes; at += n->ask.bytes) {
+        n->ask.index = to;
+        n->ask.from = (const uint8_t *)data + at;
+        n->ask.bytes = bytes - at < TALK_BYTES ? bytes - at : TALK_BYTES;
+        TRY(asked(n, ASK_GIVE));
+    }
+    return ST_OK;
+}
+
+status node_take(struct node *n, uint32_t from, void *data, uint64_t bytes)
+{
+    for (uint64_t at = 0; at < bytes; at += n->ask.bytes) {
+        n->ask.index = from;
+        n->ask.to = (uint8_t *)data + at;
+        n->ask.bytes = bytes - at < TALK_BYTES ? bytes - at : TALK_BYTES;
+        TRY(asked(n, ASK_TAKE));
+    }
+    return ST_OK;
+}
+
+status node_tell(struct node *n, void *data, uint64_t bytes)
+{
+    if (n->index > 0) return node_take(n, 0, data, bytes);
+    for (uint32_t i = 1; i < n->count; i++) TRY(node_give(n, i, data, bytes));
+    return ST_OK;
+}
+
+void node_stop_ask(struct node *n)
+{
+    if (!atomic_exchange_explicit(&n->shared_stop, true, memory_order_relaxed)) links_wake(n->links);
+}
+
+uint64_t node_until(const struct node *n) { return atomic_load_explicit(&n->shared_until, memory_order_relaxed); }
+
+/* --- the end ------------------------------------------------------------------------------------ */
+
+static bool is_over(void *context) { return node_state(context) == STATE_OVER; }
+
+static void finish(struct node *n, int exit_status)
+{
+    /* Release pairs with finish_look(). */
+    atomic_store_explicit(&n->shared_finish, (uint32_t)exit_status + 1, memory_order_release);
+    links_wake(n->links);
+}
+
+status node_end(struct node *n, status st)
+{
+    struct failure failure;
+    failure_keep(&failure, st);
+    const bool is_ours = st != ST_OK && st != ST_AGAIN && node_state(n) < STATE_FAILED;
+    if (is_ours)
+        snprintf(n->finish_why, sizeof n->finish_why, "node %u: %.*s", n->o.place->rank, (int)sizeof n->finish_why - 32,
+                 failure.message);
+    else if (st != ST_OK)
+        snprintf(n->finish_why, sizeof n->finish_why, "%.*s", (int)sizeof n->finish_why - 32, failure.message);
+    if (is_ours || node_is_first(n)) finish(n, st == ST_OK ? 0 : status_exit(st));
+    bell_await(&n->bell, false, is_over, n);
+    thread_end(n);
+    return st != ST_OK ? failure_adopt(&failure) : failure_adopt(&n->result);
+}

@@ -1,0 +1,72 @@
+/* A node of a training: its thread, which has the links to the others, its part in their membership (member.h) and
+ * the exchange of steps (reduce.h); and what the main thread asks of it, one thing at a time.
+ *
+ *     main thread   node_open ─ all have met ─▶ node_join ──▶ node_begin ──▶ steps … ──▶ node_end
+ *                       │                                        ▲ rounds,       between them: give, take, hold
+ *     its thread        └▶ links, beats, who is in ──────────────┴ letters, rows ──────▶ all have ended
+ *
+ * What ends one node ends all, in one sentence: a failure goes to node 0, and from there to everybody. A node that is
+ * lost ends the others with exit status 75: the job can go on from its last save.
+ *
+ * Nodes have ranks of the job, and numbers among those that are in: where all are, both are the same. Node 0 is rank
+ * 0. */
+#ifndef HETERPS_ENGINE_NODE_NODE_H
+#define HETERPS_ENGINE_NODE_NODE_H
+
+#include "engine/node/facts.h"
+#include "engine/node/member.h"
+#include "engine/node/place.h"
+#include "engine/sync/exchange.h"
+#include "io/net/secure.h"
+
+struct node_options {
+    const struct node_place *place; /* kept, as is all else that is pointed to */
+    const struct graph *graph;
+    const struct secure_key *key; /* NULL: links are plain, and whoever reaches the port is trusted */
+    const struct facts *facts;
+    uint32_t min; /* cluster.min; 0: all but one */
+    uint64_t timeout_ns, connect_ns;
+};
+
+struct node;
+/* Takes its memory, starts its thread, and returns when all are there, or enough of them are when it is time. What it
+ * says after two seconds: for whom it waits. INVALID: more nodes than lanes; facts that differ, in words; AGAIN,
+ * PEER_LOST: others are not found; SYSTEM, MEMORY. After a failure there is nothing to close. */
+MUST_USE status node_open(struct node **node, const struct node_options *options);
+/* Ends the links at once, and the thread. NULL is ignored. After the pipeline that has the exchange. */
+void node_close(struct node *node);
+
+uint32_t node_index(const struct node *node);
+uint32_t node_count(const struct node *node);
+/* "node 2", by its rank, for messages. */
+#define NODE_NAME_BYTES 24u
+const char *node_name(const struct node *node, uint32_t index, char name[NODE_NAME_BYTES]);
+
+/* Opens the exchange over a model, which stays until node_close, before the pipeline that gets it. As reduce_open. */
+MUST_USE status node_join(struct node *node, struct model *model);
+struct exchange *node_exchange(struct node *node);
+const uint64_t *node_own_rows(const struct node *node); /* reduce_own_rows */
+uint64_t node_sent_bytes(const struct node *node);      /* reduce_sent_bytes */
+/* Before the first step, whose number this is: from now on what others send is taken. What the node failed with. */
+MUST_USE status node_begin(struct node *node, uint64_t step);
+
+/* Between jobs, in the same order on all nodes. What the node failed with, if that comes first. */
+/* Sends to another node, and returns when the kernel has it; receives from one, as many bytes as that gives. */
+MUST_USE status node_give(struct node *node, uint32_t to, const void *data, uint64_t bytes);
+MUST_USE status node_take(struct node *node, uint32_t from, void *data, uint64_t bytes);
+/* What node 0 has in `data` all have then. */
+MUST_USE status node_tell(struct node *node, void *data, uint64_t bytes);
+/* Keeps the node's thread out of the store, and lets it in again (reduce_hold). */
+MUST_USE status node_hold(struct node *node, bool is_held);
+
+/* Asks all nodes to stop, after the step that is under way or the next one: node 0 decides. May be asked again. */
+void node_stop_ask(struct node *node);
+/* The step that is not begun any more; UINT64_MAX: none has been agreed on. Final once a job has ended there. */
+uint64_t node_until(const struct node *node);
+
+/* The main thread is done, with this status: tells the others of a failure, or waits until all are done, node 0 last.
+ * Returns `st` if it is one, else how the job has ended; the links are closed then, and node_close alone may follow.
+ * */
+MUST_USE status node_end(struct node *node, status st);
+
+#endif

@@ -1,0 +1,153 @@
+/* What the files of a node share.
+ *
+ *     node.c          opening and closing; what the main thread asks
+ *     node_thread.c   the thread: events of links, asks of the main thread, time
+ *     node_member.c   membership: its frames, what it puts out, and in which words a node ends
+ *     node_talk.c     what main threads give each other between jobs */
+#ifndef HETERPS_ENGINE_NODE_NODE_INTERNAL_H
+#define HETERPS_ENGINE_NODE_NODE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/base/bell.h"
+#include "engine/node/member_frame.h"
+#include "engine/node/node.h"
+#include "engine/node/reduce.h"
+#include "io/net/link.h"
+
+/* Kinds of messages, behind those of reduce.h. */
+enum node_kind {
+    KIND_FRAME = 16, /* of membership                                                   */
+    KIND_FACTS,      /* a text, before a hello                                          */
+    KIND_WHY,        /* a text, before a frame that ends something                      */
+    KIND_TALK,       /* of main threads                                                 */
+    KIND_UNTIL       /* to node 0: to stop is asked for; from it, tag: before which step */
+};
+enum node_cookie { COOKIE_REDUCE, COOKIE_TALK, COOKIE_FACTS, COOKIE_LETTER };
+
+#define LETTER_BYTES 1024u
+#define LETTERS      512u
+#define WHY_BYTES    LETTER_BYTES
+#define FOLLOW_MAX   128u
+#define EVENTS_MAX   64u
+#define INDEX_NONE   UINT32_MAX
+
+/* A small message on its way. */
+struct node_letter {
+    bool is_used;
+    uint32_t link;
+    uint8_t bytes[LETTER_BYTES];
+};
+
+struct node_link {
+    enum { NODE_LINK_FREE, NODE_LINK_ASKED, NODE_LINK_UP, NODE_LINK_CLOSING } state;
+    uint32_t rank;                   /* to whom it was asked for, or MEMBER_NONE                     */
+    uint32_t index;                  /* of the node of this generation, or INDEX_NONE                */
+    bool is_waiting;                 /* what has come has no place yet                               */
+    struct link_event waiting;       /* that                                                         */
+    uint32_t letters;                /* that are not sent yet                                        */
+    uint64_t close_end_ns;           /* closing: whatever is not sent by then is not sent            */
+    uint64_t heard_bytes;            /* at the last look                                             */
+    uint8_t in[LETTER_BYTES];        /* a frame, or a text                                           */
+    char refusal[FACTS_WORDS_BYTES]; /* how its facts differ, in its words; "": they do not          */
+    char warning[FACTS_WORDS_BYTES]; /* the same in this node's                                      */
+};
+
+enum node_state { STATE_MEETING, STATE_RUNNING, STATE_FAILED, STATE_OVER };
+enum node_ask { ASK_NONE, ASK_BEGIN, ASK_HOLD, ASK_LET_GO, ASK_GIVE, ASK_TAKE };
+
+struct node {
+    struct post post; /* first: a struct post * is a struct node * */
+    struct node_options o;
+    struct arena arena;
+    struct links *links;
+    struct member *member;
+    struct node_link *link; /* [link_count] */
+    uint32_t link_count;
+    bool is_dead[MEMBER_CHANNELS_MAX]; /* closed in this turn: its other events are nobody's */
+    bool has_waiting;                  /* a message waits for its place                      */
+    struct node_letter *letters;       /* [LETTERS] */
+    char *facts_in;                    /* [FACTS_BYTES_MAX] of node 0 */
+    pthread_t thread;
+    bool is_started;
+    /* the generation: set by the thread before STATE_RUNNING, and never again */
+    uint32_t index, count;
+    uint32_t rank_of[MEMBER_NODES_MAX], link_of[MEMBER_NODES_MAX], lane_begin[MEMBER_NODES_MAX + 1];
+    struct reduce *reduce; /* the main thread's until ASK_BEGIN */
+    /* the thread's */
+    struct link_event events[EVENTS_MAX];
+    struct member_event follow[FOLLOW_MAX]; /* what comes of what membership puts out */
+    uint32_t follow_count;
+    uint32_t facts_link; /* whose facts are coming, or MEMBER_NONE */
+    uint32_t refused;    /* times in a row that rank 0 has refused a connection */
+    uint64_t timer_ns, tick_ns, notice_ns;
+    uint64_t begin_step, values_until; /* steps below it have been updated here, and told  */
+    bool has_begun, is_timer, is_stop_told;
+    char why[WHY_BYTES];         /* what another node says, or this one, before an end   */
+    char lost[WHY_BYTES];        /* the last node that was lost, and how                 */
+    char connect_why[WHY_BYTES]; /* the last connection that did not come about   */
+    /* asks of the main thread: its fields are set before shared_ask */
+    struct {
+        uint32_t index;
+        const void *from;
+        void *to;
+        uint64_t bytes, step;
+        bool is_under_way;
+    } ask;
+    _Atomic uint32_t shared_ask; /* the thread makes it ASK_NONE when it is done */
+    _Atomic bool shared_stop;    /* node_stop_ask                                */
+    char finish_why[WHY_BYTES];
+    _Atomic uint32_t shared_finish; /* exit status + 1: the main thread is done */
+    _Atomic uint64_t shared_until;
+    _Atomic uint32_t shared_state;
+    struct bell bell;          /* of the main thread */
+    _Atomic bool shared_leave; /* nobody wakes the thread any more */
+    struct bell leave_bell;    /* of the thread, then */
+    struct failure result;     /* set once, before STATE_FAILED or STATE_OVER */
+};
+
+static inline bool node_is_first(const struct node *n) { return n->o.place->rank == 0; }
+static inline enum node_state node_state(const struct node *n)
+{
+    /* Acquire pairs with node_state_set(). */
+    return (enum node_state)atomic_load_explicit(&n->shared_state, memory_order_acquire);
+}
+static inline void node_state_set(struct node *n, enum node_state state)
+{
+    atomic_store_explicit(&n->shared_state, state, memory_order_release);
+    bell_ring(&n->bell);
+}
+/* "node 2 at 10.0.0.7:4711" */
+#define PLACE_TEXT_BYTES (ADDRESS_TEXT_BYTES + 24u)
+const char *node_place_text(const struct node *n, uint32_t rank, char text[PLACE_TEXT_BYTES]);
+
+/* --- node_thread.c ----------------------------------------------------------------------------- */
+
+void *node_main(void *node);
+/* Nothing more is computed, because of this; the first counts. */
+void node_fail(struct node *n, status failure);
+/* A small message; without memory for it, or if the link has no room, the link is lost. */
+void node_letter_send(struct node *n, uint32_t link, enum node_kind kind, uint64_t tag, const void *bytes,
+                      size_t count);
+void node_link_close(struct node *n, uint32_t link);
+
+/* --- node_member.c ------------------------------------------------------------------------------ */
+
+/* Gives the machine an event, and does what it puts out. */
+void node_member_tell(struct node *n, struct member_event event);
+/* A frame has come, or facts, or words. */
+void node_frame_take(struct node *n, uint32_t link, uint32_t bytes);
+void node_facts_take(struct node *n, uint32_t link, uint32_t bytes);
+void node_why_take(struct node *n, uint32_t link, uint32_t bytes);
+/* Says for whom it waits. */
+void node_notice(struct node *n);
+
+/* --- node_talk.c -------------------------------------------------------------------------------- */
+
+/* What the main thread asks for can be done now, or a message of another one has come for it. */
+void node_ask_look(struct node *n);
+bool node_talk_arrives(struct node *n, uint32_t link, const struct link_event *event);
+void node_ask_done(struct node *n);
+
+#endif
