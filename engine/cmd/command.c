@@ -137,6 +137,11 @@ static status arguments_parse(const struct command *c, int count, char **argumen
             positionals[(*positional_count)++] = argument;
             continue;
         }
+        if (strcmp(argument, "--") == 0 && c->takes_rest) {
+            *(struct command_rest *)(void *)options =
+                (struct command_rest){arguments + i + 1, (uint32_t)(count - i - 1)};
+            break;
+        }
         if (strcmp(argument, "--") == 0) {
             only_positionals = true;
             continue;

@@ -36,6 +36,11 @@ struct flag {
     bool is_required;
 };
 #define COMMAND_POSITIONALS_MAX 3
+/* What follows "--", of a verb that takes it: the words of another command. */
+struct command_rest {
+    char **words;
+    uint32_t count;
+};
 struct command {
     const char *name;
     const char
@@ -47,6 +52,7 @@ struct command {
     size_t options_bytes;
     const void *defaults;   /* options before flags; NULL: zeros      */
     bool opens_positionals; /* they are files that are read (inputs.h) */
+    bool takes_rest; /* its options begin with a struct command_rest */
     bool uses_cards; /* takes --gpu; started anew with the CUDA side where there is a card (engine/image/image.h) */
     /* Does the work; a failure is printed by main. `options` was filled by the flags. */
     status (*run)(const char *const positionals[COMMAND_POSITIONALS_MAX], const void *options);
@@ -54,7 +60,8 @@ struct command {
 
 extern const struct command command_compile, command_train, command_plan_memory, command_eval, command_predict,
     command_export, command_import, command_inspect, command_gen, command_profile, command_plan, command_pretrain,
-    command_simulate, command_bench, command_fsck, command_devices, command_doctor, command_key, command_serve;
+    command_simulate, command_bench, command_fsck, command_devices, command_doctor, command_key, command_serve,
+    command_launch;
 
 /* Parses argv (after the verb, `skip` words of it) and runs; returns the program's exit status. */
 int command_run(const struct command *command, int skip, int argument_count, char **arguments);

@@ -26,6 +26,7 @@ static const struct {
     {NULL, &command_plan_memory},
     {NULL, &command_devices},
     {NULL, &command_bench},
+    {"Nodes", &command_launch},
     {"Nodes", &command_key},
     {"Plans", &command_profile},
     {NULL, &command_plan},

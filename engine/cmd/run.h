@@ -2,31 +2,40 @@
 #ifndef HETERPS_ENGINE_CMD_RUN_H
 #define HETERPS_ENGINE_CMD_RUN_H
 
+#include "engine/cmd/anew.h"
 #include "engine/cmd/command.h"
 #include "engine/run/train.h"
 
 /* Of which of several nodes this is one. */
 struct run_nodes {
-    const char *list, *key_file;      /* --nodes: NULL: there is one */
-    uint32_t rank, key_fd, listen_fd; /* RUN_NONE: not given */
+    const char *list, *key_file;                 /* --nodes: NULL: there is one */
+    uint32_t rank, key_fd, listen_fd, roster_fd; /* RUN_NONE: not given */
     bool insecure;
 };
 #define RUN_NONE UINT32_MAX
 /* With no flag given, but what is not 0 then. */
-#define RUN_OPTIONS .nodes = {.rank = RUN_NONE, .key_fd = RUN_NONE, .listen_fd = RUN_NONE}
+#define RUN_OPTIONS .nodes = {.rank = RUN_NONE, .key_fd = RUN_NONE, .listen_fd = RUN_NONE, .roster_fd = RUN_NONE}
 
 /* By the flags of `train`; all zero, but RUN_OPTIONS: none is given. */
 struct run_options {
     const char *data, *out, *resume, *continued, *init, *plan, *trace, *isa, *tensorboard;
     struct session_cluster cluster; /* path NULL: there is none */
     uint32_t threads;
-    bool share, dry_run;
+    bool share, dry_run, again;
     struct run_nodes nodes;
     struct flag_list eval, set;
     status (*look)(void *context, struct session *session, const struct train_options *options,
                    const struct eval_sets *eval);
     void *look_context; /* both as in struct train_options */
 };
+
+/* What the flags of nodes say, for a session; it holds the key, and stays until that is closed. */
+struct run_place {
+    struct session_nodes nodes; /* place.count 0: there is one node */
+    struct anew anew;           /* of a start before this one, and what the next one gets */
+};
+/* USAGE: flags that exclude each other; as place_parse, key_read, anew_read. */
+MUST_USE status run_place_take(struct run_place *place, const struct run_options *options);
 
 /* Opens a session for them and trains, but for the trace. As session_open and train_run fail; USAGE: flags that exclude each other. */
 MUST_USE status run_train(const char *graph, const struct run_options *options);

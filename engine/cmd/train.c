@@ -6,12 +6,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "engine/base/heap.h"
 #include "engine/base/inputs.h"
 #include "engine/base/log.h"
 #include "engine/cmd/run.h"
 #include "engine/base/trace.h"
 #include "engine/base/trust.h"
-#include "io/net/key.h"
 #include "sched/solution.h"
 
 /* For planning before training begins. */
@@ -34,6 +34,10 @@ static const struct flag flags[] = {
     {"--continue", FLAG_TEXT, "DIR",
      "train a saved model, with all its state, on other data, such as the next day's: a new pass; else as --resume",
      offsetof(struct run_options, continued), 0, 0, false},
+    {"--again", FLAG_SWITCH, NULL,
+     "if --out has a save go on from that, as --resume does; else as the other flags say: a command to be started "
+     "again as it is",
+     offsetof(struct run_options, again), 0, 0, false},
     {"--init", FLAG_TEXT, "PATH",
      "take first values, by name and shape, from another model's directory, an exported one, a directory of .npy "
      "files, or a "
@@ -72,6 +76,8 @@ static const struct flag flags[] = {
      offsetof(struct run_options, nodes.insecure), 0, 0, false},
     {"--listen-fd", FLAG_U32, "N", "with --nodes: a socket that listens already, as a launcher hands it over",
      offsetof(struct run_options, nodes.listen_fd), 3, 1 << 20, false},
+    {"--roster-fd", FLAG_U32, "N", "with --nodes: what a node that starts itself anew leaves to itself",
+     offsetof(struct run_options, nodes.roster_fd), 3, 1 << 20, false},
     {"--dry-run", FLAG_SWITCH, NULL, "print the plan of memory, check that this machine can give it, and end",
      offsetof(struct run_options, dry_run), 0, 0, false},
     {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512, avx512bf16, amx; default: the best here",
@@ -126,6 +132,18 @@ static char *resume_command(const char *graph, const struct run_options *o, cons
     return fclose(out) == 0 ? text : NULL;
 }
 
+/* Of --again: goes on from what the directory has, if it has a save. Of several nodes the first one looks. */
+static status again_look(const struct session *s, struct train_options *options)
+{
+    uint32_t is_there = options->out && model_dir_find(options->out) == ST_OK;
+    if (s->node) TRY(node_tell(s->node, &is_there, sizeof is_there));
+    if (!is_there) return ST_OK;
+    options->resume = options->out;
+    options->is_new_pass = false;
+    options->init = NULL;
+    return ST_OK;
+}
+
 static status train(struct session *s, const struct run_options *o, char **data, char **eval, char **out)
 {
     struct train_options options = {.data = o->data,
@@ -145,6 +163,7 @@ static status train(struct session *s, const struct run_options *o, char **data,
              o->continued ? "--continue" : "--resume");
     if (options.resume && o->out == NULL) TRY(model_dir_of(options.resume, out));
     if (*out) options.out = *out;
+    if (o->again) TRY(again_look(s, &options));
     if (options.data == NULL && *s->setup.settings.data_path) {
         TRY(setup_paths(&s->setup, s->setup.settings.data_path, data));
         options.data = *data;
@@ -176,38 +195,10 @@ static status train(struct session *s, const struct run_options *o, char **data,
     return st;
 }
 
-/* Takes the flags of nodes; count 0: there is one. */
-static status nodes_take(const struct run_options *o, struct session_nodes *nodes, struct secure_key *key)
-{
-    const struct run_nodes *n = &o->nodes;
-    *nodes = (struct session_nodes){.saves = o->out || o->resume || o->continued, .resumes = o->resume || o->continued};
-    if (n->list == NULL &&
-        (n->rank != RUN_NONE || n->key_file || n->key_fd != RUN_NONE || n->insecure || n->listen_fd != RUN_NONE))
-        FAIL(USAGE, "--rank, --key-file, --key-fd, --insecure and --listen-fd are of a training on several nodes: give "
-                    "--nodes, too");
-    if (n->list == NULL) return ST_OK;
-    TRY(place_parse(&nodes->place, n->list, n->rank));
-    nodes->place.listen_fd = n->listen_fd == RUN_NONE ? -1 : (int)n->listen_fd;
-    if (o->dry_run || o->look) FAIL(USAGE, "--nodes is for training; leave it out to see what one node needs");
-    if ((n->key_file != NULL) + (n->key_fd != RUN_NONE) + n->insecure != 1)
-        FAIL(USAGE, "nodes prove to each other that they have one key: give --key-file FILE (heterps-run key -o FILE "
-                    "makes one), --key-fd N, or, "
-                    "to trust whoever reaches the port, --insecure");
-    if (n->insecure) {
-        log_warning("--insecure: links are neither encrypted nor authenticated");
-        return ST_OK;
-    }
-    TRY(secure_start());
-    TRY(n->key_file ? key_read(key, n->key_file) : key_read_fd(key, (int)n->key_fd));
-    nodes->key = key;
-    return ST_OK;
-}
-
 status run_train(const char *graph, const struct run_options *o)
 {
     struct session session;
-    struct session_nodes nodes;
-    struct secure_key key;
+    struct run_place place;
     struct session_cluster cluster = o->cluster;
     if (o->plan && cluster.path) FAIL(USAGE, "--plan is a plan, --cluster makes one; give one of them");
     if (cluster.method == NULL) cluster.method = "auto";
@@ -215,15 +206,20 @@ status run_train(const char *graph, const struct run_options *o)
     cluster.seed = 1;
     cluster.seconds = PLAN_SECONDS;
     cluster.data = o->data;
-    TRY(nodes_take(o, &nodes, &key));
+    TRY(run_place_take(&place, o));
     const struct session_options options = {
         .setup = {.graph_path = graph, .set = o->set.item, .set_count = o->set.count, .training = true},
         .crew = {.threads = o->threads, .isa = o->isa, .share = o->share},
         .plan = o->plan,
         .cluster = cluster.path ? &cluster : NULL,
-        .nodes = nodes.place.count ? &nodes : NULL};
+        .nodes = place.nodes.place.count ? &place.nodes : NULL};
     TRY(session_open(&session, &options));
     char *data = NULL, *eval = NULL, *out = NULL;
+    if (session.node && node_count(session.node) == 0) {
+        log_warning("the job is complete, and has not needed this node");
+        session_close(&session);
+        return ST_OK;
+    }
     status st = session_end(&session, train(&session, o, &data, &eval, &out));
     session_close(&session);
     free(data);
@@ -267,13 +263,17 @@ static status run(const char *const *positionals, const void *options_pointer)
     /* One speaks for all; of the others there are warnings and errors. */
     if (o->nodes.list && o->nodes.rank > 0 && o->nodes.rank != RUN_NONE)
         log_open(LOG_TEXT, log_verbosity() > 0 ? 1 : -1);
+    char *trace = NULL;
     if (o->trace && !o->dry_run) {
         TRY(trace_check(o));
-        TRY(trace_open(o->trace, trace_threads(o->threads)));
+        const bool is_shared = o->nodes.list && o->nodes.rank != RUN_NONE; /* each node has one of its own */
+        TRY(is_shared ? heap_text(&trace, "%s.%u", o->trace, o->nodes.rank) : heap_text(&trace, "%s", o->trace));
+        TRY(trace_open(trace, trace_threads(o->threads)));
         trace_thread("main");
     }
     struct failure failure;
     failure_keep(&failure, run_train(positionals[0], o));
+    free(trace);
     /* A run that has failed says why, which is why its trace is cut, too. */
     if (trace_close() != ST_OK && !failure_is(&failure)) log_warning("the trace is cut: %s", status_message());
     return failure_adopt(&failure);

@@ -30,7 +30,6 @@ static status facts_put(FILE *out, const struct facts_options *o)
     TRY(recipe_tell(o->graph, fact_add, out));
     number_add(out, "the hash of the model", "%016" PRIx64, o->graph->header->model_hash);
     fact_add(out, "a directory for saves (--out)", o->saves ? "given" : "missing");
-    fact_add(out, "a save to go on from (--resume)", o->resumes ? "given" : "missing");
     return ST_OK;
 }
 

@@ -18,7 +18,7 @@ struct facts_options {
     const struct graph *graph;
     const char *isa; /* name of the instruction set */
     uint32_t node_count;
-    bool saves, resumes; /* --out, --resume and the like */
+    bool saves; /* there is an --out */
 };
 /* MEMORY; INVALID: the graph has too many settings. The text is the facts' until facts_free. */
 MUST_USE status facts_make(struct facts *facts, const struct facts_options *options);

@@ -131,7 +131,7 @@ void member_other_lost(struct member *m, uint32_t rank)
 {
     if (rank == 0) {
         if (m->phase == MEMBER_JOINING) {
-            m->connect_again_ns = m->now_ns + m->o.timeout_ns / 8;
+            m->connect_again_ns = m->now_ns + m->o.timeout_ns / 64;
             if (m->exit_reason == REASON_NONE) m->end_ns = m->now_ns + m->o.connect_ns;
         } else if (m->phase ==
                    MEMBER_RUNNING) { /* perhaps it is this node that was cut off: then another generation is there */
@@ -139,11 +139,11 @@ void member_other_lost(struct member *m, uint32_t rank)
         } else {
             m->phase = MEMBER_JOINING;
             m->end_ns = m->now_ns + m->o.connect_ns;
-            m->connect_again_ns = m->now_ns + m->o.timeout_ns / 8;
+            m->connect_again_ns = m->now_ns + m->o.timeout_ns / 64;
         }
         return;
     }
     if (m->phase == MEMBER_READY) m->phase = MEMBER_MESHING;
-    if (m->phase == MEMBER_MESHING) m->connect_again_ns = m->now_ns + m->o.timeout_ns / 8;
+    if (m->phase == MEMBER_MESHING) m->connect_again_ns = m->now_ns + m->o.timeout_ns / 64;
     if (m->phase == MEMBER_MESHING || m->phase == MEMBER_RUNNING) member_missed_tell(m);
 }

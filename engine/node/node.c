@@ -79,8 +79,12 @@ static status member_begin(struct node *n)
     struct timespec now;
     if (options.min > p->count)
         FAIL(INVALID, "cluster.min = %u nodes are more than the %u of this job", options.min, p->count);
-    if (getrandom(&options.nonce, sizeof options.nonce, 0) != sizeof options.nonce)
+    if (n->o.past) {
+        options.nonce = n->o.past->nonce;
+        options.roster = n->o.past->roster;
+    } else if (getrandom(&options.nonce, sizeof options.nonce, 0) != sizeof options.nonce) {
         FAIL(SYSTEM, "no random number for this node: %s", strerror(errno));
+    }
     /* Later starts have greater numbers. */
     clock_gettime(CLOCK_REALTIME, &now);
     options.incarnation_last = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;

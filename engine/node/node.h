@@ -19,6 +19,12 @@
 #include "engine/sync/exchange.h"
 #include "io/net/secure.h"
 
+/* What a process that starts itself anew leaves to the next. */
+struct node_past {
+    struct member_roster roster;
+    uint64_t nonce;
+};
+
 struct node_options {
     const struct node_place *place; /* kept, as is all else that is pointed to */
     const struct graph *graph;
@@ -26,12 +32,18 @@ struct node_options {
     const struct facts *facts;
     uint32_t min; /* cluster.min; 0: all but one */
     uint64_t timeout_ns, connect_ns;
+    const struct node_past *past; /* of a start anew; NULL: the first */
+    /* By the node's thread when another generation begins: starts this process anew, and returns only if that fails,
+     * on which the node ends as PEER_LOST. NULL: it always ends so. */
+    status (*anew)(void *context, const struct node_past *past);
+    void *anew_context;
 };
 
 struct node;
 /* Takes its memory, starts its thread, and returns when all are there, or enough of them are when it is time. What it
  * says after two seconds: for whom it waits. INVALID: more nodes than lanes; facts that differ, in words; AGAIN,
- * PEER_LOST: others are not found; SYSTEM, MEMORY. After a failure there is nothing to close. */
+ * PEER_LOST: others are not found; SYSTEM, MEMORY. After a failure there is nothing to close.
+ * node_count 0: the job is complete, and has not needed this node. */
 MUST_USE status node_open(struct node **node, const struct node_options *options);
 /* Ends the links at once, and the thread. NULL is ignored. After the pipeline that has the exchange. */
 void node_close(struct node *node);

@@ -11,7 +11,7 @@
 #define CONNECT_NS      UINT64_C(5000000000)
 #define CLOSING_NS      UINT64_C(1000000000)
 #define NOTICE_AGAIN_NS UINT64_C(10000000000)
-#define REFUSED_MAX     4u
+#define REFUSED_MAX     20u
 
 static void follow(struct node *n, struct member_event event)
 {
@@ -51,6 +51,11 @@ void node_notice(struct node *n)
                         counts->garbage_count, counts->garbage_why);
         else
             log_warning("waits for %s", text);
+        return;
+    }
+    if (m->phase == MEMBER_WAITING) {
+        log_warning("the job runs without this node, which takes part when another one is lost");
+        n->notice_ns = UINT64_MAX;
         return;
     }
     uint64_t missing = m->to[0] == MEMBER_NONE ? 1 : 0;
@@ -169,6 +174,19 @@ static void generation_begin(struct node *n, const struct member_roster *roster)
     node_state_set(n, STATE_RUNNING);
 }
 
+/* Another generation, or a search for one, is a fresh process: unless the user has asked to stop. */
+static void start_anew(struct node *n, const struct member_roster *roster)
+{
+    const char *why = *n->lost ? n->lost : *n->why ? n->why : "the members of the job have changed";
+    const struct node_past past = {.roster = *roster, .nonce = n->member->o.nonce};
+    const bool is_stopped = atomic_load_explicit(&n->shared_stop, memory_order_relaxed);
+    if (n->o.anew && !is_stopped) {
+        log_warning("%s; this node starts anew", why);
+        if (n->o.anew(n->o.anew_context, &past) != ST_OK) log_warning("%s", status_message());
+    }
+    over(n, status_fail(ST_PEER_LOST, __FILE__, __LINE__, "%s", why));
+}
+
 static void output_do(struct node *n, const struct member_output *out)
 {
     switch (out->kind) {
@@ -178,12 +196,7 @@ static void output_do(struct node *n, const struct member_output *out)
     case OUTPUT_TIMER: n->timer_ns = out->at_ns; break;
     case OUTPUT_CLAIM: follow(n, (struct member_event){.kind = EVENT_CLAIMED, .value = 1}); break;
     case OUTPUT_BEGIN: generation_begin(n, &out->frame.roster); break;
-    case OUTPUT_ANEW:
-        over(n, status_fail(ST_PEER_LOST, __FILE__, __LINE__, "%s",
-                            *n->lost  ? n->lost
-                            : *n->why ? n->why
-                                      : "a node is lost"));
-        break;
+    case OUTPUT_ANEW: start_anew(n, &out->frame.roster); break;
     case OUTPUT_EXIT: over(n, exit_status_of(n, out->value, out->reason)); break;
     }
 }

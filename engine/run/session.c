@@ -67,11 +67,8 @@ static status nodes_meet(struct session *s, const struct session_options *o)
         FAIL(USAGE, "--cluster plans anew while one node trains; for several nodes make a plan by `heterps-run plan`, "
                     "and give it as --plan");
     if (!isa_find(o->crew.isa, &isa)) FAIL(USAGE, "--isa: there is no instruction set \"%s\"", o->crew.isa);
-    const struct facts_options facts = {.graph = &s->setup.graph,
-                                        .isa = isa_names[isa],
-                                        .node_count = nodes->place.count,
-                                        .saves = nodes->saves,
-                                        .resumes = nodes->resumes};
+    const struct facts_options facts = {
+        .graph = &s->setup.graph, .isa = isa_names[isa], .node_count = nodes->place.count, .saves = nodes->saves};
     TRY(facts_make(&s->facts, &facts));
     const struct node_options options = {.place = &nodes->place,
                                          .graph = &s->setup.graph,
@@ -79,7 +76,10 @@ static status nodes_meet(struct session *s, const struct session_options *o)
                                          .facts = &s->facts,
                                          .min = settings->cluster_min,
                                          .timeout_ns = (uint64_t)(settings->cluster_timeout * 1e9),
-                                         .connect_ns = (uint64_t)(settings->cluster_connect * 1e9)};
+                                         .connect_ns = (uint64_t)(settings->cluster_connect * 1e9),
+                                         .past = nodes->past,
+                                         .anew = nodes->anew,
+                                         .anew_context = nodes->anew_context};
     return node_open(&s->node, &options);
 }
 
@@ -99,6 +99,7 @@ status session_open(struct session *s, const struct session_options *o)
     crew_begin(&s->crew, &crew);
     TRY_GOTO(setup_begin(&s->setup, &o->setup), failed);
     TRY_GOTO(nodes_meet(s, o), failed);
+    if (s->node && node_count(s->node) == 0) return ST_OK;
     /* Before the model takes its memory and its directory on disk, which a profile takes for a while, too. */
     TRY_GOTO(plan_open(s, o), failed);
     TRY_GOTO(setup_finish(&s->setup), failed);

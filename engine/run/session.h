@@ -19,7 +19,10 @@ struct session_cluster {
 struct session_nodes {
     struct node_place place;
     const struct secure_key *key; /* NULL: links are plain */
-    bool saves, resumes;          /* there is an --out; a --resume or the like */
+    bool saves;                   /* there is an --out     */
+    const struct node_past *past; /* as in struct node_options */
+    status (*anew)(void *context, const struct node_past *past);
+    void *anew_context;
 };
 
 struct session_options {
@@ -38,7 +41,8 @@ struct session {
     struct replanner *replanner; /* where the plan was made for a cluster, else NULL */
 };
 
-/* Opens all three. Fails as setup_begin, plan_read or planning, setup_finish and crew_finish do; then there is nothing to close. */
+/* Opens all three. Fails as setup_begin, plan_read or planning, setup_finish and crew_finish do; then there is nothing to close. Of a
+ * node whose job is complete without it nothing is open but the node, of node_count 0. */
 MUST_USE status session_open(struct session *session, const struct session_options *options);
 void session_close(struct session *session);
 /* Before that, of a node: what its training has come to, for the others and from them (node_end). */

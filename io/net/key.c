@@ -120,19 +120,40 @@ static status file_make(const char *path, const char text[KEY_TEXT_BYTES])
     FAIL(IO, "%s: %s", path, strerror(error ? error : errno));
 }
 
-status key_make(const char *path)
+static status text_make(char text[KEY_TEXT_BYTES + 1])
 {
     struct secure_key key;
-    char text[KEY_TEXT_BYTES + 1];
     key_guard(&key);
     TRY(secure_start());
     randombytes_buf(key.bytes, sizeof key.bytes);
     sodium_bin2hex(text, KEY_TEXT_BYTES, key.bytes, sizeof key.bytes);
+    sodium_memzero(&key, sizeof key);
     text[KEY_TEXT_BYTES - 1] = '\n';
     text[KEY_TEXT_BYTES] = 0;
+    return ST_OK;
+}
+
+status key_make_memory(int *fd)
+{
+    char text[KEY_TEXT_BYTES + 1];
+    TRY(text_make(text));
+    *fd = memfd_create("key", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    const bool is_made = *fd >= 0 && fchmod(*fd, 0600) == 0 &&
+                         write(*fd, text, KEY_TEXT_BYTES) == (ssize_t)KEY_TEXT_BYTES &&
+                         fcntl(*fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0;
+    sodium_memzero(text, sizeof text);
+    if (is_made) return ST_OK;
+    const int error = errno;
+    if (*fd >= 0) close(*fd);
+    FAIL(SYSTEM, "no file in memory for a key: %s", strerror(error));
+}
+
+status key_make(const char *path)
+{
+    char text[KEY_TEXT_BYTES + 1];
+    TRY(text_make(text));
     status st = strcmp(path, "-") == 0 ? ST_OK : file_make(path, text);
     if (strcmp(path, "-") == 0) (void)fputs(text, stdout); /* whether that could be written is asked for at the end */
     sodium_memzero(text, sizeof text);
-    sodium_memzero(&key, sizeof key);
     return st;
 }

@@ -19,4 +19,8 @@ MUST_USE status key_read_fd(struct secure_key *key, int fd);
  * that name. */
 MUST_USE status key_make(const char *path);
 
+/* Makes one in a sealed file in memory, for processes that inherit it: each opens it anew (/proc/self/fd), and gives
+ * that to key_read_fd. SYSTEM. */
+MUST_USE status key_make_memory(int *fd);
+
 #endif

@@ -1,0 +1,60 @@
+/* From the flags of a training on several nodes to a session's place among them. */
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/cmd/run.h"
+#include "io/net/key.h"
+
+static bool is_any_given(const struct run_nodes *n)
+{
+    return n->rank != RUN_NONE || n->key_file || n->key_fd != RUN_NONE || n->insecure || n->listen_fd != RUN_NONE ||
+           n->roster_fd != RUN_NONE;
+}
+
+static status anew(void *context, const struct node_past *past)
+{
+    struct run_place *place = context;
+    place->anew.past = *past;
+    return anew_start(&place->anew);
+}
+
+/* From the start before, from a file, or from a descriptor, which is read once. */
+static status key_take(struct run_place *place, const struct run_nodes *n)
+{
+    struct secure_key *key = &place->anew.key;
+    if ((n->key_file != NULL) + (n->key_fd != RUN_NONE) + n->insecure != 1)
+        FAIL(USAGE, "nodes prove to each other that they have one key: give --key-file FILE (heterps-run key -o FILE "
+                    "makes one), --key-fd N, or, to trust whoever reaches the port, --insecure");
+    if (n->insecure) {
+        log_warning("--insecure: links are neither encrypted nor authenticated");
+        return ST_OK;
+    }
+    TRY(secure_start());
+    if (n->key_file) TRY(key_read(key, n->key_file));
+    if (n->key_fd != RUN_NONE && !place->anew.has_key) TRY(key_read_fd(key, (int)n->key_fd));
+    place->anew.has_key = n->key_fd != RUN_NONE;
+    place->nodes.key = key;
+    return ST_OK;
+}
+
+status run_place_take(struct run_place *place, const struct run_options *o)
+{
+    const struct run_nodes *n = &o->nodes;
+    memset(place, 0, sizeof *place);
+    struct session_nodes *nodes = &place->nodes;
+    if (n->list == NULL && is_any_given(n))
+        FAIL(USAGE, "--rank, --key-file, --key-fd, --insecure and --listen-fd are of a training on several nodes: give "
+                    "--nodes, too");
+    if (n->list == NULL) return ST_OK;
+    if (o->dry_run || o->look) FAIL(USAGE, "--nodes is for training; leave it out to see what one node needs");
+    TRY(place_parse(&nodes->place, n->list, n->rank));
+    nodes->place.listen_fd = n->listen_fd == RUN_NONE ? -1 : (int)n->listen_fd;
+    nodes->saves = o->out || o->resume || o->continued;
+    nodes->anew = anew;
+    nodes->anew_context = place;
+    if (n->roster_fd != RUN_NONE) {
+        TRY(anew_read(&place->anew, (int)n->roster_fd));
+        nodes->past = &place->anew.past;
+    }
+    return key_take(place, n);
+}
