@@ -151,6 +151,7 @@ struct member {
     enum member_reason exit_reason;
     uint32_t exit_rank;
     /* of rank 0 */
+    uint64_t leaving;                                  /* who starts anew before this one does */
     uint64_t present, ready;                           /* of the generation       */
     uint64_t waiting, waiting_nonce[MEMBER_NODES_MAX]; /* for the next            */
     uint32_t waiting_to[MEMBER_NODES_MAX];             /* their channels          */

@@ -98,16 +98,17 @@ static void form(struct member *m, uint64_t lost)
     }
     for (uint32_t r = 1; r < m->o.nodes; r++)
         if (is_in(next, r)) roster_tell(m, m->to[r]);
+    m->leaving = survivors & ~bit(0);
     m->phase = MEMBER_LEAVING;
     m->end_ns = m->now_ns + m->o.timeout_ns / 2;
 }
 
-/* They start anew as they hear of it, which ends their links; then this one does. */
+/* Who has begun starts anew on hearing of it, which ends its link; then this one does. Who has waited goes on in place. */
 void member_leaving_look(struct member *m)
 {
     bool is_alone = true;
     for (uint32_t r = 1; r < m->o.nodes; r++)
-        if (is_in(m->roster.mask, r) && m->to[r] != MEMBER_NONE) is_alone = false;
+        if (is_in(m->leaving, r) && m->to[r] != MEMBER_NONE) is_alone = false;
     if (is_alone || m->now_ns >= m->end_ns) anew(m, &m->roster);
 }
 

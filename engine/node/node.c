@@ -221,6 +221,7 @@ static status asked(struct node *n, enum node_ask what)
     links_wake(n->links);
     bell_await(&n->bell, false, is_answered, n);
     if (atomic_load_explicit(&n->shared_ask, memory_order_acquire) == ASK_NONE) return ST_OK;
+    if (what == ASK_LET_GO && !failure_is(&n->result)) return ST_OK; /* the job is complete, and nobody asks for rows */
     return failure_is(&n->result)
                ? failure_adopt(&n->result)
                : status_fail(ST_PEER_LOST, __FILE__, __LINE__, "the job has ended while this node was at work");
