@@ -31,6 +31,7 @@
 #define GRACE_NS     UINT64_C(2000000000) /* in which others end by themselves after a failure */
 #define KILL_NS      UINT64_C(10000000000)
 #define RESTARTS_MAX 3u /* without a new save between */
+#define BACKLOG      128
 #define LINE_BYTES   8192u
 #define WORDS_OWN    8u /* added to the command */
 
@@ -178,7 +179,7 @@ static status process_start(struct launch *l, uint32_t rank, bool is_again)
     int out[2], error[2];
     const pid_t self = getpid();
     /* A node that has ended has shut the socket down, which keeps its port. */
-    if (listen(p->listen_fd, 128) != 0) FAIL(SYSTEM, "listening for node %u: %s", rank, strerror(errno));
+    if (listen(p->listen_fd, BACKLOG) != 0) FAIL(SYSTEM, "listening for node %u: %s", rank, strerror(errno));
     if (pipe2(out, O_CLOEXEC) != 0) FAIL(SYSTEM, "a pipe from node %u: %s", rank, strerror(errno));
     if (pipe2(error, O_CLOEXEC) != 0) {
         close(out[0]);
@@ -369,7 +370,28 @@ static status rest_check(const struct command_rest *rest)
     return ST_OK;
 }
 
-/* Sockets of all, on loopback, at ports that are free. */
+/* A socket that listens on loopback, at a port that is free. It keeps that port when a node that ends has shut it
+ * down, as it would not one that the kernel has chosen for it: it is another socket, which is bound to what was
+ * chosen for the first one while that is still there. */
+static status socket_open(int *out, struct address *here)
+{
+    const int yes = 1;
+    socklen_t size = sizeof *here;
+    TRY(address_parse(here, "127.0.0.1:0", 0));
+    const int first = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
+              fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool is_open = first >= 0 && fd >= 0 && setsockopt(first, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+                         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+                         bind(first, &here->any, address_bytes(here)) == 0 &&
+                         getsockname(first, &here->any, &size) == 0 && bind(fd, &here->any, address_bytes(here)) == 0 &&
+                         listen(fd, BACKLOG) == 0;
+    const int error = errno;
+    if (first >= 0) close(first);
+    *out = fd;
+    if (is_open) return ST_OK;
+    FAIL(SYSTEM, "listening on 127.0.0.1: %s", strerror(error));
+}
+
 static status sockets_open(struct launch *l)
 {
     size_t bytes;
@@ -380,13 +402,7 @@ static status sockets_open(struct launch *l)
     for (uint32_t r = 0; r < l->o->local && st == ST_OK; r++) {
         struct address here;
         char text[ADDRESS_TEXT_BYTES];
-        socklen_t size = sizeof here;
-        st = address_parse(&here, "127.0.0.1:0", 0);
-        const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        l->process[r].listen_fd = fd;
-        if (st == ST_OK && (fd < 0 || bind(fd, &here.any, address_bytes(&here)) != 0 || listen(fd, 128) != 0 ||
-                            getsockname(fd, &here.any, &size) != 0))
-            st = status_fail(ST_SYSTEM, __FILE__, __LINE__, "listening for node %u: %s", r, strerror(errno));
+        st = socket_open(&l->process[r].listen_fd, &here);
         if (st == ST_OK) fprintf(out, "%s%s", r ? "," : "", address_text(text, &here));
     }
     if (fclose(out) != 0 && st == ST_OK)

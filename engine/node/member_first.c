@@ -103,7 +103,8 @@ static void form(struct member *m, uint64_t lost)
     m->end_ns = m->now_ns + m->o.timeout_ns / 2;
 }
 
-/* Who has begun starts anew on hearing of it, which ends its link; then this one does. Who has waited goes on in place. */
+/* Who has begun starts anew on hearing of it, which ends its link; then this one does. Who has waited goes on in
+ * place. */
 void member_leaving_look(struct member *m)
 {
     bool is_alone = true;

@@ -116,7 +116,7 @@ static status post_send(struct post *post, uint32_t to, const struct reduce_mess
     struct link_message m = {.kind = message->kind, .tag = message->step, .part_count = message->part_count};
     char name[NODE_NAME_BYTES];
     memcpy(m.part, message->part, message->part_count * sizeof *m.part);
-    if (message->kind == EXCHANGE_VALUES) n->values_until = message->step + 1;
+    if (message->kind == EXCHANGE_SUMS) n->sums_until = message->step + 1;
     if (n->link_of[to] == MEMBER_NONE) return ST_OK;
     if (!link_send(n->links, n->link_of[to], &m, COOKIE_REDUCE))
         FAIL(FULL, "too many messages to %s are under way", node_name(n, to, name));
@@ -221,7 +221,8 @@ static status asked(struct node *n, enum node_ask what)
     links_wake(n->links);
     bell_await(&n->bell, false, is_answered, n);
     if (atomic_load_explicit(&n->shared_ask, memory_order_acquire) == ASK_NONE) return ST_OK;
-    if (what == ASK_LET_GO && !failure_is(&n->result)) return ST_OK; /* the job is complete, and nobody asks for rows */
+    /* the job is complete, and nobody asks for rows */
+    if (what == ASK_LET_GO && !failure_is(&n->result)) return ST_OK;
     return failure_is(&n->result)
                ? failure_adopt(&n->result)
                : status_fail(ST_PEER_LOST, __FILE__, __LINE__, "the job has ended while this node was at work");

@@ -82,7 +82,7 @@ struct node {
     uint32_t facts_link; /* whose facts are coming, or MEMBER_NONE */
     uint32_t refused;    /* times in a row that rank 0 has refused a connection */
     uint64_t timer_ns, tick_ns, notice_ns;
-    uint64_t begin_step, values_until; /* steps below it have been updated here, and told  */
+    uint64_t begin_step, sums_until; /* sums of steps below it have been sent */
     bool has_begun, is_timer, is_stop_told;
     char why[WHY_BYTES];         /* what another node says, or this one, before an end   */
     char lost[WHY_BYTES];        /* the last node that was lost, and how                 */

@@ -15,7 +15,7 @@ void node_ask_done(struct node *n)
 static void begin(struct node *n)
 {
     n->has_begun = true;
-    n->begin_step = n->values_until = n->ask.step;
+    n->begin_step = n->sums_until = n->ask.step;
     atomic_store_explicit(&node_exchange(n)->shared_until, node_until(n), memory_order_relaxed);
     node_ask_done(n);
 }

@@ -136,12 +136,12 @@ static void waiting_look(struct node *n)
     }
 }
 
-/* Node 0: all stop before the first step that nobody can have begun. A node begins a step when it has all values of
- * the step before, so no one has begun one further than the step that follows those whose values this node has told;
- * and it hears of this before it could. */
+/* Node 0: all stop before the first step that nobody can have begun. A node ends a step when it has the sums of all,
+ * so nobody has begun one further than the step that follows those whose sums this node has sent; and it hears of
+ * this before the sums that it would need for that. */
 static void until_decide(struct node *n)
 {
-    const uint64_t until = n->count > 1 ? n->values_until + 1 : 0;
+    const uint64_t until = n->count > 1 ? n->sums_until + 1 : 0;
     if (!n->has_begun || node_until(n) != UINT64_MAX) return;
     atomic_store_explicit(&n->shared_until, until, memory_order_relaxed);
     atomic_store_explicit(&node_exchange(n)->shared_until, until, memory_order_relaxed);
@@ -274,8 +274,8 @@ static void time_look(struct node *n)
     }
     if (now >= n->timer_ns) {
         n->timer_ns = UINT64_MAX;
-        if (n->has_begun && n->values_until > n->begin_step)
-            node_member_tell(n, (struct member_event){.kind = EVENT_STEP, .value = n->values_until - n->begin_step});
+        if (n->has_begun && n->sums_until > n->begin_step)
+            node_member_tell(n, (struct member_event){.kind = EVENT_STEP, .value = n->sums_until - n->begin_step});
         n->is_timer = true;
         node_member_tell(n, (struct member_event){.kind = EVENT_TIMER});
         n->is_timer = false;

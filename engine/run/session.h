@@ -41,8 +41,8 @@ struct session {
     struct replanner *replanner; /* where the plan was made for a cluster, else NULL */
 };
 
-/* Opens all three. Fails as setup_begin, plan_read or planning, setup_finish and crew_finish do; then there is nothing to close. Of a
- * node whose job is complete without it nothing is open but the node, of node_count 0. */
+/* Opens all three. Fails as setup_begin, plan_read or planning, setup_finish and crew_finish do; then there is
+ * nothing to close. Of a node whose job is complete without it nothing is open but the node, of node_count 0. */
 MUST_USE status session_open(struct session *session, const struct session_options *options);
 void session_close(struct session *session);
 /* Before that, of a node: what its training has come to, for the others and from them (node_end). */

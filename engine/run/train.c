@@ -111,9 +111,8 @@ static bool tick(void *context)
     standing_look(t);
     trace_tell();
     bool is_over = train_saves_look(t);
-    if (t->node == NULL) return stop_requested() || is_over;
-    if (stop_requested()) node_stop_ask(t->node); /* and all end where they have agreed to */
-    return is_over;
+    const bool is_stopped = train_is_stopped(t);
+    return (t->node == NULL && is_stopped) || is_over; /* several nodes end the job where they have agreed to */
 }
 
 /* A signal wakes a feed that is stuck; of several nodes none ends before the others. */

@@ -128,7 +128,9 @@ status train_nodes_begin(const struct trainer *t)
 
 bool train_is_stopped(const struct trainer *t)
 {
-    return t->node ? t->session->setup.model.progress.step >= node_until(t->node) : stop_requested();
+    if (t->node == NULL) return stop_requested();
+    if (stop_requested()) node_stop_ask(t->node); /* and all end where they have agreed to */
+    return t->session->setup.model.progress.step >= node_until(t->node);
 }
 
 status train_nodes_stopped(const struct trainer *t)

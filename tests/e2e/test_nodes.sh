@@ -1,0 +1,224 @@
+#!/bin/sh
+# Trainings on several nodes, processes over loopback: the bytes of one node whatever their number, what ends or takes a node, and each wrong
+# start with its one sentence on the right node.
+. "$(dirname "$0")/lib.sh"
+. tests/e2e/process.sh
+cd "$folder" || exit 1
+h=$HETERPS
+samples=$root/samples
+
+# --- fixture -----------------------------------------------------------------------------------------------------------------
+
+cat >dense.cfg <<'CFG'
+[model]
+name = dense
+[data]
+dense = I1..I13
+[fc h1]
+input = dense
+units = 24
+activation = relu
+[batch_norm n1]
+input = h1
+[fc y]
+input = n1
+units = 1
+[loss bce]
+input = y
+[train]
+batch = 64
+lanes = 8
+clip_norm = 0.5
+optimizer = adam 0.005
+[cluster]
+timeout = 5
+connect = 20
+CFG
+cat >tables.cfg <<'CFG'
+[model]
+name = tables
+[data]
+dense = I1..I3
+sparse = C1..C26
+[table emb]
+dim = 4
+optimizer = adagrad 0.05
+[embedding e]
+table = emb
+input = sparse
+[concat x]
+input = e, dense
+[fc h1]
+input = x
+units = 8
+activation = relu
+[fc y]
+input = h1
+units = 1
+[loss bce]
+input = y
+[train]
+batch = 64
+lanes = 8
+epochs = 3
+[store]
+ram = 4MiB
+[cluster]
+timeout = 5
+connect = 20
+CFG
+heterps gen criteo --rows "$(scaled 6000)" -o data.tsv && heterps gen criteo --rows 500 --skip 6000 -o test.tsv && heterps compile dense.cfg -o dense.bin &&
+    heterps compile tables.cfg -o tables.bin && heterps key -o key && heterps key -o other.key && head -n 500 data.tsv >short.tsv &&
+    trains dense dense.bin --data data.tsv --threads 1 && trains tables tables.bin --data data.tsv --threads 1 || { echo "not ok 1 - fixture"; exit 1; }
+
+# launched STATUS N ARGUMENT...: standard error in $folder/err.
+launched() {
+    runs_status=$1 runs_n=$2
+    shift 2
+    runs "$runs_status" "$h" launch --local "$runs_n" -- "$@"
+}
+# launched_same AS N GRAPH ARGUMENT...: the bytes that were exported as AS.
+launched_same() {
+    launched_as=$1 launched_n=$2 launched_graph=$3
+    shift 3
+    rm -rf again.model
+    launched 0 "$launched_n" "$launched_graph" --data data.tsv --out again.model "$@" && exported "$launched_graph" again.model again &&
+        same_bytes "$launched_as" again
+}
+says() { grep -Eq -- "$1" "$folder/err" || { echo "expected /$1/, found:"; tail -n 6 "$folder/err"; return 1; }; }
+silent() { ! grep -Eq -- "$1" "$folder/err" || { echo "did not expect /$1/, found:"; grep -E "$1" "$folder/err" | head -3; return 1; }; }
+
+# --- bytes -------------------------------------------------------------------------------------------------------------------
+
+for n in 1 2 3 4; do check "$n nodes, a dense model: the bytes of one node" launched_same dense $n dense.bin; done
+for n in 2 3; do check "$n nodes, a model with a table: the bytes of one node" launched_same tables $n tables.bin --set checkpoint.every=50; done
+check '8 nodes, one lane each' launched_same tables 8 tables.bin
+check 'what each says begins with its number, and only the first speaks' says '^\[0\] done  '
+check 'the others are silent' silent '^\[[1-9]\]'
+
+same_figures() { # the JSON log is that of the first node, alone
+    launched 0 3 dense.bin --data data.tsv --eval test.tsv --log json && cp out nodes.log && runs 0 "$h" dense.bin --data data.tsv --eval test.tsv --log json --threads 1 &&
+        for field in auc logloss step; do
+            [ "$(event_number eval $field nodes.log)" = "$(event_number eval $field out)" ] || { echo "other $field"; return 1; }
+        done
+}
+check 'a dense model is evaluated, and standard output is the first node'\''s' same_figures
+early() { # ends at the same step, and has the same best model
+    rm -rf early.model early2.model
+    launched 0 2 dense.bin --data data.tsv --eval test.tsv --out early.model --set train.epochs=8 --set train.stop=auc --set train.patience=1 &&
+        runs 0 "$h" dense.bin --data data.tsv --eval test.tsv --out early2.model --threads 1 --set train.epochs=8 --set train.stop=auc --set train.patience=1 &&
+        exported dense.bin early.model early && exported dense.bin early2.model early2 && same_bytes early early2 &&
+        exported dense.bin early.model/best early && exported dense.bin early2.model/best early2 && same_bytes early early2
+}
+check 'early stopping: the first node decides for all' early
+across() { # begun on 3 nodes, gone on with on one, ended on 2
+    rm -rf across.model
+    launched 0 3 tables.bin --data data.tsv --out across.model --set train.steps_max=20 &&
+        runs 0 "$h" tables.bin --data data.tsv --resume across.model --set train.steps_max=45 -q --threads 1 &&
+        launched 0 2 tables.bin --data data.tsv --resume across.model && exported tables.bin across.model again && same_bytes tables again
+}
+check 'a save of 3 nodes is gone on with on one, and on 2: the bytes of one' across
+
+# --- stops and losses --------------------------------------------------------------------------------------------------------
+
+# begun N ARGUMENT...: launches a long training in the background, until it has saved.
+begun() {
+    begun_n=$1
+    shift
+    rm -rf long.model
+    start launch --local "$begun_n" -- tables.bin --data data.tsv --out long.model --set checkpoint.every=5 "$@" && await 'saved ' run.err
+}
+node_pid() { pgrep -P "$pid" -f -- "--rank=$1( |\$)"; }
+# ended STATUS: the started launcher ends so, within a minute.
+ended() {
+    tenths=600
+    while ! is_over; do
+        tenths=$((tenths - 1))
+        [ $tenths -gt 0 ] || { echo "still runs after a minute"; tail -n 5 run.err; kill $pid; return 1; }
+        sleep 0.1
+    done
+    wait "$pid"
+    got=$?
+    cp run.err err
+    [ $got = "$1" ] || { echo "exit status $got instead of $1"; tail -n 6 run.err; return 1; }
+}
+stops() {
+    begun 3 --set train.epochs=100000 && kill -TERM "$pid" && ended 75 && says '^\[0\] heterps-run: error: all nodes have stopped after step [0-9]+; the model is saved' &&
+        runs 0 "$h" eval tables.bin --model long.model --data test.tsv
+}
+check 'SIGTERM: all finish the step, save, and end with 75' stops
+lost() { # RANK: is killed; the same bytes all the same
+    begun 3 --set train.epochs=3 && kill -9 "$(node_pid "$1")" && ended 0 && exported tables.bin long.model again && same_bytes tables again
+}
+for r in 0 1 2; do check "node $r is killed: the bytes of one node" lost $r; done
+paused() { # longer than cluster.timeout
+    begun 3 --set train.epochs=3 --set cluster.timeout=1 && victim=$(node_pid 1) && kill -STOP "$victim" && await 'is lost: it has said nothing for 1 s' run.err && kill -CONT "$victim"
+    ended 0 && exported tables.bin long.model again && same_bytes tables again
+}
+check 'node 1 is paused for longer than cluster.timeout: the bytes of one node' paused
+
+# --- wrong starts ------------------------------------------------------------------------------------------------------------
+
+# Two ports that were free a moment ago.
+python3 -c 'import socket
+s = [socket.socket() for i in range(2)]
+[x.bind(("127.0.0.1", 0)) for x in s]
+print(",".join("127.0.0.1:%d" % x.getsockname()[1] for x in s))' >places
+places=$(cat places)
+# pair STATUS PATTERN STATUS PATTERN [GRAPH0] ARGUMENT... -- [GRAPH1] ARGUMENT...: how node 0 ends, and node 1.
+pair() {
+    pair_status0=$1 pair_says0=$2 pair_status1=$3 pair_says1=$4
+    shift 4
+    words0=
+    while [ "$1" != -- ]; do words0="$words0 $1"; shift; done
+    shift
+    timeout 60 "$h" $words0 --nodes "$places" --rank 0 >out0 2>err0 </dev/null &
+    first=$!
+    timeout 60 "$h" "$@" --nodes "$places" --rank 1 >out1 2>err1 </dev/null
+    got1=$?
+    wait $first
+    got0=$?
+    [ $got0 = "$pair_status0" ] && [ $got1 = "$pair_status1" ] || { echo "exit status $got0 and $got1 instead of $pair_status0 and $pair_status1"; cat err0 err1; return 1; }
+    grep -Eq -- "$pair_says0" err0 || { echo "node 0: expected /$pair_says0/, found:"; cat err0; return 1; }
+    [ "$pair_says1" = '^' ] || grep -Eq -- "$pair_says1" err1 || { echo "node 1: expected /$pair_says1/, found:"; cat err1; return 1; }
+}
+node="dense.bin --data data.tsv --key-file key --threads 1 --set cluster.min=2 --set cluster.connect=3"
+few='error: fewer than cluster.min = 2 nodes have come within 3 s \(cluster.connect\): without node 1 at 127.0.0.1'
+check 'two nodes by --nodes' pair 0 'done ' 0 '^' $node --out pair.model -- $node --out pair.model
+check 'which have the bytes of one' eval 'exported dense.bin pair.model again && same_bytes dense again'
+out_of_one() { pair 75 'is refused: a directory for saves \(--out\) is missing there, and given here' 1 'refuses this node' $node --out pair.model -- $node; }
+check '--out for one of them alone' out_of_one
+check 'another key' pair 75 "$few" 1 'error: 127.0.0.1:[0-9]*: the node there has closed the connection before it has greeted: it refuses this node for its key, job or program, or is no node' \
+    $node -- dense.bin --data data.tsv --key-file other.key
+check 'another graph' pair 75 'warning: node 1 at 127.0.0.1:[0-9]* is refused: data.dense is I1..I3 there, and I1..I13 here' 1 \
+    'error: node 0 at 127.0.0.1:[0-9]* refuses this node: data.dense is I1..I3 here, and I1..I13 there' $node -- tables.bin --data data.tsv --key-file key
+check 'another setting' pair 75 'is refused: train.batch is 128 there, and 64 here' 1 'refuses this node: train.batch is 128 here, and 64 there' \
+    $node -- $node --set train.batch=128
+check 'another instruction set' pair 75 'is refused: the instruction set \(--isa\) is base there' 1 'refuses this node: the instruction set \(--isa\) is base here, and avx2 there' \
+    $node --isa avx2 -- $node --isa base
+check 'other data' pair 1 'error: node 1 reads other data: its .*short.tsv has [0-9]* bytes, and that of node 0 [0-9]*$' 1 'error: node 0: node 1 reads other data' \
+    $node -- dense.bin --data short.tsv --key-file key --threads 1
+bad_line() { # all read all data
+    cp data.tsv bad.tsv
+    echo 'no line' >>bad.tsv
+    pair 1 'error: (node 1: )?bad.tsv:[0-9]*: ' 1 'error: (node 0: )?bad.tsv:[0-9]*: ' dense.bin --data bad.tsv --key-file key --threads 1 -- dense.bin --data bad.tsv --key-file key --threads 1
+}
+check 'a bad line' bad_line
+check 'nobody there' fails_so 75 'node 0 at 127.0.0.1:[0-9]* is not found within 1 s: 127.0.0.1:[0-9]*: cannot connect: Connection refused' $node --set cluster.connect=1 --nodes "$places" --rank 1 -q
+check 'more nodes than lanes' fails_so 1 '1 nodes have nothing to compute of 1 lane: give at most as many nodes, or --set train.lanes=2' $node --set train.lanes=1 --nodes "$places" --rank 1
+check 'no key' fails_so 2 'give --key-file FILE' dense.bin --data data.tsv --nodes "$places" --rank 1
+check 'a key that others may read' sh -c "cp key open.key && chmod 644 open.key && ! '$h' dense.bin --data data.tsv --nodes $places --rank 1 --key-file open.key 2>err && grep -q 'chmod 600 open.key' err"
+check 'no rank' fails_so 2 '--rank: expected 0 to 1, the number of this node in --nodes, found none' dense.bin --data data.tsv --key-file key --nodes "$places"
+check 'no such rank' fails_so 2 '--rank: expected 0 to 1' dense.bin --data data.tsv --key-file key --nodes "$places" --rank 2
+check 'one place twice' fails_so 2 '127.0.0.1:4000 is there twice' dense.bin --data data.tsv --key-file key --nodes 127.0.0.1:4000,127.0.0.1:4000 --rank 0
+check 'no --nodes' fails_so 2 'give --nodes, too' dense.bin --data data.tsv --rank 1
+check 'wsp' fails_so 1 'needs train.sync = bsp' $node --set train.sync=wsp --set train.lanes=1 --set train.clip_norm=0 --nodes "$(cut -d, -f1 places)" --rank 0 --set cluster.min=1 -q
+check 'standard input' fails_so 1 'is a stream: on several nodes each reads all data' dense.bin --data - --key-file key --nodes "$(cut -d, -f1 places)" --rank 0 --set cluster.min=1 -q
+check 'launch: too few lanes' launched 1 2 dense.bin --data data.tsv --set train.lanes=1
+check 'launch: says which setting' says 'error: 1 nodes have nothing to compute of 1 lane.*--set train.lanes=2'
+check 'launch: nothing to launch' fails_so 2 'expected the command to launch behind --' launch --local 2
+check 'launch: flags that it gives' fails_so 2 '--rank is launch.s to give' launch --local 2 -- dense.bin --rank 1
+check 'a table is not evaluated on several nodes yet' launched 1 2 tables.bin --data data.tsv --eval test.tsv
+check 'which says how to' says 'leave --eval out, and evaluate what is saved'
+
+finish
