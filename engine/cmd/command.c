@@ -52,11 +52,12 @@ static void flags_print(const struct flag *flags, size_t count)
 void command_help(const struct command *c)
 {
     bool is_train = strcmp(c->name, "train") == 0;
-    printf("heterps-run %s%s%s%s [flags]\n  %s\n\n", is_train ? "" : c->name,
+    printf("heterps-run %s%s%s%s [flags]%s\n  %s\n\n", is_train ? "" : c->name,
            is_train          ? ""
            : *c->positionals ? " "
                              : "",
-           c->positionals, is_train ? " [train is the verb when none is given]" : "", c->summary);
+           c->positionals, is_train ? " [train is the verb when none is given]" : "",
+           c->takes_rest ? " -- COMMAND" : "", c->summary);
     flags_print(c->flags, c->flag_count);
     flags_print(global_flags, global_flag_count(c));
     if (c->help) printf("\n%s\n", c->help);

@@ -247,6 +247,7 @@ status train_nodes_verdict(const struct trainer *t, bool *is_better)
     if (t->node == NULL) return ST_OK;
     TRY(node_tell(t->node, &verdict, sizeof verdict));
     *is_better = verdict.is_better;
+    verdict.best.figure[sizeof verdict.best.figure - 1] = 0;
     t->session->setup.model.best = verdict.best;
     return ST_OK;
 }
