@@ -242,8 +242,8 @@ static bool has_saved(struct launch *l)
 static status process_again(struct launch *l, uint32_t rank, const char *how)
 {
     if (has_saved(l)) l->restarts = 0;
-    if (l->restarts >= RESTARTS_MAX)
-        FAIL(AGAIN, "node %u has ended (%s), and %u starts before have led to no new save", rank, how, RESTARTS_MAX);
+    if (l->restarts >= RESTARTS_MAX * l->o->local)
+        FAIL(AGAIN, "node %u has ended (%s), and %u starts before have led to no new save", rank, how, l->restarts);
     l->restarts++;
     log_warning("node %u has ended (%s): it is started again", rank, how);
     return process_start(l, rank, true);

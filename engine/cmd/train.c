@@ -132,10 +132,11 @@ static char *resume_command(const char *graph, const struct run_options *o, cons
     return fclose(out) == 0 ? text : NULL;
 }
 
-/* Of --again: goes on from what the directory has, if it has a save. Of several nodes the first one looks. */
-static status again_look(const struct session *s, struct train_options *options)
+/* Of --again: goes on from what the directory has, if it has a save. Of several nodes the first one decides, whatever
+ * flags the others have: one that has waited for it was started before. */
+static status again_look(const struct session *s, struct train_options *options, bool is_again)
 {
-    uint32_t is_there = options->out && model_dir_find(options->out) == ST_OK;
+    uint32_t is_there = is_again && options->out && model_dir_find(options->out) == ST_OK;
     if (s->node) TRY(node_tell(s->node, &is_there, sizeof is_there));
     if (!is_there) return ST_OK;
     options->resume = options->out;
@@ -163,7 +164,7 @@ static status train(struct session *s, const struct run_options *o, char **data,
              o->continued ? "--continue" : "--resume");
     if (options.resume && o->out == NULL) TRY(model_dir_of(options.resume, out));
     if (*out) options.out = *out;
-    if (o->again) TRY(again_look(s, &options));
+    if (o->again || s->node) TRY(again_look(s, &options, o->again));
     if (options.data == NULL && *s->setup.settings.data_path) {
         TRY(setup_paths(&s->setup, s->setup.settings.data_path, data));
         options.data = *data;

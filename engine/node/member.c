@@ -156,6 +156,8 @@ static void event_take(struct member *m, const struct member_event *e)
     case EVENT_CLAIMED: claimed(m, e->value != 0); break;
     case EVENT_STEP:
         m->step = e->value;
+        for (uint32_t r = 1; r < m->o.nodes && is_first(m); r++)
+            if (is_in(e->mask, r) && m->steps[r] < e->value) m->steps[r] = e->value;
         if (is_first(m) && m->phase == MEMBER_RUNNING) member_progress_look(m);
         break;
     case EVENT_WAITS: m->waits = e->mask; break;

@@ -77,7 +77,9 @@ enum member_event_kind {
     EVENT_TIMER,
     EVENT_CLAIMED, /* value: whether the incarnation is ours, durably; else somebody has it. Also later, false: a    */
     /* save finds a greater one claimed, so that nothing that is saved here will ever be read          */
-    EVENT_STEP,  /* value: steps that are done                                                          */
+    /* value: steps that are done here; mask: and by these ranks                                                      
+     *    */
+    EVENT_STEP,
     EVENT_WAITS, /* mask: whom the step waits for                                                       */
     EVENT_FINISH /* value: the exit status: complete (rank 0), failed, or stopped and saved             */
 };

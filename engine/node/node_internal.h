@@ -127,6 +127,8 @@ const char *node_place_text(const struct node *n, uint32_t rank, char text[PLACE
 void *node_main(void *node);
 /* Nothing more is computed, because of this; the first counts. */
 void node_fail(struct node *n, status failure);
+/* The same, of a failure that is this node's own: the others hear of it. */
+void node_break(struct node *n, status failure);
 /* A small message; without memory for it, or if the link has no room, the link is lost. */
 void node_letter_send(struct node *n, uint32_t link, enum node_kind kind, uint64_t tag, const void *bytes,
                       size_t count);

@@ -24,7 +24,7 @@ static void hold(struct node *n, bool is_held)
 {
     const status st = reduce_hold(n->reduce, is_held);
     if (st != ST_OK)
-        node_fail(n, st);
+        node_break(n, st);
     else
         node_ask_done(n);
 }
@@ -59,10 +59,10 @@ bool node_talk_arrives(struct node *n, uint32_t link, const struct link_event *e
                           !n->ask.is_under_way && node_state(n) == STATE_RUNNING && n->link_of[n->ask.index] == link;
     if (!is_asked) return false;
     if (e->bytes != n->ask.bytes) {
-        node_fail(n, status_fail(ST_INVALID, __FILE__, __LINE__,
-                                 "%s has sent %u bytes between two steps; expected %" PRIu64
-                                 ": it does not train the same graph in the same way",
-                                 node_name(n, n->ask.index, name), e->bytes, n->ask.bytes));
+        node_break(n, status_fail(ST_INVALID, __FILE__, __LINE__,
+                                  "%s has sent %u bytes between two steps; expected %" PRIu64
+                                  ": it does not train the same graph in the same way",
+                                  node_name(n, n->ask.index, name), e->bytes, n->ask.bytes));
         return false;
     }
     n->ask.is_under_way = true;

@@ -27,6 +27,14 @@ void node_link_close(struct node *n, uint32_t link)
     n->is_dead[link] = true;
 }
 
+/* How many steps all have done: who sends its sums of a step has the values of the step before from all. */
+static void steps_tell(struct node *n)
+{
+    if (!n->has_begun || n->sums_until <= n->begin_step + 1) return;
+    node_member_tell(
+        n, (struct member_event){.kind = EVENT_STEP, .value = n->sums_until - n->begin_step - 1, .mask = UINT64_MAX});
+}
+
 /* What is on the link does not follow the rules: its node is lost. */
 static void link_drop(struct node *n, uint32_t link, const char *why)
 {
@@ -36,6 +44,7 @@ static void link_drop(struct node *n, uint32_t link, const char *why)
         snprintf(n->lost, sizeof n->lost, "%s is lost: %s", node_place_text(n, rank, place), why);
     const bool is_up = n->link[link].state == NODE_LINK_UP;
     node_link_close(n, link);
+    if (is_up) steps_tell(n);
     if (is_up) node_member_tell(n, (struct member_event){.kind = EVENT_DOWN, .channel = link, .rank = MEMBER_NONE});
 }
 
@@ -96,7 +105,7 @@ static bool message_place(struct node *n, const struct link_event *e)
     if (e->kind < KIND_FRAME) {
         if (!n->has_begun || l->index == INDEX_NONE || node_state(n) != STATE_RUNNING) return false;
         const status st = reduce_place(n->reduce, l->index, e->kind, e->tag, e->bytes, part, &part_count);
-        if (st != ST_OK) node_fail(n, st);
+        if (st != ST_OK) node_break(n, st);
         if (st != ST_OK) return false;
     } else if (e->kind == KIND_FACTS) {
         if (!node_is_first(n) || e->bytes > FACTS_BYTES_MAX) {
@@ -168,7 +177,7 @@ static void message_arrived(struct node *n, const struct link_event *e)
     if (e->kind < KIND_FRAME) {
         if (l->index == INDEX_NONE || node_state(n) != STATE_RUNNING) return;
         const status st = reduce_arrived(n->reduce, l->index);
-        if (st != ST_OK) node_fail(n, st);
+        if (st != ST_OK) node_break(n, st);
         return;
     }
     switch ((enum node_kind)e->kind) {
@@ -186,7 +195,7 @@ static void message_sent(struct node *n, const struct link_event *e)
     struct node_link *l = &n->link[e->link];
     if (e->cookie == COOKIE_REDUCE && node_state(n) == STATE_RUNNING) {
         const status st = reduce_sent(n->reduce);
-        if (st != ST_OK) node_fail(n, st);
+        if (st != ST_OK) node_break(n, st);
     }
     if (e->cookie == COOKIE_TALK) node_ask_done(n);
     if (e->cookie < COOKIE_LETTER) return;
@@ -222,6 +231,22 @@ void node_fail(struct node *n, status failure)
     if (computes) reduce_fail(n->reduce, failure_adopt(&kept));
 }
 
+/* Tells the others that this node has failed, or, of node 0, that it is done. */
+static void end_tell(struct node *n, uint64_t exit_status)
+{
+    if (!node_is_first(n) && n->link_of[0] != MEMBER_NONE)
+        node_letter_send(n, n->link_of[0], KIND_WHY, 0, n->why, strlen(n->why));
+    node_member_tell(n, (struct member_event){.kind = EVENT_FINISH, .value = exit_status});
+}
+
+void node_break(struct node *n, status failure)
+{
+    if (node_state(n) >= STATE_FAILED) return;
+    snprintf(n->why, sizeof n->why, "node %u: %.*s", n->o.place->rank, (int)sizeof n->why - 32, status_message());
+    node_fail(n, failure);
+    end_tell(n, (uint64_t)status_exit(failure));
+}
+
 /* The main thread is done. */
 static void finish_look(struct node *n)
 {
@@ -233,10 +258,8 @@ static void finish_look(struct node *n)
         return;
     }
     snprintf(n->why, sizeof n->why, "%s", n->finish_why);
-    if (!node_is_first(n) && n->link_of[0] != MEMBER_NONE)
-        node_letter_send(n, n->link_of[0], KIND_WHY, 0, n->why, strlen(n->why));
     if (finish > 1) node_fail(n, status_fail(ST_SYSTEM, __FILE__, __LINE__, "%s", n->why));
-    node_member_tell(n, (struct member_event){.kind = EVENT_FINISH, .value = finish - 1});
+    end_tell(n, finish - 1);
 }
 
 /* --- time --------------------------------------------------------------------------------------- */
@@ -274,8 +297,7 @@ static void time_look(struct node *n)
     }
     if (now >= n->timer_ns) {
         n->timer_ns = UINT64_MAX;
-        if (n->has_begun && n->sums_until > n->begin_step)
-            node_member_tell(n, (struct member_event){.kind = EVENT_STEP, .value = n->sums_until - n->begin_step});
+        steps_tell(n);
         n->is_timer = true;
         node_member_tell(n, (struct member_event){.kind = EVENT_TIMER});
         n->is_timer = false;
@@ -297,7 +319,7 @@ static status turn(struct node *n)
     waiting_look(n);
     if (n->has_begun && node_state(n) == STATE_RUNNING) {
         const status st = reduce_look(n->reduce);
-        if (st != ST_OK) node_fail(n, st);
+        if (st != ST_OK) node_break(n, st);
     }
     time_look(n);
     return ST_OK;
