@@ -111,8 +111,7 @@ static bool tick(void *context)
     standing_look(t);
     trace_tell();
     bool is_over = train_saves_look(t);
-    const bool is_stopped = train_is_stopped(t);
-    return (t->node == NULL && is_stopped) || is_over; /* several nodes end the job where they have agreed to */
+    return train_stop_look(t) || is_over;
 }
 
 /* A signal wakes a feed that is stuck; of several nodes none ends before the others. */

@@ -96,6 +96,9 @@ MUST_USE status train_nodes_begin(const struct trainer *t);
 /* Whether training ends after the last step, as a signal has asked: on several nodes after the step that they have
  * agreed on. */
 bool train_is_stopped(const struct trainer *t);
+/* While a job runs: whether it has to end, as a signal has asked; of several nodes it ends by itself where they agree
+ * to. */
+bool train_stop_look(const struct trainer *t);
 /* AGAIN: after which step all have stopped, and how to go on. */
 MUST_USE status train_nodes_stopped(const struct trainer *t);
 /* As model_save: each node its rows, node 0 all else, in a directory that all share. The store is held. */

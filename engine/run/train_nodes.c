@@ -126,10 +126,16 @@ status train_nodes_begin(const struct trainer *t)
 
 /* --- stopping ------------------------------------------------------------------------------------ */
 
+bool train_stop_look(const struct trainer *t)
+{
+    if (t->node && stop_requested()) node_stop_ask(t->node);
+    return t->node == NULL && stop_requested();
+}
+
 bool train_is_stopped(const struct trainer *t)
 {
     if (t->node == NULL) return stop_requested();
-    if (stop_requested()) node_stop_ask(t->node); /* and all end where they have agreed to */
+    (void)train_stop_look(t);
     return t->session->setup.model.progress.step >= node_until(t->node);
 }
 
