@@ -3,7 +3,8 @@
  * on what they say, line by line; and starts whoever is lost again, to go on from the last save.
  *
  *     this process ──fork, exec──▶ node 0 … N - 1     --nodes, --rank, --key-fd, --listen-fd
- *                  ◀──pipes────── what they say       SIGTERM, SIGINT ──▶ all of them: they finish the step, save, and end with 75 */
+ *                  ◀──pipes────── what they say
+ *                  ──SIGTERM────▶ all of them: they finish the step, save, and end with 75 */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -258,6 +259,7 @@ static status process_ended(struct launch *l, uint32_t rank, int how)
         snprintf(text, sizeof text, "by signal %d", WTERMSIG(how));
     else
         snprintf(text, sizeof text, "with exit status %d", code);
+    log_detail("launch   node %u has ended %s", rank, text);
     if (l->is_stopping || l->end_ns) return ST_OK;
     if (rank == 0 && WIFEXITED(how) && code == 0) {
         l->is_complete = true;

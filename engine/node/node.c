@@ -290,6 +290,7 @@ static void finish(struct node *n, int exit_status)
 status node_end(struct node *n, status st)
 {
     struct failure failure;
+    if (!n->is_started) return st;
     failure_keep(&failure, st);
     const bool is_ours = st != ST_OK && st != ST_AGAIN && node_state(n) < STATE_FAILED;
     if (is_ours)

@@ -77,8 +77,9 @@ void node_stop_ask(struct node *node);
 uint64_t node_until(const struct node *node);
 
 /* The main thread is done, with this status: tells the others of a failure, or waits until all are done, node 0 last.
- * Returns `st` if it is one, else how the job has ended; the links are closed then, and node_close alone may follow.
- * */
+ * Returns `st` if it is one, else how the job has ended. The links are closed then, and what they sent and received,
+ * which may lie in the feed and in the model, is the caller's again; node_close alone may follow. Called again it
+ * returns `st`. */
 MUST_USE status node_end(struct node *node, status st);
 
 #endif

@@ -45,7 +45,8 @@ struct session {
  * nothing to close. Of a node whose job is complete without it nothing is open but the node, of node_count 0. */
 MUST_USE status session_open(struct session *session, const struct session_options *options);
 void session_close(struct session *session);
-/* Before that, of a node: what its training has come to, for the others and from them (node_end). */
+/* Of a node: what its training has come to, for the others and from them (node_end). Before session_close, and before
+ * the feed is closed. */
 MUST_USE status session_end(struct session *session, status st);
 
 /* Between two jobs: plans anew with the times that the replanner has corrected, and where that is better opens the pipeline of the new plan.

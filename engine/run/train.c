@@ -366,7 +366,7 @@ status train_run(struct session *session, const struct train_options *options)
                         .begun_step = UINT64_MAX,
                         .saved_step = UINT64_MAX,
                         .eval_step = UINT64_MAX};
-    status st = train(&t);
+    status st = session_end(session, train(&t)); /* before the feed goes, whose letters nodes send */
     stop_listen(NULL, NULL);
     if (options->watch) options->watch->ending(options->watch->context);
     saver_close(t.saver);
