@@ -1,14 +1,31 @@
 /* From the flags of a training on several nodes to a session's place among them. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/log.h"
 #include "engine/cmd/run.h"
 #include "io/net/key.h"
 
+static bool has_key(const struct run_nodes *n) { return n->key_file || n->key_fd != RUN_NONE || n->insecure; }
+
 static bool is_any_given(const struct run_nodes *n)
 {
-    return n->rank != RUN_NONE || n->key_file || n->key_fd != RUN_NONE || n->insecure || n->listen_fd != RUN_NONE ||
-           n->roster_fd != RUN_NONE;
+    return n->rank != RUN_NONE || n->coordinator || has_key(n) || n->listen_fd != RUN_NONE || n->roster_fd != RUN_NONE;
+}
+
+static const char *variable(const char *name) { return getenv(name); }
+
+status run_place_find(struct node_place *place, const struct run_options *o)
+{
+    const struct run_nodes *n = &o->nodes;
+    *place = (struct node_place){.listen_fd = n->listen_fd == RUN_NONE ? -1 : (int)n->listen_fd};
+    if (n->list) return place_parse(place, n->list, n->coordinator, n->rank);
+    if (has_key(n) && n->rank == RUN_NONE) TRY(place_from_environment(place, n->coordinator, variable));
+    if (place->count == 0 && is_any_given(n))
+        FAIL(USAGE,
+             "--rank, --coordinator, --key-file, --key-fd, --insecure and --listen-fd are of a training on several "
+             "nodes: give --nodes, too");
+    return ST_OK;
 }
 
 static status anew(void *context, const struct node_past *past)
@@ -42,13 +59,9 @@ status run_place_take(struct run_place *place, const struct run_options *o)
     const struct run_nodes *n = &o->nodes;
     memset(place, 0, sizeof *place);
     struct session_nodes *nodes = &place->nodes;
-    if (n->list == NULL && is_any_given(n))
-        FAIL(USAGE, "--rank, --key-file, --key-fd, --insecure and --listen-fd are of a training on several nodes: give "
-                    "--nodes, too");
-    if (n->list == NULL) return ST_OK;
+    TRY(run_place_find(&nodes->place, o));
+    if (nodes->place.count == 0) return ST_OK;
     if (o->dry_run || o->look) FAIL(USAGE, "--nodes is for training; leave it out to see what one node needs");
-    TRY(place_parse(&nodes->place, n->list, n->rank));
-    nodes->place.listen_fd = n->listen_fd == RUN_NONE ? -1 : (int)n->listen_fd;
     nodes->saves = o->out || o->resume || o->continued;
     nodes->anew = anew;
     nodes->anew_context = place;

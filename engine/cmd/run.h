@@ -8,7 +8,7 @@
 
 /* Of which of several nodes this is one. */
 struct run_nodes {
-    const char *list, *key_file;                 /* --nodes: NULL: there is one */
+    const char *list, *coordinator, *key_file;   /* --nodes: NULL: there is one */
     uint32_t rank, key_fd, listen_fd, roster_fd; /* RUN_NONE: not given */
     bool insecure;
 };
@@ -34,7 +34,10 @@ struct run_place {
     struct session_nodes nodes; /* place.count 0: there is one node */
     struct anew anew;           /* of a start before this one, and what the next one gets */
 };
-/* USAGE: flags that exclude each other; as place_parse, key_read, anew_read. */
+/* Which node this is, by flags or by the environment, which counts where a key is given; count 0: there is one. As
+ * place_parse and place_from_environment. */
+MUST_USE status run_place_find(struct node_place *place, const struct run_options *options);
+/* USAGE: flags that exclude each other; as run_place_find, key_read, anew_read. */
 MUST_USE status run_place_take(struct run_place *place, const struct run_options *options);
 
 /* Opens a session for them and trains, but for the trace. As session_open and train_run fail; USAGE: flags that exclude each other. */

@@ -63,8 +63,10 @@ static const struct flag flags[] = {
      "write figures for TensorBoard into a file in DIR: loss, speed, progressive validation, evaluations",
      offsetof(struct run_options, tensorboard), 0, 0, false},
     {"--nodes", FLAG_TEXT, "A:PORT,B:PORT,…",
-     "train on several nodes, each of which runs this command: where they listen, in order of ranks",
+     "train on several nodes, each of which runs this command: where they listen, in order of ranks; or their number",
      offsetof(struct run_options, nodes.list), 0, 0, false},
+    {"--coordinator", FLAG_TEXT, "A:PORT", "with --nodes N, their number: where node 0 listens",
+     offsetof(struct run_options, nodes.coordinator), 0, 0, false},
     {"--rank", FLAG_U32, "N", "with --nodes: which of them this one is, from 0",
      offsetof(struct run_options, nodes.rank), 0, MEMBER_NODES_MAX - 1, false},
     {"--key-file", FLAG_TEXT, "FILE", "with --nodes: the key of all of them (see `heterps-run key`)",
@@ -261,14 +263,15 @@ static status run(const char *const *positionals, const void *options_pointer)
 {
     const struct run_options *o = options_pointer;
     if (o->dry_run) log_results_to_output();
+    struct node_place place;
+    TRY(run_place_find(&place, o));
     /* One speaks for all; of the others there are warnings and errors. */
-    if (o->nodes.list && o->nodes.rank > 0 && o->nodes.rank != RUN_NONE)
-        log_open(LOG_TEXT, log_verbosity() > 0 ? 1 : -1);
+    if (place.count && place.rank > 0) log_open(LOG_TEXT, log_verbosity() > 0 ? 1 : -1);
     char *trace = NULL;
     if (o->trace && !o->dry_run) {
         TRY(trace_check(o));
-        const bool is_shared = o->nodes.list && o->nodes.rank != RUN_NONE; /* each node has one of its own */
-        TRY(is_shared ? heap_text(&trace, "%s.%u", o->trace, o->nodes.rank) : heap_text(&trace, "%s", o->trace));
+        /* each node has one of its own */
+        TRY(place.count ? heap_text(&trace, "%s.%u", o->trace, place.rank) : heap_text(&trace, "%s", o->trace));
         TRY(trace_open(trace, trace_threads(o->threads)));
         trace_thread("main");
     }

@@ -59,8 +59,10 @@ static status memory_open(struct node *n)
     TRY(arena_open(&n->arena, "links", sum.bytes + links_bytes(&options)));
     node_layout(n, &taken);
     TRY(links_open(&n->links, &n->arena, &options, &why));
+    struct address *here = &n->address[n->o.place->rank];
+    memcpy(n->address, n->o.place->address, sizeof n->address);
     if (n->o.place->listen_fd >= 0) return links_listen_at(n->links, n->o.place->listen_fd);
-    return links_listen(n->links, &n->o.place->address[n->o.place->rank], NULL);
+    return links_listen(n->links, here, here);
 }
 
 /* --- opening ------------------------------------------------------------------------------------ */
@@ -182,7 +184,10 @@ const char *node_name(const struct node *n, uint32_t index, char name[NODE_NAME_
 const char *node_place_text(const struct node *n, uint32_t rank, char text[PLACE_TEXT_BYTES])
 {
     char address[ADDRESS_TEXT_BYTES];
-    snprintf(text, PLACE_TEXT_BYTES, "node %u at %s", rank, address_text(address, &n->o.place->address[rank]));
+    if (n->address[rank].any.sa_family == AF_UNSPEC)
+        snprintf(text, PLACE_TEXT_BYTES, "node %u", rank);
+    else
+        snprintf(text, PLACE_TEXT_BYTES, "node %u at %s", rank, address_text(address, &n->address[rank]));
     return text;
 }
 

@@ -22,6 +22,8 @@ enum node_kind {
     KIND_FACTS,      /* a text, before a hello                                          */
     KIND_WHY,        /* a text, before a frame that ends something                      */
     KIND_TALK,       /* of main threads                                                 */
+    KIND_HERE,       /* before a hello; tag: the port where this node listens           */
+    KIND_PLACES,     /* before a roster: where others listen, struct node_there each    */
     KIND_UNTIL       /* to node 0: to stop is asked for; from it, tag: before which step */
 };
 enum node_cookie { COOKIE_REDUCE, COOKIE_TALK, COOKIE_FACTS, COOKIE_LETTER };
@@ -32,6 +34,12 @@ enum node_cookie { COOKIE_REDUCE, COOKIE_TALK, COOKIE_FACTS, COOKIE_LETTER };
 #define FOLLOW_MAX   128u
 #define EVENTS_MAX   64u
 #define INDEX_NONE   UINT32_MAX
+
+/* Where a node listens; both ends are of one version of the program, as facts say. */
+struct node_there {
+    uint32_t rank;
+    struct address address;
+};
 
 /* A small message on its way. */
 struct node_letter {
@@ -46,6 +54,7 @@ struct node_link {
     uint32_t index;                  /* of the node of this generation, or INDEX_NONE                */
     bool is_waiting;                 /* what has come has no place yet                               */
     struct link_event waiting;       /* that                                                         */
+    uint16_t port;                   /* where it listens, if it has said so */
     uint32_t letters;                /* that are not sent yet                                        */
     uint64_t close_end_ns;           /* closing: whatever is not sent by then is not sent            */
     uint64_t heard_bytes;            /* at the last look                                             */
@@ -61,6 +70,7 @@ struct node {
     struct post post; /* first: a struct post * is a struct node * */
     struct node_options o;
     struct arena arena;
+    struct address address[MEMBER_NODES_MAX]; /* where each listens, as far as it is known */
     struct links *links;
     struct member *member;
     struct node_link *link; /* [link_count] */
@@ -142,6 +152,8 @@ void node_member_tell(struct node *n, struct member_event event);
 void node_frame_take(struct node *n, uint32_t link, uint32_t bytes);
 void node_facts_take(struct node *n, uint32_t link, uint32_t bytes);
 void node_why_take(struct node *n, uint32_t link, uint32_t bytes);
+/* Of node 0's letter before a roster. */
+void node_places_take(struct node *n, uint32_t link, uint32_t bytes);
 /* Says for whom it waits. */
 void node_notice(struct node *n);
 

@@ -105,6 +105,38 @@ static void over(struct node *n, status st)
     node_state_set(n, STATE_OVER);
 }
 
+/* Where nodes listen that have said it to node 0 alone. */
+#define THERE_MAX (LETTER_BYTES / sizeof(struct node_there))
+static void places_send(struct node *n, uint32_t link)
+{
+    struct node_there there[THERE_MAX];
+    uint32_t count = 0;
+    for (uint32_t r = 1; r < n->o.place->count; r++) {
+        if (n->o.place->address[r].any.sa_family != AF_UNSPEC || n->address[r].any.sa_family == AF_UNSPEC) continue;
+        memset(&there[count], 0, sizeof there[count]);
+        there[count].rank = r;
+        there[count++].address = n->address[r];
+        if (count < THERE_MAX) continue;
+        node_letter_send(n, link, KIND_PLACES, 0, there, sizeof there);
+        count = 0;
+    }
+    if (count) node_letter_send(n, link, KIND_PLACES, 0, there, count * sizeof *there);
+}
+
+void node_places_take(struct node *n, uint32_t link, uint32_t bytes)
+{
+    if (n->member->channel[link].rank != 0) return;
+    for (uint32_t at = 0; at + sizeof(struct node_there) <= bytes; at += sizeof(struct node_there)) {
+        struct node_there there;
+        memcpy(&there, n->link[link].in + at, sizeof there);
+        const int family = there.address.any.sa_family;
+        if (there.rank == 0 || there.rank >= n->o.place->count || there.rank == n->o.place->rank) continue;
+        if (n->o.place->address[there.rank].any.sa_family != AF_UNSPEC || (family != AF_INET && family != AF_INET6))
+            continue;
+        n->address[there.rank] = there.address;
+    }
+}
+
 static void frame_send(struct node *n, uint32_t link, const struct member_frame *frame)
 {
     uint8_t bytes[MEMBER_FRAME_BYTES_MAX];
@@ -114,8 +146,10 @@ static void frame_send(struct node *n, uint32_t link, const struct member_frame 
     if (frame->kind == FRAME_HELLO) {
         const struct link_message facts = {
             .kind = KIND_FACTS, .part = {{n->o.facts->text, n->o.facts->bytes}}, .part_count = 1};
+        node_letter_send(n, link, KIND_HERE, address_port(&n->address[n->o.place->rank]), "", 0);
         (void)link_send(n->links, link, &facts, COOKIE_FACTS);
     }
+    if (frame->kind == FRAME_ROSTER && node_is_first(n)) places_send(n, link);
     if (frame->kind == FRAME_REFUSE && *l->refusal)
         snprintf(words, sizeof words, "%s refuses this node: %s", node_place_text(n, 0, place), l->refusal);
     if (frame->kind == FRAME_STOP && frame->value) snprintf(words, sizeof words, "%s", *n->why ? n->why : n->lost);
@@ -127,9 +161,11 @@ static void frame_send(struct node *n, uint32_t link, const struct member_frame 
 static void connect_to(struct node *n, uint32_t rank)
 {
     uint32_t link;
+    if (n->address[rank].any.sa_family == AF_UNSPEC)
+        return; /* node 0 has not said it yet, and the machine asks again */
     for (uint32_t i = 0; i < n->link_count; i++)
         if (n->link[i].state == NODE_LINK_ASKED && n->link[i].rank == rank) return; /* it is under way */
-    if (link_connect(n->links, &n->o.place->address[rank], clock_ns() + CONNECT_NS, &link) != ST_OK) {
+    if (link_connect(n->links, &n->address[rank], clock_ns() + CONNECT_NS, &link) != ST_OK) {
         snprintf(n->connect_why, sizeof n->connect_why, "%.*s", (int)sizeof n->connect_why - 1, status_message());
         follow(n, (struct member_event){.kind = EVENT_DOWN, .channel = MEMBER_NONE, .rank = rank});
         return;
@@ -227,6 +263,11 @@ void node_frame_take(struct node *n, uint32_t link, uint32_t bytes)
         node_link_close(n, link);
         node_member_tell(n, (struct member_event){.kind = EVENT_DOWN, .channel = link, .rank = MEMBER_NONE});
         return;
+    }
+    if (frame.kind == FRAME_HELLO && node_is_first(n) && frame.rank > 0 && *n->link[link].refusal == 0 &&
+        n->o.place->address[frame.rank].any.sa_family == AF_UNSPEC) {
+        n->address[frame.rank] = *link_peer(n->links, link);
+        address_port_set(&n->address[frame.rank], n->link[link].port);
     }
     if (frame.kind == FRAME_HELLO && node_is_first(n) && *n->link[link].refusal) {
         char place[PLACE_TEXT_BYTES];

@@ -115,7 +115,7 @@ static bool message_place(struct node *n, const struct link_event *e)
         if (n->facts_link != MEMBER_NONE) return false;
         n->facts_link = e->link;
         part[0].iov_base = n->facts_in;
-    } else if ((e->kind != KIND_FRAME && e->kind != KIND_WHY) || e->bytes > LETTER_BYTES) {
+    } else if ((e->kind != KIND_FRAME && e->kind != KIND_WHY && e->kind != KIND_PLACES) || e->bytes > LETTER_BYTES) {
         link_drop(n, e->link, "it sends what no node sends");
         return true;
     }
@@ -172,7 +172,7 @@ static void until_take(struct node *n, const struct link_event *e)
 
 static void message_arrived(struct node *n, const struct link_event *e)
 {
-    const struct node_link *l = &n->link[e->link];
+    struct node_link *l = &n->link[e->link];
     if (l->state != NODE_LINK_UP) return;
     if (e->kind < KIND_FRAME) {
         if (l->index == INDEX_NONE || node_state(n) != STATE_RUNNING) return;
@@ -185,6 +185,8 @@ static void message_arrived(struct node *n, const struct link_event *e)
     case KIND_FACTS: node_facts_take(n, e->link, e->bytes); break;
     case KIND_WHY: node_why_take(n, e->link, e->bytes); break;
     case KIND_TALK: node_ask_done(n); break;
+    case KIND_HERE: l->port = (uint16_t)e->tag; break;
+    case KIND_PLACES: node_places_take(n, e->link, e->bytes); break;
     case KIND_UNTIL: until_take(n, e); break;
     default: link_drop(n, e->link, "it sends what no node sends"); break;
     }

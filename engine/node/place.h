@@ -1,4 +1,8 @@
-/* Where a node's place in its job comes from: which rank it has, how many there are, and where each listens. */
+/* Where a node's place in its job comes from: which rank it has, how many there are, and where they listen.
+ *
+ *     --nodes A:P,B:P,… --rank R                    where all of them listen
+ *     --nodes N --coordinator A:P --rank R          where node 0 does; the others say it to that, and it to them
+ *     torchrun, Open MPI, with a key and no --nodes the same, from the environment */
 #ifndef HETERPS_ENGINE_NODE_PLACE_H
 #define HETERPS_ENGINE_NODE_PLACE_H
 
@@ -7,14 +11,21 @@
 
 struct node_place {
     uint32_t rank, count; /* count 0: there is one node, and nothing of all this */
+    /* Where each listens; of family AF_UNSPEC: node 0 will say. This node's own may be any address, and port 0. */
     struct address address[MEMBER_NODES_MAX];
     int listen_fd; /* a socket that listens there already; -1: none */
 };
 
 #define PLACE_RANK_NONE UINT32_MAX
-/* Takes "A:PORT,B:PORT,…" apart, a node each in order of ranks; a place without a port has NODE_PORT. USAGE: too
- * many, two the same, a rank that is none of them; INVALID, as address_parse. */
+/* A place without a port has this. */
 #define NODE_PORT 4711u
-MUST_USE status place_parse(struct node_place *place, const char *nodes, uint32_t rank);
+/* `nodes`: a list or a number. USAGE: too many, two the same, a rank that is none of them, a coordinator too many or
+ * too few; INVALID, as address_parse. */
+MUST_USE status place_parse(struct node_place *place, const char *nodes, const char *coordinator, uint32_t rank);
+/* From variables of the environment, of which `value` gives one or NULL: RANK and WORLD_SIZE, or
+ * OMPI_COMM_WORLD_RANK and _SIZE; and, unless a coordinator is given, MASTER_ADDR, and the port behind MASTER_PORT,
+ * at which torchrun itself listens. count 0: they are not there. USAGE: some of them are not, or are no numbers. */
+MUST_USE status place_from_environment(struct node_place *place, const char *coordinator,
+                                       const char *(*value)(const char *name));
 
 #endif

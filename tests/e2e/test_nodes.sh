@@ -186,6 +186,28 @@ node="dense.bin --data data.tsv --key-file key --threads 1 --set cluster.min=2 -
 few='error: fewer than cluster.min = 2 nodes have come within 3 s \(cluster.connect\): without node 1 at 127.0.0.1'
 check 'two nodes by --nodes' pair 0 'done ' 0 '^' $node --out pair.model -- $node --out pair.model
 check 'which have the bytes of one' eval 'exported dense.bin pair.model again && same_bytes dense again'
+by_number() { # COMMAND...: three nodes, of which the first one's place alone is known
+    rm -rf pair.model
+    others=
+    for r in 1 2; do
+        timeout 60 "$@" --rank $r >out1 2>err1 </dev/null &
+        others="$others $!"
+    done
+    runs 0 timeout 60 "$@" --rank 0 || return 1
+    for other in $others; do wait "$other" || { cat err1; return 1; }; done
+    exported dense.bin pair.model again && same_bytes dense again
+}
+three="$h dense.bin --data data.tsv --key-file key --threads 1 --out pair.model"
+check 'three nodes by their number and a coordinator: the bytes of one' by_number $three --nodes 3 --coordinator "$(cut -d, -f1 places)"
+by_torchrun() { # the same by the variables that torchrun sets
+    port=$(cut -d, -f1 places | cut -d: -f2)
+    rm -rf pair.model
+    for r in 1 2; do
+        RANK=$r WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((port - 1)) timeout 60 $three >out1 2>err1 </dev/null &
+    done
+    runs 0 env RANK=0 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((port - 1)) timeout 60 $three && wait && exported dense.bin pair.model again && same_bytes dense again
+}
+check 'three nodes by the variables of torchrun: the bytes of one' by_torchrun
 out_of_one() { pair 75 'is refused: a directory for saves \(--out\) is missing there, and given here' 1 'refuses this node' $node --out pair.model -- $node; }
 check '--out for one of them alone' out_of_one
 check 'another key' pair 75 "$few" 1 'error: 127.0.0.1:[0-9]*: the node there has closed the connection before it has greeted: it refuses this node for its key, job or program, or is no node' \

@@ -8,13 +8,13 @@ static void place_parse__list__is_in_order_of_ranks(void **state)
     (void)state;
     struct node_place p = {.listen_fd = -1};
     char text[ADDRESS_TEXT_BYTES];
-    assert_ok(place_parse(&p, "10.0.0.1:5000,[fd00::2]:5001,10.0.0.3", 1));
+    assert_ok(place_parse(&p, "10.0.0.1:5000,[fd00::2]:5001,10.0.0.3", NULL, 1));
     assert_int_equal(p.count, 3);
     assert_int_equal(p.rank, 1);
     assert_string_equal(address_text(text, &p.address[0]), "10.0.0.1:5000");
     assert_string_equal(address_text(text, &p.address[1]), "[fd00::2]:5001");
     assert_string_equal(address_text(text, &p.address[2]), "10.0.0.3:4711");
-    assert_ok(place_parse(&p, "10.0.0.1", 0)); /* one node is a job, too */
+    assert_ok(place_parse(&p, "10.0.0.1", NULL, 0)); /* one node is a job, too */
     assert_int_equal(p.count, 1);
 }
 
@@ -23,14 +23,75 @@ static void place_parse__what_is_wrong__is_refused(void **state)
     (void)state;
     struct node_place p;
     char many[65 * 16] = "";
-    assert_fails(USAGE, "--rank: expected 0 to 1", place_parse(&p, "10.0.0.1,10.0.0.2", 2));
-    assert_fails(USAGE, "found none", place_parse(&p, "10.0.0.1,10.0.0.2", PLACE_RANK_NONE));
-    assert_fails(USAGE, "found \"\" as number 0", place_parse(&p, "", 0));
-    assert_fails(USAGE, "found \"\" as number 1", place_parse(&p, "10.0.0.1,", 0));
-    assert_fails(USAGE, "10.0.0.1:4711 is there twice", place_parse(&p, "10.0.0.1,10.0.0.1:4711", 0));
-    assert_int_equal(place_parse(&p, "10.0.0.1:0x5", 0), ST_INVALID);
+    assert_fails(USAGE, "--rank: expected 0 to 1", place_parse(&p, "10.0.0.1,10.0.0.2", NULL, 2));
+    assert_fails(USAGE, "found none", place_parse(&p, "10.0.0.1,10.0.0.2", NULL, PLACE_RANK_NONE));
+    assert_fails(USAGE, "found \"\" as number 0", place_parse(&p, "", NULL, 0));
+    assert_fails(USAGE, "found \"\" as number 1", place_parse(&p, "10.0.0.1,", NULL, 0));
+    assert_fails(USAGE, "10.0.0.1:4711 is there twice", place_parse(&p, "10.0.0.1,10.0.0.1:4711", NULL, 0));
+    assert_int_equal(place_parse(&p, "10.0.0.1:0x5", NULL, 0), ST_INVALID);
     for (int i = 0; i < 65; i++) snprintf(many + strlen(many), 16, "%s10.0.0.%d", i ? "," : "", i + 1);
-    assert_fails(USAGE, "at most 64 nodes", place_parse(&p, many, 0));
+    assert_fails(USAGE, "at most 64 nodes", place_parse(&p, many, NULL, 0));
+}
+
+static void place_parse__coordinator__others_are_anywhere(void **state)
+{
+    (void)state;
+    struct node_place p = {.listen_fd = -1};
+    char text[ADDRESS_TEXT_BYTES];
+    assert_ok(place_parse(&p, "4", "10.0.0.1:5000", 2));
+    assert_int_equal(p.count, 4);
+    assert_string_equal(address_text(text, &p.address[0]), "10.0.0.1:5000");
+    assert_string_equal(address_text(text, &p.address[2]), "0.0.0.0:0");
+    assert_int_equal(p.address[1].any.sa_family, AF_UNSPEC);
+    assert_ok(place_parse(&p, "2", "[fd00::1]:5000", 1));
+    assert_string_equal(address_text(text, &p.address[1]), "[::]:0");
+    assert_ok(place_parse(&p, "2", "10.0.0.1:5000", 0));
+    assert_string_equal(address_text(text, &p.address[0]), "10.0.0.1:5000");
+    assert_fails(USAGE, "give --coordinator", place_parse(&p, "4", NULL, 2));
+    assert_fails(USAGE, "expected a number from 1 to 64", place_parse(&p, "65", "10.0.0.1", 2));
+    assert_fails(USAGE, "expected 0 to 3, found none", place_parse(&p, "4", "10.0.0.1", PLACE_RANK_NONE));
+    assert_fails(USAGE, "--coordinator goes with a number", place_parse(&p, "10.0.0.1,10.0.0.2", "10.0.0.1", 0));
+}
+
+static const char *const *environment; /* name, value, …, NULL */
+static const char *value_of(const char *name)
+{
+    for (const char *const *e = environment; *e; e += 2)
+        if (strcmp(e[0], name) == 0) return e[1];
+    return NULL;
+}
+
+static status place_of(struct node_place *p, const char *coordinator, const char *const *variables)
+{
+    environment = variables;
+    return place_from_environment(p, coordinator, value_of);
+}
+
+static void place_from_environment__launchers__give_rank_and_number(void **state)
+{
+    (void)state;
+    struct node_place p;
+    char text[ADDRESS_TEXT_BYTES];
+    assert_ok(place_of(&p, NULL, (const char *const[]){"HOME", "/", NULL}));
+    assert_int_equal(p.count, 0);
+    static const char *const torchrun[] = {"RANK",     "1",           "WORLD_SIZE", "3", "MASTER_ADDR",
+                                           "10.0.0.1", "MASTER_PORT", "29500",      NULL};
+    assert_ok(place_of(&p, NULL, torchrun));
+    assert_int_equal(p.count, 3);
+    assert_int_equal(p.rank, 1);
+    assert_string_equal(address_text(text, &p.address[0]), "10.0.0.1:29501");
+    static const char *const mpi[] = {"OMPI_COMM_WORLD_RANK", "0", "OMPI_COMM_WORLD_SIZE", "2", NULL};
+    assert_ok(place_of(&p, "10.0.0.9:77", mpi));
+    assert_string_equal(address_text(text, &p.address[0]), "10.0.0.9:77");
+    assert_fails(USAGE, "nothing says where node 0 is", place_of(&p, NULL, mpi));
+    assert_fails(USAGE, "WORLD_SIZE is not in the environment",
+                 place_of(&p, NULL, (const char *const[]){"RANK", "1", NULL}));
+    assert_fails(USAGE, "RANK: expected a number, found \"x\"",
+                 place_of(&p, NULL, (const char *const[]){"RANK", "x", "WORLD_SIZE", "2", NULL}));
+    assert_fails(USAGE, "MASTER_PORT: expected a port",
+                 place_of(&p, NULL,
+                          (const char *const[]){"RANK", "1", "WORLD_SIZE", "2", "MASTER_ADDR", "10.0.0.1",
+                                                "MASTER_PORT", "65535", NULL}));
 }
 
 int main(void)
@@ -38,6 +99,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(place_parse__list__is_in_order_of_ranks),
         cmocka_unit_test(place_parse__what_is_wrong__is_refused),
+        cmocka_unit_test(place_parse__coordinator__others_are_anywhere),
+        cmocka_unit_test(place_from_environment__launchers__give_rank_and_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
