@@ -329,6 +329,7 @@ static status train(struct trainer *t)
     report_done(&t->report, &s->setup.model.progress, t->row_count, t->ticket, feed_counts(t->feed));
     feed_let_go(t->feed);
     TRY(held);
+    train_nodes_tell(t, progress->step - first_step);
     if (s->setup.model.progress.step == first_step && first_step && early_stop_is_over(&t->stop)) {
         log_warning("nothing to train: the model has stopped early, and train.patience = %u",
                     s->setup.settings.train_patience);

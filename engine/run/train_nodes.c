@@ -9,6 +9,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/stop.h"
+#include "engine/base/words.h"
 #include "engine/model/manifest.h"
 #include "engine/run/train_internal.h"
 
@@ -122,6 +123,40 @@ status train_nodes_begin(const struct trainer *t)
     log_info("nodes    %u: node 0 has lanes %u to %u of %u%s", node_count(t->node), x->own.begin,
              x->own.begin + x->own.count - 1, shape.lanes, t->options->out ? "; every node writes to --out" : "");
     return node_begin(t->node, t->session->setup.model.progress.step);
+}
+
+/* Floats that updates change: each is summed at its owner, and comes back. */
+static uint64_t slice_floats(const struct exchange *x)
+{
+    uint64_t floats = 0, begin, end;
+    for (uint32_t n = 0; n < x->node_count; n++)
+        for (uint32_t r = 0; r < x->slices.run_count; r++) {
+            extent_part(&x->slices, n, r, &begin, &end);
+            floats += end - begin;
+        }
+    return floats;
+}
+
+void train_nodes_tell(const struct trainer *t, uint64_t steps)
+{
+    if (t->node == NULL || steps == 0) return;
+    const struct exchange *x = node_exchange(t->node);
+    const uint32_t n = x->node_count;
+    const uint64_t sent = node_sent_bytes(t->node);
+    const double least = 2.0 * (double)slice_floats(x) * sizeof(float) * (n - 1) / n,
+                 a_step = (double)sent / (double)steps;
+    char all[WORDS_BYTES], one[WORDS_BYTES];
+    log_event_begin("nodes");
+    log_event_u64("nodes", n);
+    log_event_u64("sent_bytes", sent);
+    log_event_f64("sent_bytes_a_step", a_step);
+    log_event_f64("sent_bytes_least", least);
+    log_event_end();
+    if (t->graph->table_count > 0 || n == 1)
+        log_info("nodes    this one has sent %s, %s a step", words_volume(all, sent), words_bytes(one, a_step));
+    else
+        log_info("nodes    this one has sent %s, %s a step: %.2f times the sums and values of its share",
+                 words_volume(all, sent), words_bytes(one, a_step), a_step / least);
 }
 
 /* --- stopping ------------------------------------------------------------------------------------ */

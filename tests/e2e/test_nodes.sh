@@ -111,6 +111,23 @@ early() { # ends at the same step, and has the same best model
         exported dense.bin early.model/best early && exported dense.bin early2.model/best early2 && same_bytes early early2
 }
 check 'early stopping: the first node decides for all' early
+sends() { # a node sends no more than its share of sums, and of values
+    for n in 2 4; do
+        launched 0 $n dense.bin --data data.tsv --log json --set h1.units=40000 --set train.steps_max=5 || return 1
+        python3 -c 'import json, sys
+e = [e for e in map(json.loads, open("out")) if e["event"] == "nodes"][-1]
+ratio = e["sent_bytes_a_step"] / e["sent_bytes_least"]
+print(e, ratio)
+sys.exit(not 0.9 <= ratio <= 1.03)' || return 1
+    done
+}
+check 'bytes that a node sends in a step: at most 1.03 of 2 S (N - 1) / N' sends
+again() { # the same command twice: the second one goes on from what the first one has saved
+    rm -rf twice.model
+    for n in 20 40; do runs 0 "$h" tables.bin --data data.tsv --out twice.model --again --set train.steps_max=$n -q --threads 1 || return 1; done
+    runs 0 "$h" tables.bin --data data.tsv --out twice.model --again --threads 1 && says 'resume   after step 40' && exported tables.bin twice.model again && same_bytes tables again
+}
+check '--again goes on from a save, if there is one' again
 across() { # begun on 3 nodes, gone on with on one, ended on 2
     rm -rf across.model
     launched 0 3 tables.bin --data data.tsv --out across.model --set train.steps_max=20 &&
