@@ -214,7 +214,7 @@ by_number() { # COMMAND...: three nodes, of which the first one's place alone is
     for other in $others; do wait "$other" || { cat err1; return 1; }; done
     exported dense.bin pair.model again && same_bytes dense again
 }
-three="$h dense.bin --data data.tsv --key-file key --threads 1 --out pair.model"
+three="$h dense.bin --data data.tsv --key-file key --threads 1 --out pair.model --set cluster.min=3"
 check 'three nodes by their number and a coordinator: the bytes of one' by_number $three --nodes 3 --coordinator "$(cut -d, -f1 places)"
 by_torchrun() { # the same by the variables that torchrun sets
     port=$(cut -d, -f1 places | cut -d: -f2)

@@ -328,6 +328,10 @@ static void nodes__saved_and_resumed_by_other_nodes__one_nodes_bytes(void **stat
         nodes_save(path);
         nodes_close();
         nodes_open(&by[1], NULL, at, path);
+        for (uint32_t n = 0; n < net.node_count; n++) /* what a save before any step has */
+            for (uint32_t i = 0; i < runners[n].training.graph.table_count; i++)
+                assert_int_equal(reduce_own_rows(runners[n].training.reduce)[i],
+                                 store_row_count(runners[n].training.model.store, i));
         nodes_run(at + 2);
         nodes_save(path);
         nodes_save(path); /* again: under another name */
