@@ -1,5 +1,4 @@
-/* A node's membership: frames to and from the machine of member.h, what it puts out, and in which words a node ends.
- * */
+/* A node's membership: frames to and from the machine of member.h, what that puts out, and how a node ends. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

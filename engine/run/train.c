@@ -117,8 +117,8 @@ static bool tick(void *context)
 /* A signal wakes a feed that is stuck; of several nodes none ends before the others. */
 static void feed_listen(struct trainer *t) { stop_listen(t->node ? NULL : feed_wake, t->feed); }
 
-/* What the evaluation of a set says: whether the model is still one, and, of the first set, whether it is the best.
- * */
+/* What the evaluation of a set says: whether the model is still one, and, of the first set, whether it is the
+ * best. */
 static status evaluation_judge(struct trainer *t, bool is_first, bool *is_better)
 {
     for (uint32_t i = 0; i < t->heads.count; i++) {

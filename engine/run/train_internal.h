@@ -93,8 +93,8 @@ MUST_USE status train_nodes_check(const struct trainer *t);
 /* All have the same data and go on from the same save; from now on they take each other's messages. MISMATCH: they do
  * not. */
 MUST_USE status train_nodes_begin(const struct trainer *t);
-/* What this node has sent in so many steps, beside the least: 2 S (N - 1) / N, S being the bytes of the parameters.
- * */
+/* What this node has sent in so many steps, beside the least: 2 S (N - 1) / N, S being the bytes of the
+ * parameters. */
 void train_nodes_tell(const struct trainer *t, uint64_t steps);
 /* Whether training ends after the last step, as a signal has asked: on several nodes after the step that they have
  * agreed on. */
