@@ -264,8 +264,8 @@ if wanted bench 30; then
         }
         share_of '^copy' 'our copy, of the driver'\''s' ''
         share_of '^(bf16|tf32) .*, M ([0-9]{4,}) N ([0-9]{4,}) K ([0-9]{4,})' 'own bf16 and tf32 products, the worst of M, N, K >= 1024, of cuBLASLt' '>= 0.7'
-        share_of '^bf16 ' 'bfloat16 products, the worst, of cuBLASLt on the same factors' ''
-        share_of '^tf32 ' 'TF32 products, the worst, of cuBLASLt on the same factors' ''
+        share_of '^bf16 .*, M ' 'bfloat16 products, the worst, of cuBLASLt on the same factors' ''
+        share_of '^tf32 .*, M ' 'TF32 products, the worst, of cuBLASLt on the same factors' ''
         share_of '^f32 ' 'float32 products, the worst, of the card'\''s multiply-adds' ''
         share_of '^update' 'updates, the worse, of the driver'\''s copy' ''
     else

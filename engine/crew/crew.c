@@ -105,18 +105,6 @@ status crew_change(struct crew *c, struct plan *plan, bool *is_changed)
     return ST_OK;
 }
 
-/* How many threads parse: as many as asked for, or those of the cores that no stage has but one, which is left to the
- * rows. A rule, and no measurement: parsing is a tenth of the reading thread's time where finding rows is most of it,
- * so with stages on all cores another parser mostly displaces one of them, and with cores of its own it costs nothing
- * (two cores of a Xeon with AVX-512, Criteo from a file, samples a second with one and with two parsers: ctrdnn1
- * 768,000 and 704,000, lr 764,000 and 743,000). */
-static uint32_t readers_of(const struct settings *settings, uint32_t service_count)
-{
-    const uint32_t most = 8;
-    if (settings->train_readers) return settings->train_readers;
-    return service_count < 3 ? 1 : service_count - 1 < most ? service_count - 1 : most;
-}
-
 struct feed_options crew_feed_options(struct crew *c, const char *paths)
 {
     const struct settings *settings = &c->setup->settings;
