@@ -86,8 +86,10 @@ static void step_layout(struct owned *owned, struct layout *l, struct owned_step
         struct step_rows taken = {0};
         LAYOUT_TAKE(l, taken.span, keys);
         if (owned->shape->shows[t]) LAYOUT_TAKE(l, taken.occurrence_count, keys);
-        LAYOUT_TAKE(l, taken.last_lane_row, keys);
-        LAYOUT_TAKE(l, taken.lane_rows, pieces_before(owned, owned->node_count, t));
+        if (owned->run_count > 1) { /* else a row's only piece is where its number is */
+            LAYOUT_TAKE(l, taken.last_lane_row, keys);
+            LAYOUT_TAKE(l, taken.lane_rows, pieces_before(owned, owned->node_count, t));
+        }
         if (l->arena) step->rows[t] = taken;
     }
 }
@@ -115,6 +117,7 @@ static void owned_layout(struct owned *owned, struct layout *l)
 {
     const struct graph *g = owned->graph;
     struct ticket_table *resolved = &owned->resolved;
+    size_t scratch_floats = 0;
     for (int i = 0; i < 2; i++) step_layout(owned, l, &owned->step[i]);
     LAYOUT_TAKE(l, owned->numbers, g->table_count);
     for (uint32_t t = 0; t < g->table_count; t++) {
@@ -127,6 +130,11 @@ static void owned_layout(struct owned *owned, struct layout *l)
     LAYOUT_TAKE(l, resolved->occurrence_begin, owned->resolved_max + 1);
     LAYOUT_TAKE(l, owned->step_row, owned->resolved_max);
     LAYOUT_TAKE(l, owned->unique, owned->resolved_max);
+    for (uint32_t t = 0; t < g->table_count; t++) { /* for looks at keys without a row; of one table after the other */
+        const size_t floats = (size_t)graph_batch(g).micro * g->tables[t].key_count_max * (g->tables[t].span_floats);
+        if (floats > scratch_floats) scratch_floats = floats;
+    }
+    LAYOUT_TAKE(l, resolved->scratch, scratch_floats);
     LAYOUT_TAKE(l, owned->piece_row, (size_t)owned->node_count * g->table_count);
     gradients_of_tables_layout(owned, l);
     resolved->step_row = owned->step_row;
@@ -143,6 +151,7 @@ status owned_open(struct owned **out, const struct owned_options *o)
     owned->node_count = o->node_count;
     owned->shape = o->shape;
     owned->runs = o->runs;
+    for (uint32_t a = 0; a < o->node_count; a++) owned->run_count += o->shape[a].run_count;
     owned->resolved_max = graph_batch(o->graph).micro * graph_example(o->graph).key_count_max;
     owned_layout(owned, &sum);
     status st = arena_open(&owned->arena, "rows of nodes", sum.bytes);
@@ -240,7 +249,7 @@ static status stretch_resolve(struct owned *owned, struct owned_step *step, uint
     numbered.lane_rows = NULL;
     step_rows_add(&owned->numbers[table], &numbered, resolved, 0);
     rows->row_count = numbered.row_count;
-    pieces_add(owned, rows, asker, table, first, count, rows_before);
+    if (rows->lane_rows) pieces_add(owned, rows, asker, table, first, count, rows_before);
     return ST_OK;
 }
 
@@ -301,6 +310,25 @@ void owned_values(const struct owned *owned, uint32_t asker, uint64_t step, floa
         for (uint32_t left = owned_key_count(owned, asker, t, step); left > 0; left--, to += dim)
             memcpy(to, *span++, dim * sizeof *to);
     }
+}
+
+status owned_look(struct owned *owned, const struct asked_letter *letter, const uint64_t *row_count, float *to)
+{
+    struct store *store = owned->model->store;
+    struct ticket ticket = {0};
+    status st = store_sees_until(store, row_count, 0);
+    if (st == ST_OK) st = store_resolve_begin(store);
+    for (uint32_t t = 0; t < owned->graph->table_count && st == ST_OK; t++) {
+        const uint32_t dim = owned->graph->tables[t].dim;
+        const struct asked_keys asked = {.key = letter->key[t], .count = letter->count[t]};
+        CHECK(asked.count <= owned->resolved_max);
+        st = store_resolve(store, t, STORE_LOOKUP, &asked, &owned->resolved);
+        for (uint32_t u = 0; u < asked.count && st == ST_OK; u++, to += dim)
+            memcpy(to, owned->resolved.span[u], dim * sizeof *to);
+    }
+    if (st == ST_OK) st = store_resolve_end(store, STORE_LOOKUP, false, &ticket);
+    store_sees_all(store);
+    return st;
 }
 
 /* --- an update's ------------------------------------------------------------------------------ */

@@ -43,6 +43,11 @@ bool owned_is_whole(const struct owned *owned, uint64_t step);
 size_t owned_floats(const struct owned *owned, uint32_t asker, uint64_t step);
 void owned_values(const struct owned *owned, uint32_t asker, uint64_t step, float *to);
 
+/* Copies the rows of a letter's keys to `to`, table by table, as the tables' first `row_count` [table_count] rows have
+ * them; of any other key its initial values. Each table has at most a micro-batch's keys. */
+MUST_USE status owned_look(struct owned *owned, const struct asked_letter *letter, const uint64_t *row_count,
+                           float *to);
+
 /* Of a step whose rows are all found: them [table_count], as an update takes them, whose gradients … */
 const struct step_rows *owned_rows(const struct owned *owned, uint64_t step);
 /* … are these; and how many rows the tables have [table_count]. */

@@ -96,6 +96,7 @@ static bool gate_admits(struct pipeline *p, const struct input *input, uint32_t 
     /* Acquire pairs with host_slot_out(). */
     if (atomic_load_explicit(&p->shared_in_flight, memory_order_acquire) >= p->slot_count) return false;
     if (p->job == JOB_TRAIN) return p->sync->vt->admit(p->sync, input, pipeline);
+    if (input->look && !exchange_look_is_done(input->look)) return false;
     *pipeline = p->gate.sequence[0] % p->pipeline_count;
     return true;
 }
@@ -112,6 +113,13 @@ static struct slot *gate_bind(struct pipeline *p, struct input *input, uint32_t 
     return slot;
 }
 
+/* On one of several nodes: whether the job goes no further than to here. */
+static bool is_granted_over(const struct pipeline *p)
+{
+    bool is_last;
+    return p->exchange && p->gate.step_next >= exchange_granted(p->exchange, &is_last) && is_last;
+}
+
 /* Whether nothing more is let in by this job, whatever the feed has: a step that is begun is always finished. */
 static bool gate_is_closed(const struct pipeline *p)
 {
@@ -120,7 +128,8 @@ static bool gate_is_closed(const struct pipeline *p)
     if (p->job == JOB_FORWARD) return is_stop;
     const struct input *held = p->gate.held;
     bool is_pass_over = held && p->epoch_until && held->batch.epoch >= p->epoch_until;
-    return p->gate.is_between_steps && (is_stop || is_pass_over || p->gate.step_next >= p->step_until);
+    return p->gate.is_between_steps &&
+           (is_stop || is_pass_over || p->gate.step_next >= p->step_until || is_granted_over(p));
 }
 
 /* Lets in what may go in, and ends the job when nothing more will. */
@@ -322,6 +331,10 @@ static status job_run(struct pipeline *p, bool (*tick)(void *context), void *con
     pipeline_bells_ring(p);
     while (!bell_await_until(&p->main_bell, false, clock_ns() + TICK_NS, job_is_over, p)) {
         if (tick == NULL || !tick(context)) continue;
+        if (p->exchange && p->job == JOB_TRAIN) {
+            p->exchange->vt->job_stop(p->exchange);
+            continue;
+        }
         atomic_store_explicit(&p->shared_stop, true, memory_order_relaxed);
         pipeline_gate_ring(p);
     }
@@ -348,6 +361,7 @@ status pipeline_train(struct pipeline *p, const struct train_job *job, bool *is_
     p->gate.is_between_steps = true;
     p->gate.step_next = p->model->progress.step;
     p->sync->vt->begin(p->sync);
+    if (p->exchange) p->exchange->vt->job_begin(p->exchange, p->gate.step_next, job->step_until);
     steady_begin();
     status st = job_run(p, job->tick, job->context);
     steady_end();

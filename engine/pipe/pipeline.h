@@ -35,12 +35,12 @@ struct pipeline_options {
     uint64_t card_row_bytes; /* rows that stay on a card (engine/device/card/rows.h)                                */
     /* training only */
     bool training;
-    uint32_t sync;           /* train.sync of cfg/settings.h                                                */
-    uint32_t in_flight;      /* micro-batches in a pipeline at once (HetPipe's Nm); 0: as the plan needs      */
-    uint32_t pipeline_count; /* data-parallel pipelines (virtual workers); more than 1 under wsp and asp only */
-    uint32_t clock_distance; /* D, wsp                                                                        */
+    uint32_t sync;             /* train.sync of cfg/settings.h                                                */
+    uint32_t in_flight;        /* micro-batches in a pipeline at once (HetPipe's Nm); 0: as the plan needs      */
+    uint32_t pipeline_count;   /* data-parallel pipelines (virtual workers); more than 1 under wsp and asp only */
+    uint32_t clock_distance;   /* D, wsp                                                                        */
     struct exchange *exchange; /* with the other nodes of a training, kept until close; NULL: there are none   */
-    uint32_t input_count;    /* 0: as the plan needs; else exactly these, of a feed that exists already: as many are in
+    uint32_t input_count; /* 0: as the plan needs; else exactly these, of a feed that exists already: as many are in
                                 flight as the plan wants and there are                                        */
     uint32_t worker_count_max; /* plans of up to so many workers may follow on the same feed: inputs for them too    */
     struct bell *feed_bell;    /* kept until close: what the feed rings (feed_bell_set), where it outlives the pipeline;
@@ -78,8 +78,10 @@ const int *pipeline_feed_cores(const struct pipeline *pipeline, uint32_t *count)
 const int *pipeline_service_cores(const struct pipeline *pipeline, uint32_t *count);
 
 struct train_job {
-    struct feed *feed;    /* started */
-    uint64_t step_until;  /* steps below it are run; the others are left for the next job              */
+    struct feed *feed; /* started */
+    uint64_t
+        step_until; /* steps below it are run; the others are left for the next job. On several nodes rank 0's counts
+                             for all, as does anybody's tick: a job ends behind the same step everywhere */
     uint64_t epoch_until; /* likewise passes; 0: no bound                                              */
     /* Called by a worker when the last stage has run a slot's forward pass: what losses have written, and inputs of theirs of at most two columns,
      * are in its tensors. Several calls at a time; may not allocate or wait. NULL: nobody asks. */

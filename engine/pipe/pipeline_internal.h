@@ -104,8 +104,9 @@ struct pipeline {
     const struct plan *plan;
     struct placement placement;
     struct arena arena;
-    struct sync *sync; /* training; else NULL */
-    bool by_lane;      /* sync_vt's; true where nothing is trained */
+    struct sync *sync;         /* training; else NULL */
+    struct exchange *exchange; /* with other nodes, or NULL */
+    bool by_lane;              /* sync_vt's; true where nothing is trained */
     bool spins;
     uint32_t in_flight; /* Nm, a pipeline */
     uint32_t pipeline_count, stage_count, lanes, micro_count;
