@@ -5,14 +5,16 @@
 #include "engine/base/bell.h"
 #include "engine/base/cores.h"
 #include "engine/crew/setup.h"
+#include "engine/node/reduce.h"
 #include "engine/pipe/feed.h"
 #include "engine/pipe/pipeline.h"
 
 struct crew_options {
-    uint32_t threads; /* 0: all processors that this process may use            */
-    const char *isa;  /* instruction set by name, or NULL: the best here        */
-    bool share;       /* stages of the plan may share cores                     */
-    bool may_change;  /* crew_change may follow: room for whatever plan of the same types comes */
+    uint32_t threads;     /* 0: all processors that this process may use            */
+    const char *isa;      /* instruction set by name, or NULL: the best here        */
+    bool share;           /* stages of the plan may share cores                     */
+    bool may_change;      /* crew_change may follow: room for whatever plan of the same types comes */
+    struct reduce *nodes; /* with the other nodes of a training, kept until close; NULL: there are none */
 };
 
 struct crew {
@@ -21,6 +23,7 @@ struct crew {
     uint32_t threads; /* cores that stages may use */
     struct plan plan;
     struct pipeline_options options;
+    struct reduce *nodes;  /* the options' */
     struct bell feed_bell; /* what feeds ring, whichever pipeline takes what they read; where the plan may change */
     struct pipeline *pipeline;
 };
