@@ -32,9 +32,9 @@ void job_stop(struct exchange *x)
 }
 
 /* Release pairs with exchange_granted(). */
-static void grant_set(struct reduce *r, uint64_t job, uint64_t until, bool is_last)
+static void grant_set(struct reduce *r, uint64_t job, uint64_t until, enum exchange_word word)
 {
-    atomic_store_explicit(&r->exchange.shared_grant[job % EXCHANGE_JOBS], exchange_grant(job, until, is_last),
+    atomic_store_explicit(&r->exchange.shared_grant[job % EXCHANGE_JOBS], exchange_grant(job, until, word),
                           memory_order_release);
     gate_ring(r);
 }
@@ -47,19 +47,19 @@ static status grants_send(struct reduce *r, uint64_t job)
     if (is_new) {
         g->job = job;
         g->until = atomic_load_explicit(&g->shared_from, memory_order_relaxed);
-        g->is_last = false;
+        g->word = EXCHANGE_GOES_ON;
     }
-    if (g->is_last) return ST_OK;
+    if (g->word != EXCHANGE_GOES_ON) return ST_OK;
     const uint64_t bound = atomic_load_explicit(&g->shared_until, memory_order_relaxed),
                    done = r->values_until > g->until ? g->until : r->values_until;
     uint64_t until = done + GRANT_STEPS < bound ? done + GRANT_STEPS : bound;
-    g->is_last = until == bound || g->wish == job;
+    g->word = g->wish == job ? EXCHANGE_STOPPED : until == bound ? EXCHANGE_BOUND : EXCHANGE_GOES_ON;
     if (g->wish == job) until = g->until; /* what is granted is run: somebody may have begun it */
-    if (!is_new && !g->is_last && until < g->until + GRANT_STEPS / 2) return ST_OK;
+    if (!is_new && g->word == EXCHANGE_GOES_ON && until < g->until + GRANT_STEPS / 2) return ST_OK;
     g->until = until;
-    grant_set(r, job, until, g->is_last);
+    grant_set(r, job, until, g->word);
     uint64_t *body = &g->body[g->body_count++ % GRANT_CELLS];
-    *body = job << 1 | g->is_last;
+    *body = job << 2 | g->word;
     for (uint32_t n = 1; n < r->exchange.node_count; n++) TRY(part_send(r, n, KIND_GRANT, until, body, sizeof *body));
     return ST_OK;
 }
@@ -96,12 +96,12 @@ static bool grant_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_
 
 static status grant_arrived(struct reduce *r, uint32_t from, const struct reduce_message *message)
 {
-    const uint64_t word = r->peers[from].word, job = word >> 1,
+    const uint64_t word = r->peers[from].word, job = word >> 2,
                    own = atomic_load_explicit(&r->exchange.shared_job, memory_order_acquire);
     if (job < own) return ST_OK; /* it is over here, with the data or a pass of them */
     if (job - own >= EXCHANGE_JOBS)
         FAIL(INVALID, "node %u grants steps of job %" PRIu64 "; expected one near job %" PRIu64, from, job, own);
-    grant_set(r, job, message->step, word & 1);
+    grant_set(r, job, message->step, (enum exchange_word)(word & 3));
     return ST_OK;
 }
 

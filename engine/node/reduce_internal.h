@@ -59,7 +59,7 @@ struct grants {
     _Atomic uint64_t shared_wish;               /* the last job that this node wants to end      */
     /* the node's thread's */
     uint64_t job, until;
-    bool is_last;
+    enum exchange_word word;
     uint64_t wish;              /* the last job that any node wants to end, or, of others, that rank 0 was told of */
     uint64_t body[GRANT_CELLS]; /* of messages under way */
     uint32_t body_count;

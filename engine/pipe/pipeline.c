@@ -116,8 +116,8 @@ static struct slot *gate_bind(struct pipeline *p, struct input *input, uint32_t 
 /* On one of several nodes: whether the job goes no further than to here. */
 static bool is_granted_over(const struct pipeline *p)
 {
-    bool is_last;
-    return p->exchange && p->gate.step_next >= exchange_granted(p->exchange, &is_last) && is_last;
+    enum exchange_word word;
+    return p->exchange && p->gate.step_next >= exchange_granted(p->exchange, &word) && word != EXCHANGE_GOES_ON;
 }
 
 /* Whether nothing more is let in by this job, whatever the feed has: a step that is begun is always finished. */

@@ -109,21 +109,23 @@ struct exchange_vt {
     void (*job_stop)(struct exchange *);
 };
 
-/* What rank 0 has said of a job: steps below `until` may be run, and if it is_last no others. */
-static inline uint64_t exchange_grant(uint64_t job, uint64_t until, bool is_last)
+/* What rank 0 has said of a job: steps below `until` may be run; if it is the last word no others, because … */
+enum exchange_word { EXCHANGE_GOES_ON, EXCHANGE_BOUND /* that is the job's bound */, EXCHANGE_STOPPED /* of a wish */ };
+static inline uint64_t exchange_grant(uint64_t job, uint64_t until, enum exchange_word word)
 {
-    return job << 48 | until << 1 | is_last;
+    return job << 48 | until << 2 | word;
 }
-#define EXCHANGE_STEP_MAX (UINT64_MAX >> 17)
-/* Of the job that runs; *is_last as above. 0: nothing yet. */
-static inline uint64_t exchange_granted(const struct exchange *x, bool *is_last)
+#define EXCHANGE_STEP_MAX (UINT64_MAX >> 18)
+/* Of the job that runs, or has run last. 0: nothing yet. */
+static inline uint64_t exchange_granted(const struct exchange *x, enum exchange_word *word)
 {
     /* Relaxed: set before the job's threads begin. */
     const uint64_t job = atomic_load_explicit(&x->shared_job, memory_order_relaxed);
-    /* Acquire: in case of ordering with what rank 0 did before; the bell of rows rings behind it. */
+    /* Acquire pairs with the release of whoever has heard it. */
     const uint64_t grant = atomic_load_explicit(&x->shared_grant[job % EXCHANGE_JOBS], memory_order_acquire);
-    *is_last = grant >> 48 == (job & UINT16_MAX) && (grant & 1);
-    return grant >> 48 == (job & UINT16_MAX) ? grant >> 1 & EXCHANGE_STEP_MAX : 0;
+    const bool is_here = grant >> 48 == (job & UINT16_MAX);
+    *word = is_here ? (enum exchange_word)(grant & 3) : EXCHANGE_GOES_ON;
+    return is_here ? grant >> 2 & EXCHANGE_STEP_MAX : 0;
 }
 
 /* [loss_count]: losses of the step. Two steps', for those of the next may come while this one is being closed. */

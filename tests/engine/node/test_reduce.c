@@ -309,6 +309,63 @@ static void nodes__tables__one_nodes_bytes(void **state)
     text = model_text;
 }
 
+/* Any node wants to stop, the first too, or all at once: all stop behind the same step, which is near, and go on. */
+static void nodes__one_wants_to_stop__all_stop_behind_the_same_step(void **state)
+{
+    (void)state;
+    static const struct cut by[] = {{2, {0, 3, 8}}, {5, {0, 1, 4, 5, 7, 8}}};
+    text = tables_text;
+    const struct outcome expected = alone(NULL);
+    const uint64_t steps = 2 * ((rows + 31) / 32);
+    for (uint64_t seed = 0; seed < SCALED(12u, 4u); seed++) {
+        const struct cut *cut = &by[seed % 2];
+        const uint32_t who = (uint32_t)(seed / 2 % (cut->node_count + 1)); /* node_count: all */
+        nodes_open(cut, NULL, seed, NULL);
+        for (uint32_t n = 0; n < cut->node_count; n++)
+            if (n == who || who == cut->node_count) runners[n].training.stop_step = 1 + seed % 3;
+        nodes_run(UINT64_MAX);
+        const uint64_t step = runners[0].training.model.progress.step;
+        enum exchange_word word;
+        assert_true(step >= 1 + seed % 3 && step <= 1 + seed % 3 + 6);
+        for (uint32_t n = 0; n < cut->node_count; n++) {
+            assert_int_equal(runners[n].training.model.progress.step, step);
+            if (step == steps) continue; /* the data may end first */
+            assert_false(runners[n].training.is_end);
+            assert_int_equal(exchange_granted(reduce_exchange(runners[n].training.reduce), &word), step);
+            assert_int_equal(word, EXCHANGE_STOPPED);
+        }
+        nodes_run(UINT64_MAX);
+        assert_int_equal(runners[0].training.model.progress.step, steps);
+        nodes_compare(expected, cut, seed, true);
+        nodes_close();
+    }
+    text = model_text;
+}
+
+/* The first node is late: no other begins a step that it has not granted. */
+static void nodes__before_the_first_begins__no_step_begins(void **state)
+{
+    (void)state;
+    static const struct cut cut = {3, {0, 1, 2, 8}};
+    nodes_open(&cut, NULL, 3, NULL);
+    for (uint64_t until = 2; until <= 4; until += 2) {
+        for (uint32_t n = cut.node_count; n-- > 0;) {
+            runners[n].until = n ? UINT64_MAX : until;
+            /* Whoever goes past would be seen by then, on most machines. */
+            if (n == 0) nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+            for (uint32_t k = 1; k < cut.node_count && n == 0; k++)
+                assert_int_equal(atomic_load(&runners[k].training.pipeline->shared_in_flight), 0);
+            assert_int_equal(pthread_create(&runners[n].thread, NULL, runner_main, &runners[n]), 0);
+        }
+        for (uint32_t n = 0; n < cut.node_count; n++) assert_int_equal(pthread_join(runners[n].thread, NULL), 0);
+        for (uint32_t n = 0; n < cut.node_count; n++) {
+            assert_int_equal(runners[n].st, ST_OK);
+            assert_int_equal(runners[n].training.model.progress.step, until);
+        }
+    }
+    nodes_close();
+}
+
 /* A training that goes from nodes to other nodes and to one, by saves at any step, one of which is of one node. */
 static void nodes__saved_and_resumed_by_other_nodes__one_nodes_bytes(void **state)
 {
@@ -435,6 +492,8 @@ int main(void)
         cmocka_unit_test(nodes__passes_of_any_length__one_nodes_bytes),
         cmocka_unit_test(nodes__norm_bounded__one_nodes_bytes),
         cmocka_unit_test(nodes__tables__one_nodes_bytes),
+        cmocka_unit_test(nodes__one_wants_to_stop__all_stop_behind_the_same_step),
+        cmocka_unit_test(nodes__before_the_first_begins__no_step_begins),
         cmocka_unit_test(nodes__saved_and_resumed_by_other_nodes__one_nodes_bytes),
         cmocka_unit_test(nodes__three_steps__send_each_float_once_to_whom_it_is_for),
         cmocka_unit_test(reduce_open__more_nodes_than_lanes__names_the_setting),

@@ -106,6 +106,7 @@ struct training {
     XXH3_state_t *told; /* hash of all that was told */
     /* when to stop by itself */
     bool wants_stop;
+    uint64_t stop_step; /* of several nodes: behind it, unless that is 0 */
 };
 
 FIXTURE static void training_told(void *context, const struct step_done *done)
@@ -126,6 +127,10 @@ FIXTURE static void training_told(void *context, const struct step_done *done)
     p->examples += done->example_count;
     for (uint32_t i = 0; i < t->graph.table_count; i++) t->row_count[i] = done->row_count[i];
     t->ticket = done->ticket;
+    if (t->reduce && t->stop_step && p->step == t->stop_step) {
+        struct exchange *x = reduce_exchange(t->reduce);
+        x->vt->job_stop(x);
+    }
     XXH3_64bits_update(t->told, &done->loss_sum, sizeof done->loss_sum);
     XXH3_64bits_update(t->told, t->row_count, sizeof t->row_count);
 }
