@@ -107,6 +107,68 @@ status reduce_hear_all(struct reduce *r, uint32_t from, void *at, uint64_t bytes
     return ST_OK;
 }
 
+/* --- all nodes --------------------------------------------------------------------------------- */
+
+/* How a node stands, as it travels. */
+struct standing_word {
+    uint32_t code, bytes; /* of the message, with its end; a whole number of u64s */
+};
+
+static status standing_say(struct reduce *r, uint32_t to, status st, const char *message)
+{
+    uint8_t *at;
+    const struct standing_word word = {st, st == ST_OK ? 0 : (uint32_t)(strlen(message) + 8) / 8 * 8};
+    TRY(reduce_say_place(r, to, &at));
+    memset(at, 0, sizeof word + word.bytes);
+    memcpy(at, &word, sizeof word);
+    if (word.bytes) memcpy(at + sizeof word, message, strlen(message));
+    reduce_say(r, to, (uint32_t)sizeof word + word.bytes);
+    return ST_OK;
+}
+
+/* *st is how the node stands, and its message this thread's; `who`: of whom that says it. */
+static status standing_hear(struct reduce *r, uint32_t from, bool who, status *st)
+{
+    const uint8_t *at;
+    uint32_t bytes;
+    struct standing_word word = {0};
+    TRY(reduce_hear(r, from, &at, &bytes));
+    if (bytes >= sizeof word) memcpy(&word, at, sizeof word);
+    const char *message = (const char *)at + sizeof word;
+    const bool is_one = bytes >= sizeof word && word.code < ST_COUNT && bytes == sizeof word + word.bytes &&
+                        (word.code == ST_OK) == (word.bytes == 0) && (word.bytes == 0 || message[word.bytes - 1] == 0);
+    if (!is_one) FAIL(INVALID, "node %u says nothing that can be understood: it does not run the same program", from);
+    *st = (status)word.code;
+    if (*st != ST_OK && who) *st = status_fail(*st, __FILE__, __LINE__, "node %u: %s", from, message);
+    if (*st != ST_OK && !who) *st = status_fail(*st, __FILE__, __LINE__, "%s", message);
+    reduce_heard(r, from);
+    return ST_OK;
+}
+
+status reduce_agree(struct reduce *r, status st)
+{
+    struct failure first;
+    failure_keep(&first, st);
+    if (r->exchange.rank != 0) {
+        TRY(standing_say(r, 0, st, first.message));
+        TRY(standing_hear(r, 0, false, &st));
+        return st;
+    }
+    for (uint32_t n = 1; n < r->exchange.node_count; n++) {
+        TRY(standing_hear(r, n, true, &st));
+        if (st != ST_OK && !failure_is(&first)) failure_keep(&first, st);
+    }
+    for (uint32_t n = 1; n < r->exchange.node_count; n++) TRY(standing_say(r, n, first.code, first.message));
+    return failure_adopt(&first);
+}
+
+status reduce_tell(struct reduce *r, void *at, uint32_t bytes)
+{
+    if (r->exchange.rank != 0) return reduce_hear_all(r, 0, at, bytes);
+    for (uint32_t n = 1; n < r->exchange.node_count; n++) TRY(reduce_say_all(r, n, at, bytes));
+    return ST_OK;
+}
+
 /* --- the node's thread ------------------------------------------------------------------------ */
 
 static status way_step(struct reduce *r, uint32_t node, struct talk_way *way)

@@ -23,6 +23,11 @@ void reduce_heard(struct reduce *reduce, uint32_t from);
 /* Says any number of bytes in as many blocks as it takes, and hears as many. */
 MUST_USE status reduce_say_all(struct reduce *reduce, uint32_t to, const void *at, uint64_t bytes);
 MUST_USE status reduce_hear_all(struct reduce *reduce, uint32_t from, void *at, uint64_t bytes);
+/* By all nodes: whether all have come so far. `st` is what this one has failed with, or ST_OK; all return the failure of
+ * the first node that has one. */
+MUST_USE status reduce_agree(struct reduce *reduce, status st);
+/* By all nodes: all get what rank 0 has, 1 to TALK_BYTES. */
+MUST_USE status reduce_tell(struct reduce *reduce, void *at, uint32_t bytes);
 uint32_t reduce_rank(const struct reduce *reduce);
 uint32_t reduce_node_count(const struct reduce *reduce);
 

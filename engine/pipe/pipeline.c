@@ -406,11 +406,18 @@ static status forward_job(struct pipeline *p, struct feed *feed, bool (*tick)(vo
 status pipeline_check(struct pipeline *p)
 {
     if (p->kept == NULL || p->kept->batch.example_count == 0) return ST_OK;
+    const struct micro_batch *m = &p->kept->batch;
+    const uint32_t end = m->micro_index * p->graph->header->micro + m->example_count;
+    if (p->exchange && end < m->step_example_count) return ST_OK; /* another node has the last */
+    if (p->check_look) exchange_look_make(p->exchange, p->check_look, p->check_numbers, m, &p->kept->ticket);
+    p->kept->look = p->check_look;
     p->is_check = true;
     p->gate.held = p->kept;
     p->gate.is_ended = true;
     status st = forward_job(p, p->feed_trained, NULL, NULL);
     p->is_check = false;
+    p->kept->look = NULL;
+    if (p->check_look) p->exchange->vt->look_end(p->exchange);
     return st;
 }
 

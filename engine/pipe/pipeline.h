@@ -98,7 +98,7 @@ struct train_job {
  * step that others have not finished: only closing is possible. */
 MUST_USE status pipeline_train(struct pipeline *pipeline, const struct train_job *job, bool *is_end);
 /* DIVERGED if the last micro-batch of the last step has no finite loss with the parameters as they are now: asked before a save.
- * Under wsp and asp no input is kept, and nothing is checked. */
+ * Under wsp and asp no input is kept, and nothing is checked. Of several nodes all have to ask, and the one that has that micro-batch is told. */
 MUST_USE status pipeline_check(struct pipeline *pipeline);
 
 /* For tests: every worker waits a random time, up to max_ns, before each task; 0: off. Between jobs. */

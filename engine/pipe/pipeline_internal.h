@@ -134,7 +134,10 @@ struct pipeline {
     const struct train_job *train;
     forward_sink *sink;
     void *sink_context;
-    bool is_check; /* pipeline_check's */
+    /* pipeline_check's */
+    bool is_check;
+    struct exchange_look *check_look; /* with other nodes' tables: the rows of `kept` as they are; else NULL */
+    struct key_numbers *check_numbers;
     struct gate gate;
     struct order order;        /* forward job: predictions                                                         */
     struct order *lane_order;  /* [lanes] by lane: from the last stage's forward passes into its backward passes   */

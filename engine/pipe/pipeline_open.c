@@ -175,6 +175,11 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
     LAYOUT_TAKE(l, p->gate.sequence, p->lanes);
     LAYOUT_TAKE(l, p->sequence, p->slot_count);
     LAYOUT_TAKE(l, p->figures, p->stage_count);
+    if (p->exchange == NULL || p->graph->table_count == 0) return;
+    LAYOUT_TAKE(l, p->check_look, 1);
+    LAYOUT_TAKE(l, p->check_numbers, p->graph->table_count);
+    exchange_look_layout(l->arena ? p->check_look : NULL, l, p->exchange);
+    exchange_look_numbers_layout(p->check_numbers, l, p->exchange);
 }
 
 static status worker_start(struct worker *w)

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/node/reduce.h"
+#include "engine/node/reduce_internal.h"
 #include "tests/engine/fixture_files.h"
 
 #define POST_NODES_MAX 8u
@@ -48,6 +48,7 @@ struct post_net {
     uint64_t random;
     uint32_t sleep_ns_max;
     uint64_t bytes[POST_NODES_MAX]; /* sent by each */
+    _Atomic uint64_t looks;         /* requests for rows as they are, by all */
     status failure;
     _Atomic bool shared_is_over;
     pthread_t thread;
@@ -67,6 +68,7 @@ FIXTURE static status post_send(struct post *post, uint32_t to, const struct red
     net->way[node->rank][to].letter[net->way[node->rank][to].end++ % POST_QUEUE] =
         (struct post_letter){.message = *message};
     net->bytes[node->rank] += message->bytes;
+    if (message->kind == KIND_LOOK) atomic_fetch_add(&net->looks, 1);
     return ST_OK;
 }
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "engine/model/manifest.h"
+#include "engine/node/save.h"
 #include "tests/engine/node/post_fixture.h"
 #include "tests/engine/pipe/pipeline_fixture.h"
 
@@ -94,11 +94,13 @@ struct runner {
     pthread_t thread;
     uint64_t until;
     status st;
+    struct failure failure;
 };
 static void *runner_main(void *argument)
 {
     struct runner *r = argument;
     r->st = training_until(&r->training, r->until);
+    failure_keep(&r->failure, r->st);
     return NULL;
 }
 
@@ -119,39 +121,46 @@ static void nodes_open(const struct cut *cut, const char *const *set, uint64_t s
     post_start(&net);
 }
 
-/* To where the first node says. */
-static void nodes_run(uint64_t until)
-{
-    for (uint32_t n = 0; n < net.node_count; n++) {
-        runners[n].until = n ? UINT64_MAX : until;
-        assert_int_equal(pthread_create(&runners[n].thread, NULL, runner_main, &runners[n]), 0);
-    }
-    for (uint32_t n = 0; n < net.node_count; n++) assert_int_equal(pthread_join(runners[n].thread, NULL), 0);
-    for (uint32_t n = 0; n < net.node_count; n++) assert_int_equal(runners[n].st, ST_OK);
-}
-
 static void nodes_close(void)
 {
     post_close(&net);
     for (uint32_t n = 0; n < net.node_count; n++) training_close(&runners[n].training);
 }
 
-/* Each node's slice of the optimizer state goes to the first node: what a save would gather. */
+/* All nodes do it at once, each on a thread of its own; what comes of it is in their `st`. */
+static void nodes_do(void *(*work)(void *))
+{
+    for (uint32_t n = 0; n < net.node_count; n++)
+        assert_int_equal(pthread_create(&runners[n].thread, NULL, work, &runners[n]), 0);
+    for (uint32_t n = 0; n < net.node_count; n++) assert_int_equal(pthread_join(runners[n].thread, NULL), 0);
+}
+
+static void nodes_are_well(void)
+{
+    for (uint32_t n = 0; n < net.node_count; n++)
+        if (runners[n].st != ST_OK) fail_msg("node %u: %s", n, runners[n].failure.message);
+}
+
+/* To where the first node says. */
+static void nodes_run(uint64_t until)
+{
+    for (uint32_t n = 0; n < net.node_count; n++) runners[n].until = n ? UINT64_MAX : until;
+    nodes_do(runner_main);
+    nodes_are_well();
+}
+
+static void *gather_main(void *context)
+{
+    struct runner *r = context;
+    r->st = reduce_gather(r->training.reduce);
+    return NULL;
+}
+
+/* What one node would have is on the first one. */
 static void states_gather(void)
 {
-    struct model *first = &runners[0].training.model;
-    for (uint32_t n = 1; n < net.node_count; n++) {
-        const struct extent *e = &reduce_exchange(runners[n].training.reduce)->slices;
-        for (uint32_t r = 0; r < e->run_count; r++) {
-            uint64_t begin, end;
-            extent_part(e, n, r, &begin, &end);
-            const struct param_run *run = &e->runs[r];
-            for (uint32_t s = 0; s < run->state_count; s++) {
-                const uint64_t at = run->state_offset + s * run->state_stride + (begin - run->offset);
-                memcpy(first->state + at, runners[n].training.model.state + at, (end - begin) * sizeof(float));
-            }
-        }
-    }
+    nodes_do(gather_main);
+    nodes_are_well();
 }
 
 /* What a training leaves behind. */
@@ -210,32 +219,23 @@ static void assert_same(struct outcome expected, const struct cut *cut, const ch
     nodes_close();
 }
 
+#define NOBODY UINT32_MAX
+static const char *save_path;
+static uint32_t save_wrong = NOBODY; /* the node for which there is no such directory */
+static void *save_main(void *context)
+{
+    struct runner *r = context;
+    const bool is_wrong = reduce_rank(r->training.reduce) == save_wrong;
+    r->st = reduce_save(r->training.reduce, is_wrong ? "/missing/directory" : save_path, 1, NULL);
+    failure_keep(&r->failure, r->st);
+    return NULL;
+}
+
 /* All nodes save into one directory: the first one what all have, and the others their rows. */
 static void nodes_save(const char *path)
 {
-    const uint32_t tables = runners[0].training.graph.table_count;
-    struct manifest_part *parts = calloc((size_t)net.node_count * tables, sizeof *parts);
-    char name[256];
-    uint32_t generation;
-    assert_non_null(parts);
-    states_gather();
-    assert_ok(model_save_claim(&runners[0].training.model, path, &generation));
-    for (uint32_t n = net.node_count; n-- > 0;) {
-        const struct training *t = &runners[n].training;
-        const struct model_save_options options = {
-            .path = path, .row_count = reduce_own_rows(t->reduce), .others = parts, .generation = generation};
-        if (n > 0)
-            assert_ok(model_save_rows(&t->model, &options, parts + (size_t)(n - 1) * tables));
-        else
-            assert_ok(model_save(&t->model, &options, NULL));
-    }
-    model_parts_free(parts, (net.node_count - 1) * tables);
-    free(parts);
-    /* Its files are all of one save. */
-    const uint64_t step = runners[0].training.model.progress.step;
-    snprintf(name, sizeof name, generation ? "%s/dense.%u-%u.safetensors" : "%s/dense.%u.safetensors", path,
-             (unsigned)step, generation);
-    assert_int_equal(access(name, F_OK), 0);
+    save_path = path;
+    nodes_do(save_main);
 }
 
 /* --- bytes -------------------------------------------------------------------------------------- */
@@ -379,11 +379,13 @@ static void nodes__saved_and_resumed_by_other_nodes__one_nodes_bytes(void **stat
         nodes_open(&by[0], NULL, at, NULL);
         nodes_run(at);
         nodes_save(path);
+        nodes_are_well();
         nodes_close();
         nodes_open(&by[1], NULL, at, path);
         nodes_run(at + 2);
         nodes_save(path);
         nodes_save(path); /* again: under another name */
+        nodes_are_well();
         nodes_close();
         struct training t;
         assert_ok(training_open(&t, text, NULL, data, &(struct setup){.threads = 1}));
@@ -400,6 +402,77 @@ static void nodes__saved_and_resumed_by_other_nodes__one_nodes_bytes(void **stat
         nodes_compare(expected, &by[2], at, false);
         nodes_close();
         fixture_tree_remove("saved");
+    }
+    text = model_text;
+}
+
+/* A save that one node cannot make is none, all nodes say so, and the next one can be made. */
+static void nodes__one_cannot_save__all_say_so(void **state)
+{
+    (void)state;
+    static const struct cut cut = {3, {0, 3, 6, 8}};
+    char path[128], file[256];
+    text = tables_text;
+    snprintf(path, sizeof path, "%s", fixture_path("half"));
+    nodes_open(&cut, NULL, 5, NULL);
+    nodes_run(2);
+    for (uint32_t who = 0; who < 3; who++) {
+        static const char *const expected[] = {"missing", "node 1: ", "node 2: "};
+        save_wrong = who;
+        nodes_save(path);
+        save_wrong = NOBODY;
+        for (uint32_t n = 0; n < 3; n++) {
+            assert_true(runners[n].st != ST_OK);
+            assert_non_null(strstr(runners[n].failure.message, expected[who]));
+            assert_string_equal(runners[n].failure.message, runners[0].failure.message);
+        }
+        snprintf(file, sizeof file, "%s/manifest.json", path);
+        assert_int_equal(access(file, F_OK), -1);
+    }
+    nodes_save(path);
+    nodes_are_well();
+    assert_int_equal(access(file, F_OK), 0);
+    nodes_close();
+    fixture_tree_remove("half");
+    text = model_text;
+}
+
+static const float *row_of(uint32_t table, uint64_t key)
+{
+    struct store *store = runners[shard_owner(shard_of(key), net.node_count)].training.model.store;
+    for (uint64_t row = 0; row < store_row_count(store, table); row++)
+        if (store_key(store, table, row) == key) return store_span(store, table, row);
+    return NULL;
+}
+
+/* The check before a save reads rows as they are, on the node that has the step's last example and on no other. */
+static void nodes__checked_between_jobs__by_rows_as_they_are(void **state)
+{
+    (void)state;
+    static const struct cut by[] = {{2, {0, 3, 8}}, {3, {0, 1, 3, 8}}};
+    text = tables_text;
+    for (size_t i = 0; i < 2; i++) {
+        nodes_open(&by[i], NULL, i, NULL);
+        for (uint64_t until = 1, last = (rows + 31) / 32; until <= last; until++) { /* the last one is short */
+            uint32_t checked = 0;
+            nodes_run(until);
+            for (uint32_t n = 0; n < by[i].node_count; n++) {
+                struct pipeline *p = runners[n].training.pipeline;
+                const uint64_t looks = net.looks;
+                assert_ok(pipeline_check(p));
+                if (net.looks == looks) continue;
+                checked++;
+                for (uint32_t t = 0; t < p->graph->table_count; t++) {
+                    const struct ticket_table *table = &p->kept->ticket.table[t];
+                    for (uint32_t u = 0; u < table->unique_count; u++) {
+                        const uint64_t key = p->kept->batch.key[table->occurrence[table->occurrence_begin[u]]];
+                        assert_memory_equal(table->span[u], row_of(t, key), p->graph->tables[t].dim * sizeof(float));
+                    }
+                }
+            }
+            assert_int_equal(checked, 1);
+        }
+        nodes_close();
     }
     text = model_text;
 }
@@ -495,6 +568,8 @@ int main(void)
         cmocka_unit_test(nodes__one_wants_to_stop__all_stop_behind_the_same_step),
         cmocka_unit_test(nodes__before_the_first_begins__no_step_begins),
         cmocka_unit_test(nodes__saved_and_resumed_by_other_nodes__one_nodes_bytes),
+        cmocka_unit_test(nodes__one_cannot_save__all_say_so),
+        cmocka_unit_test(nodes__checked_between_jobs__by_rows_as_they_are),
         cmocka_unit_test(nodes__three_steps__send_each_float_once_to_whom_it_is_for),
         cmocka_unit_test(reduce_open__more_nodes_than_lanes__names_the_setting),
         cmocka_unit_test(reduce_place__another_message_than_the_next__refused),
