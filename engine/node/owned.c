@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/store/store_life.h"
 #include "io/store/store_rows.h"
 #include "io/store/store_ticket.h"
 
@@ -37,6 +38,8 @@ struct owned {
     uint32_t resolved_max;
     uint32_t *step_row;  /* [resolved_max] */
     uint32_t *unique;    /* likewise       */
+    float *unseen;       /* a row's first values */
+    bool lives;          /* rows of some table come and go */
     uint32_t *piece_row; /* [node_count, table_count]: lane row of the asker's first piece of the table */
     struct gradients gradients;
     uint64_t settled_step; /* letters of steps before are settled, of this one those of `settled` askers */
@@ -84,8 +87,12 @@ static void step_layout(struct owned *owned, struct layout *l, struct owned_step
         size_t keys = 0;
         for (uint32_t a = 0; a < owned->node_count; a++) keys += rows_max(owned, a, t);
         struct step_rows taken = {0};
+        const struct row_life *life = &g->tables[t].life;
         LAYOUT_TAKE(l, taken.span, keys);
         if (owned->shape->shows[t]) LAYOUT_TAKE(l, taken.occurrence_count, keys);
+        if (owned->shape->clicks[t]) LAYOUT_TAKE(l, taken.click_count, keys);
+        if (life->counts && life->vector_score > 0) LAYOUT_TAKE(l, taken.key, keys);
+        if (row_life_is_on(life)) LAYOUT_TAKE(l, taken.nobody, g->tables[t].span_floats);
         if (owned->run_count > 1) { /* else a row's only piece is where its number is */
             LAYOUT_TAKE(l, taken.last_lane_row, keys);
             LAYOUT_TAKE(l, taken.lane_rows, pieces_before(owned, owned->node_count, t));
@@ -117,7 +124,7 @@ static void owned_layout(struct owned *owned, struct layout *l)
 {
     const struct graph *g = owned->graph;
     struct ticket_table *resolved = &owned->resolved;
-    size_t scratch_floats = 0;
+    uint32_t span_floats = 0;
     for (int i = 0; i < 2; i++) step_layout(owned, l, &owned->step[i]);
     LAYOUT_TAKE(l, owned->numbers, g->table_count);
     for (uint32_t t = 0; t < g->table_count; t++) {
@@ -130,11 +137,10 @@ static void owned_layout(struct owned *owned, struct layout *l)
     LAYOUT_TAKE(l, resolved->occurrence_begin, owned->resolved_max + 1);
     LAYOUT_TAKE(l, owned->step_row, owned->resolved_max);
     LAYOUT_TAKE(l, owned->unique, owned->resolved_max);
-    for (uint32_t t = 0; t < g->table_count; t++) { /* for looks at keys without a row; of one table after the other */
-        const size_t floats = (size_t)graph_batch(g).micro * g->tables[t].key_count_max * (g->tables[t].span_floats);
-        if (floats > scratch_floats) scratch_floats = floats;
-    }
-    LAYOUT_TAKE(l, resolved->scratch, scratch_floats);
+    for (uint32_t t = 0; t < g->table_count; t++) /* for keys without a row; of one table after the other */
+        if (g->tables[t].span_floats > span_floats) span_floats = g->tables[t].span_floats;
+    LAYOUT_TAKE(l, resolved->scratch, (size_t)owned->resolved_max * span_floats);
+    LAYOUT_TAKE(l, owned->unseen, span_floats);
     LAYOUT_TAKE(l, owned->piece_row, (size_t)owned->node_count * g->table_count);
     gradients_of_tables_layout(owned, l);
     resolved->step_row = owned->step_row;
@@ -152,6 +158,7 @@ status owned_open(struct owned **out, const struct owned_options *o)
     owned->shape = o->shape;
     owned->runs = o->runs;
     for (uint32_t a = 0; a < o->node_count; a++) owned->run_count += o->shape[a].run_count;
+    for (uint32_t t = 0; t < o->graph->table_count; t++) owned->lives |= row_life_is_on(&o->graph->tables[t].life);
     owned->resolved_max = graph_batch(o->graph).micro * graph_example(o->graph).key_count_max;
     owned_layout(owned, &sum);
     status st = arena_open(&owned->arena, "rows of nodes", sum.bytes);
@@ -227,6 +234,17 @@ static void pieces_add(struct owned *owned, struct step_rows *rows, uint32_t ask
     }
 }
 
+/* Counts the clicks of the keys, that are the step's rows `step_row`, and notes whose they are. */
+static void clicks_add(const struct owned *owned, struct step_rows *rows, const struct asked_keys *asked,
+                       const uint32_t *clicks, uint32_t rows_before)
+{
+    for (uint32_t i = 0; i < asked->count; i++) {
+        const uint32_t row = owned->step_row[i];
+        rows->click_count[row] = (row < rows_before ? rows->click_count[row] : 0) + clicks[i];
+        if (rows->key) rows->key[row] = asked->key[i];
+    }
+}
+
 /* Finds the rows of a stretch of an asker's keys, and numbers them among the step's. */
 static status stretch_resolve(struct owned *owned, struct owned_step *step, uint32_t asker, uint32_t table,
                               uint32_t first, uint32_t count, float **span)
@@ -239,16 +257,20 @@ static status stretch_resolve(struct owned *owned, struct owned_step *step, uint
     if (resolved->unique_count != count)
         FAIL(INVALID, "a request for rows of table \"%s\" has a key twice; expected each once",
              graph_string(owned->graph, owned->graph->tables[table].name));
-    memcpy(span, resolved->span, count * sizeof *span);
     resolved->occurrence_begin[0] = 0;
-    for (uint32_t i = 0; i < count; i++)
-        resolved->occurrence_begin[i + 1] =
-            resolved->occurrence_begin[i] + (letter->occurrences[table] ? letter->occurrences[table][first + i] : 0);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t occurrences = letter->occurrences[table] ? letter->occurrences[table][first + i] : 0;
+        const bool has_row = resolved->row[i] != ROW_NONE;
+        span[i] = has_row ? resolved->span[i] : NULL;
+        resolved->occurrence_begin[i + 1] = resolved->occurrence_begin[i] + occurrences;
+        if (!has_row) store_unadmitted_add(owned->model->store, table, asked.key[i], occurrences);
+    }
     const uint32_t rows_before = rows->row_count;
     struct step_rows numbered = *rows; /* without the rows of lanes, which are pieces here */
     numbered.lane_rows = NULL;
     step_rows_add(&owned->numbers[table], &numbered, resolved, 0);
     rows->row_count = numbered.row_count;
+    if (rows->click_count) clicks_add(owned, rows, &asked, letter->clicks[table] + first, rows_before);
     if (rows->lane_rows) pieces_add(owned, rows, asker, table, first, count, rows_before);
     return ST_OK;
 }
@@ -272,10 +294,11 @@ static status letter_resolve(struct owned *owned, struct owned_step *step, uint3
     return ST_OK;
 }
 
-status owned_settle(struct owned *owned)
+status owned_settle(struct owned *owned, uint64_t updated)
 {
     for (;;) {
         struct owned_step *step = of_step(owned, owned->settled_step);
+        if (owned->lives && owned->settled_step > updated) return ST_OK;
         if (!step->letter[owned->settled].is_here) return ST_OK;
         for (uint32_t t = 0; t < owned->graph->table_count && owned->settled == 0; t++)
             step_rows_begin(&owned->numbers[t], &step->rows[t]);
@@ -287,6 +310,18 @@ status owned_settle(struct owned *owned)
         owned->settled_step++;
         owned->settled = 0;
     }
+}
+
+status owned_step_end(struct owned *owned, uint64_t step)
+{
+    const struct graph *g = owned->graph;
+    struct store *store = owned->model->store;
+    if (!owned->lives) return ST_OK;
+    CHECK(owned->settled_step == step + 1 && owned->settled == 0);
+    TRY(store_unadmitted_end(store));
+    if (model_period(g, step + 1) > model_period(g, step)) TRY(store_sweep(store, model_period(g, step + 1)));
+    for (uint32_t t = 0; t < g->table_count; t++) of_step(owned, step)->row_count[t] = store_row_count(store, t);
+    return ST_OK;
 }
 
 uint32_t owned_key_count(const struct owned *owned, uint32_t asker, uint32_t table, uint64_t step)
@@ -304,11 +339,19 @@ size_t owned_floats(const struct owned *owned, uint32_t asker, uint64_t step)
 
 void owned_values(const struct owned *owned, uint32_t asker, uint64_t step, float *to)
 {
-    float *const *span = of_step(owned, step)->letter[asker].span;
+    const struct owned_letter *letter = &of_step(owned, step)->letter[asker];
+    float *const *span = letter->span;
     for (uint32_t t = 0; t < owned->graph->table_count; t++) {
-        const uint32_t dim = owned->graph->tables[t].dim;
-        for (uint32_t left = owned_key_count(owned, asker, t, step); left > 0; left--, to += dim)
-            memcpy(to, *span++, dim * sizeof *to);
+        const uint32_t dim = owned->graph->tables[t].dim, count = letter->letter.count[t];
+        for (uint32_t i = 0; i < count; i++, to += dim, span++) {
+            const float *from = *span;
+            if (from == NULL) { /* read as it would be made */
+                memset(owned->unseen, 0, owned->graph->tables[t].span_floats * sizeof *owned->unseen);
+                model_row_init(owned->model, t, letter->letter.key[t][i], owned->unseen);
+                from = owned->unseen;
+            }
+            memcpy(to, from, dim * sizeof *to);
+        }
     }
 }
 

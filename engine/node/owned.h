@@ -33,8 +33,11 @@ void owned_start(struct owned *owned, uint64_t step);
 uint8_t *owned_letter_place(struct owned *owned, uint32_t asker, uint64_t step);
 /* It is there. INVALID: it is none. */
 MUST_USE status owned_letter_arrived(struct owned *owned, uint32_t asker, uint64_t step, size_t bytes);
-/* Finds and makes the rows of letters whose turn it is. FULL, as store_prepare. */
-MUST_USE status owned_settle(struct owned *owned);
+/* Finds and makes the rows of letters whose turn it is; this node has updated for all steps before `updated`, and where
+ * rows come and go what is made of the end of the last one is made first. FULL, as store_prepare. */
+MUST_USE status owned_settle(struct owned *owned, uint64_t updated);
+/* This node has updated for the step: keys that had no row in it count, and rows that are dead go. FULL likewise. */
+MUST_USE status owned_step_end(struct owned *owned, uint64_t step);
 /* Whether the rows of an asker's letter of the step are found. */
 bool owned_is_settled(const struct owned *owned, uint32_t asker, uint64_t step);
 /* Whether those of all askers are. */

@@ -188,11 +188,13 @@ static void round_begin(struct exchange *x, enum exchange_round round, uint64_t 
 
 /* This node is done with the step but for telling. Its count of rows is taken now: once the others have the values,
  * they may ask for rows of a step that takes the place of this one. */
-static void step_updated(struct reduce *r, uint64_t step)
+static status step_updated(struct reduce *r, uint64_t step)
 {
     r->updated_until = step + 1;
-    for (uint32_t t = 0; r->owned && t < r->graph->table_count; t++)
-        r->own_rows[t] = owned_row_count(r->owned, step)[t];
+    if (r->owned == NULL) return ST_OK;
+    TRY(owned_step_end(r->owned, step));
+    for (uint32_t t = 0; t < r->graph->table_count; t++) r->own_rows[t] = owned_row_count(r->owned, step)[t];
+    return ST_OK;
 }
 
 static status begun_look(struct reduce *r)
@@ -203,7 +205,7 @@ static status begun_look(struct reduce *r)
     CHECK(!r->is_under_way);
     r->round = (struct cursor){(begun - 1) / ROUNDS, (uint32_t)((begun - 1) % ROUNDS), 0};
     r->is_under_way = true;
-    if (r->round.round == EXCHANGE_VALUES) step_updated(r, r->round.step);
+    if (r->round.round == EXCHANGE_VALUES) TRY(step_updated(r, r->round.step));
     /* Each begins with the one behind it, so that not all send to the same. */
     for (uint32_t i = 1; i < x->node_count; i++) {
         const uint32_t to = (x->rank + i) % x->node_count;
@@ -372,8 +374,7 @@ static void shapes_fill(struct reduce *r, const struct reduce_options *o)
                                       .owner_count = o->node_count,
                                       .example_max = shape.batch / shape.lanes * lanes.count,
                                       .run_count = fold_runs(lanes, shape.lanes, runs)};
-        for (uint32_t t = 0; t < o->graph->table_count; t++)
-            asker->shows[t] = optimizer_reads_shows(&o->graph->optimizers[o->graph->tables[t].optimizer]);
+        asked_shape_wants(asker);
     }
 }
 

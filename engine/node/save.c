@@ -9,6 +9,8 @@
 #include "engine/model/manifest.h"
 #include "engine/model/model_dir.h"
 #include "engine/node/reduce_internal.h"
+#include "io/store/admission.h"
+#include "io/store/store_life.h"
 
 /* A file of rows that another node has written, as it travels. */
 struct part_word {
@@ -82,6 +84,69 @@ static status parts_hear(struct reduce *r, uint32_t from, struct manifest_part *
     return ST_OK;
 }
 
+/* --- what tables have counted for the admission of keys ------------------------------------------ */
+
+struct count_word {
+    uint64_t key, count; /* count 0: there is no other */
+};
+#define COUNTS_AT_ONCE 1024u
+
+/* Those of the own shards. */
+static status counts_say(struct reduce *r, const struct admission *admission)
+{
+    struct count_word words[COUNTS_AT_ONCE];
+    uint64_t at = 0, key;
+    uint32_t count, used = 0;
+    for (bool is_end = false; !is_end;) {
+        is_end = !admission_next(admission, &at, &key, &count);
+        if (!is_end && shard_owner(shard_of(key), r->exchange.node_count) != r->exchange.rank) continue;
+        words[used++] = is_end ? (struct count_word){0} : (struct count_word){key, count};
+        if (used < COUNTS_AT_ONCE && !is_end) continue;
+        memset(words + used, 0, (COUNTS_AT_ONCE - used) * sizeof *words);
+        TRY(reduce_say_all(r, 0, words, sizeof words));
+        used = 0;
+    }
+    return ST_OK;
+}
+
+/* Counts the key in `all`, unless that has failed before. */
+static void count_merge(struct admission *all, struct failure *full, uint64_t key, uint64_t count)
+{
+    if (!failure_is(full)) failure_keep(full, admission_merge(all, key, (uint32_t)count));
+}
+
+static status counts_hear(struct reduce *r, uint32_t from, uint32_t admit, struct admission *all, struct failure *full)
+{
+    struct count_word words[COUNTS_AT_ONCE];
+    for (;;) {
+        TRY(reduce_hear_all(r, from, words, sizeof words));
+        for (uint32_t i = 0; i < COUNTS_AT_ONCE; i++) {
+            if (words[i].count == 0) return ST_OK;
+            if (words[i].count >= admit)
+                FAIL(INVALID, "node %u has counted a key %" PRIu64 " times; expected less than admit = %u", from,
+                     words[i].count, admit);
+            count_merge(all, full, words[i].key, words[i].count);
+        }
+    }
+}
+
+/* Rank 0 has all that is counted of a table in `all`, whose memory the caller gives back, unless it is *full. */
+static status table_counts_gather(struct reduce *r, uint32_t t, struct admission *all, struct failure *full)
+{
+    const struct row_life *life = &r->graph->tables[t].life;
+    const struct admission *own = store_admission(r->model->store, t);
+    uint64_t at = 0, key;
+    uint32_t count;
+    if (own == NULL) return ST_OK;
+    if (r->exchange.rank != 0) return counts_say(r, own);
+    const struct admission_options options = {.table = own->table, .life = *life, .addition_max = 1, .ticket_max = 1};
+    if (!failure_is(full)) failure_keep(full, admission_open(all, &options));
+    while (admission_next(own, &at, &key, &count))
+        if (shard_owner(shard_of(key), r->exchange.node_count) == 0) count_merge(all, full, key, count);
+    for (uint32_t n = 1; n < r->exchange.node_count; n++) TRY(counts_hear(r, n, life->admit, all, full));
+    return ST_OK;
+}
+
 /* --- a save ----------------------------------------------------------------------------------- */
 
 /* The tag that rank 0 has found, for all. */
@@ -106,6 +171,7 @@ static status rows_save(struct reduce *r, const struct model_save_options *o, st
     const status written = model_save_rows(r->model, o, parts);
     status st = reduce_agree(r, written);
     if (st == ST_OK) st = reduce_gather(r);
+    for (uint32_t t = 0; t < tables && st == ST_OK; t++) st = table_counts_gather(r, t, NULL, NULL);
     if (st == ST_OK) st = parts_say(r, parts);
     if (st == ST_OK) st = reduce_agree(r, ST_OK); /* what rank 0 has made of it */
     /* After a failure of its own there is nothing; after another's a manifest may name them, if rank 0 has come so far. */
@@ -113,16 +179,23 @@ static status rows_save(struct reduce *r, const struct model_save_options *o, st
     return st;
 }
 
+/* Rank 0's: of what the others have written. */
 static status whole_save(struct reduce *r, struct model_save_options *o, struct manifest_part *parts, uint64_t *bytes)
 {
     const uint32_t tables = r->graph->table_count, others = r->exchange.node_count - 1;
+    struct admission all[GRAPH_TABLES_MAX] = {0}, *admission[GRAPH_TABLES_MAX] = {0};
+    struct failure full = {0};          /* what rank 0 has failed with, while it hears the others */
     status st = reduce_agree(r, ST_OK); /* the others have written */
     if (st == ST_OK) st = reduce_gather(r);
+    for (uint32_t t = 0; t < tables && st == ST_OK; t++) st = table_counts_gather(r, t, &all[t], &full);
     for (uint32_t n = 0; n < others && st == ST_OK; n++) st = parts_hear(r, n + 1, parts + (size_t)n * tables);
     if (st == ST_OK) {
+        for (uint32_t t = 0; t < tables; t++) admission[t] = all[t].count ? &all[t] : NULL;
         o->others = parts;
-        st = reduce_agree(r, model_save(r->model, o, bytes));
+        o->admission = admission;
+        st = reduce_agree(r, failure_is(&full) ? failure_adopt(&full) : model_save(r->model, o, bytes));
     }
+    for (uint32_t t = 0; t < tables; t++) admission_close(&all[t]);
     model_parts_free(parts, others * tables);
     return st;
 }

@@ -39,7 +39,7 @@ static uint32_t steps_ahead_of(const struct feed_options *o)
 /* Of training: whether a table has keys without a row. */
 static bool is_choosy(const struct feed_options *o, uint32_t table)
 {
-    return o->training && store_admission(o->model->store, table) != NULL;
+    return o->training && o->exchange == NULL && store_admission(o->model->store, table) != NULL;
 }
 
 /* Whether rows of the table die; fills what an update wants to know of a step's rows. */
@@ -47,7 +47,9 @@ static bool step_rows_wanted(const struct feed_options *o, uint32_t t, struct st
 {
     const struct graph_table *table = &o->graph->tables[t];
     const bool lives = store_lives(o->model->store, t), counts = lives && table->life.counts;
-    *wants = (struct step_rows_wants){.shows = counts || optimizer_reads_shows(&o->graph->optimizers[table->optimizer]),
+    const bool tells = o->exchange && table->life.admit > 1; /* whom an owner has not admitted */
+    *wants = (struct step_rows_wants){.shows = counts || tells ||
+                                               optimizer_reads_shows(&o->graph->optimizers[table->optimizer]),
                                       .clicks = counts,
                                       .keys = counts && table->life.vector_score > 0,
                                       .lanes = graph_batch(o->graph).lanes > 1,
@@ -130,7 +132,7 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
         uint32_t rows_max = step_rows_max(o, t);
         struct step_rows_wants wants;
         bool sweeps = step_rows_wanted(o, t, &wants);
-        if (l->arena) feed->sweeps |= sweeps;
+        if (l->arena) feed->sweeps |= sweeps && o->exchange == NULL; /* else owners do */
         row_numbers_layout(l->arena ? &numbers[t] : NULL, l, rows_max, batch_micro_count(graph_batch(g)));
         for (uint32_t s = 0; s < steps_ahead; s++)
             step_rows_layout(l->arena ? &steps[s * g->table_count + t] : NULL, l, rows_max, wants);
@@ -195,6 +197,7 @@ static status feed_open_of(struct feed **out, const struct feed_options *o)
         CHECK(ring_try_push(&feed->free_blocks, block));
     }
     row_gate_open(&feed->gate, o->model->store, &feed->free_bell, feed_team_look, feed);
+    if (o->exchange) feed->gate.is_closed = false; /* the store is the node's thread's */
     *out = feed;
     return ST_OK;
 }

@@ -330,8 +330,17 @@ static status sync_part_open(struct pipeline *p, const struct pipeline_options *
 static status exchange_check(const struct pipeline *p)
 {
     if (!p->by_lane) FAIL(INVALID, "training on several nodes needs train.sync = bsp");
-    if (store_takes_turns(p->model->store))
-        FAIL(INVALID, "training on several nodes needs rows that stay in RAM, found a disk or rows that come and go");
+    if (store_has_disk(p->model->store))
+        FAIL(INVALID, "training on several nodes needs rows that stay in RAM, found a disk");
+    for (uint32_t t = 0; t < p->graph->table_count; t++) {
+        const struct row_life *life = &p->graph->tables[t].life;
+        const char *name = graph_string(p->graph, p->graph->tables[t].name);
+        if (life->row_max)
+            FAIL(INVALID, "table \"%s\": several nodes bound no number of rows; found rows = %" PRIu64, name,
+                 life->row_max);
+        if (life->admit > 1 && life->admit_by == ADMIT_BLOOM)
+            FAIL(INVALID, "table \"%s\": several nodes count for admit exactly; set admit_by = exact", name);
+    }
     for (uint32_t s = 0; s < p->stage_count; s++)
         if (!device_kind_of(p->plan, s)->has_cores)
             FAIL(INVALID, "training on several nodes needs stages on cores, found stage %u of %u on type %s", s + 1,

@@ -5,6 +5,7 @@
  * drops it. Only a bound of rows that is passed, and whoever needs exact counts, goes through the home. */
 #include "io/store/store_life.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -84,6 +85,29 @@ status life_step_end(struct store *store)
         for (uint32_t i = 0; i < count; i++) TRY(admission_add(&table->admission, table->unadmitted[i]));
         admission_step_end(&table->admission, store->ticket_count);
     }
+    return ST_OK;
+}
+
+void store_unadmitted_add(struct store *store, uint32_t table_index, uint64_t key, uint32_t count)
+{
+    struct store_table *table = &store->table[table_index];
+    table->lives.refused += count;
+    for (; count > 0; count--) table->unadmitted[table->unadmitted_count++] = key;
+}
+
+static int keys_compare(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+status store_unadmitted_end(struct store *store)
+{
+    for (uint32_t t = 0; t < store->table_count; t++)
+        if (life_has_admission(&store->table[t]))
+            qsort(store->table[t].unadmitted, store->table[t].unadmitted_count, sizeof(uint64_t), keys_compare);
+    TRY(life_step_end(store));
+    store_release(store, store->ticket_count);
     return ST_OK;
 }
 

@@ -20,6 +20,12 @@ void store_find_again(struct store *store, const struct micro_batch *m, struct t
 /* Finds and removes the dead rows on disk, so that counts of rows are exact; while the store is settled and nobody
  * uses it. */
 MUST_USE status store_purge(struct store *store);
+/* Where keys are asked for step by step, and not micro-batch by micro-batch (STORE_CREATE of store_resolve): notes that a
+ * key, which has no row and is not admitted, has occurred `count` times in the step under way … */
+void store_unadmitted_add(struct store *store, uint32_t table, uint64_t key, uint32_t count);
+/* … and at its end counts what has been noted, in ascending order of keys; nobody will go back before it. FULL as
+ * store_prepare. */
+MUST_USE status store_unadmitted_end(struct store *store);
 /* Whether the table's rows come and go. */
 bool store_lives(const struct store *store, uint32_t table);
 /* Counts keys that have no row yet; NULL: the table admits every key. To be saved, and read before rows are inserted. */

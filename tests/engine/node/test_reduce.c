@@ -199,10 +199,10 @@ static void nodes_compare(struct outcome expected, const struct cut *cut, uint64
 }
 
 /* What one node has after so many steps. */
-static uint64_t alone_until(uint64_t step)
+static uint64_t alone_until(const char *const *set, uint64_t step)
 {
     struct training t;
-    assert_ok(training_open(&t, text, NULL, data, &(struct setup){.threads = 1}));
+    assert_ok(training_open(&t, text, set, data, &(struct setup){.threads = 1}));
     training_start(&t, NULL);
     assert_ok(training_until(&t, step));
     const uint64_t hash = training_hash(&t);
@@ -309,6 +309,29 @@ static void nodes__tables__one_nodes_bytes(void **state)
     text = model_text;
 }
 
+/* Keys that are admitted late, rows that die by score and by age, rows whose vector comes later; saved and resumed between. */
+static const char *const lives_sets[][9] = {
+    {"emb.admit=2", "wide.admit=3", NULL},
+    {"store.period=2", "emb.ttl=1", "wide.delete_score=0.15", "wide.decay=0.7", "side.vector_score=0.25", NULL},
+    {"store.period=3", "emb.admit=2", "emb.delete_score=0.2", "emb.vector_score=0.25", "side.admit=4", "side.ttl=2",
+     "wide.optimizer=ftrl 0.1", "wide.admit=2", NULL},
+};
+
+static void nodes__rows_come_and_go__one_nodes_bytes(void **state)
+{
+    (void)state;
+    text = tables_text;
+    const struct outcome without = alone(NULL);
+    for (size_t k = 0; k < sizeof lives_sets / sizeof *lives_sets; k++) {
+        const struct outcome expected = alone(lives_sets[k]);
+        assert_true(expected.model != without.model && expected.told != without.told);
+        for (size_t i = 0; i < CUT_COUNT; i++)
+            for (uint64_t seed = 0; seed < SEEDS / 2; seed += 2)
+                assert_same(expected, &cuts[i], lives_sets[k], seed * 31 + i);
+    }
+    text = model_text;
+}
+
 /* Any node wants to stop, the first too, or all at once: all stop behind the same step, which is near, and go on. */
 static void nodes__one_wants_to_stop__all_stop_behind_the_same_step(void **state)
 {
@@ -367,43 +390,49 @@ static void nodes__before_the_first_begins__no_step_begins(void **state)
 }
 
 /* A training that goes from nodes to other nodes and to one, by saves at any step, one of which is of one node. */
-static void nodes__saved_and_resumed_by_other_nodes__one_nodes_bytes(void **state)
+static void saved_and_resumed(const char *const *set)
 {
-    (void)state;
     static const struct cut by[] = {{3, {0, 3, 6, 8}}, {5, {0, 1, 4, 5, 7, 8}}, {2, {0, 3, 8}}};
     char path[128];
     text = tables_text;
-    const struct outcome expected = alone(NULL);
+    const struct outcome expected = alone(set);
     snprintf(path, sizeof path, "%s", fixture_path("saved"));
     for (uint64_t at = 1; at < 6 && at + 4 < 2 * ((rows + 31) / 32); at += 2) { /* with a step left for the last */
-        nodes_open(&by[0], NULL, at, NULL);
+        nodes_open(&by[0], set, at, NULL);
         nodes_run(at);
         nodes_save(path);
         nodes_are_well();
         nodes_close();
-        nodes_open(&by[1], NULL, at, path);
+        nodes_open(&by[1], set, at, path);
         nodes_run(at + 2);
         nodes_save(path);
         nodes_save(path); /* again: under another name */
         nodes_are_well();
         nodes_close();
         struct training t;
-        assert_ok(training_open(&t, text, NULL, data, &(struct setup){.threads = 1}));
+        assert_ok(training_open(&t, text, set, data, &(struct setup){.threads = 1}));
         training_start(&t, path);
-        if (training_hash(&t) != alone_until(at + 2)) fail_msg("saved at step %u: other bytes", (unsigned)at + 2);
+        if (training_hash(&t) != alone_until(set, at + 2)) fail_msg("saved at step %u: other bytes", (unsigned)at + 2);
         assert_ok(training_until(&t, at + 4));
         training_save(&t, path);
         assert_ok(training_until(&t, UINT64_MAX));
         if (training_hash(&t) != expected.model)
             fail_msg("saved at step %u, resumed by one: other bytes", (unsigned)at);
         training_close(&t);
-        nodes_open(&by[2], NULL, at, path);
+        nodes_open(&by[2], set, at, path);
         nodes_run(UINT64_MAX);
         nodes_compare(expected, &by[2], at, false);
         nodes_close();
         fixture_tree_remove("saved");
     }
     text = model_text;
+}
+
+static void nodes__saved_and_resumed_by_other_nodes__one_nodes_bytes(void **state)
+{
+    (void)state;
+    saved_and_resumed(NULL);
+    saved_and_resumed(lives_sets[2]);
 }
 
 /* A save that one node cannot make is none, all nodes say so, and the next one can be made. */
@@ -565,6 +594,7 @@ int main(void)
         cmocka_unit_test(nodes__passes_of_any_length__one_nodes_bytes),
         cmocka_unit_test(nodes__norm_bounded__one_nodes_bytes),
         cmocka_unit_test(nodes__tables__one_nodes_bytes),
+        cmocka_unit_test(nodes__rows_come_and_go__one_nodes_bytes),
         cmocka_unit_test(nodes__one_wants_to_stop__all_stop_behind_the_same_step),
         cmocka_unit_test(nodes__before_the_first_begins__no_step_begins),
         cmocka_unit_test(nodes__saved_and_resumed_by_other_nodes__one_nodes_bytes),
