@@ -23,6 +23,7 @@ struct owned_step {
     struct owned_letter *letter; /* [node_count]  */
     struct step_rows *rows;      /* [table_count] */
     uint64_t *row_count;         /* [table_count] */
+    uint32_t ticket;             /* of the store: the last of its letters */
 };
 
 struct owned {
@@ -42,6 +43,8 @@ struct owned {
     bool lives;          /* rows of some table come and go */
     uint32_t *piece_row; /* [node_count, table_count]: lane row of the asker's first piece of the table */
     struct gradients gradients;
+    uint32_t tickets;      /* of the letter that is settled, that are done */
+    uint32_t done_ticket;  /* of the last step that this node has updated for */
     uint64_t settled_step; /* letters of steps before are settled, of this one those of `settled` askers */
     uint32_t settled;
 };
@@ -182,7 +185,7 @@ void owned_close(struct owned *owned)
 void owned_start(struct owned *owned, uint64_t step)
 {
     owned->settled_step = step;
-    owned->settled = 0;
+    owned->settled = owned->tickets = 0;
     for (int i = 0; i < 2; i++)
         for (uint32_t a = 0; a < owned->node_count; a++) owned->step[i].letter[a].is_here = false;
 }
@@ -275,34 +278,71 @@ static status stretch_resolve(struct owned *owned, struct owned_step *step, uint
     return ST_OK;
 }
 
-static status letter_resolve(struct owned *owned, struct owned_step *step, uint32_t asker)
+/* Keys of a table that a ticket has: as many as a micro-batch, for which the store can make room. */
+static uint32_t stretch_max(const struct owned *owned, uint32_t table)
+{
+    return graph_batch(owned->graph).micro * owned->graph->tables[table].key_count_max;
+}
+
+/* The next ticket of an asker's letter: a stretch of every table. *is_end: there is none. */
+static status ticket_resolve(struct owned *owned, struct owned_step *step, uint32_t asker, bool *is_end)
 {
     struct store *store = owned->model->store;
     struct owned_letter *letter = &step->letter[asker];
+    struct ticket ticket = {0};
     float **span = letter->span;
-    for (uint32_t t = 0; t < owned->graph->table_count; t++) {
-        const uint32_t count = letter->letter.count[t];
-        for (uint32_t first = 0; first < count; first += owned->resolved_max) {
-            const uint32_t stretch = count - first < owned->resolved_max ? count - first : owned->resolved_max;
-            struct ticket ticket = {0};
-            TRY(store_resolve_begin(store));
-            TRY(stretch_resolve(owned, step, asker, t, first, stretch, span));
-            TRY(store_resolve_end(store, STORE_CREATE, false, &ticket));
-            span += stretch;
-        }
+    *is_end = true;
+    TRY(store_resolve_begin(store));
+    for (uint32_t t = 0; t < owned->graph->table_count; span += letter->letter.count[t++]) {
+        const uint32_t most = stretch_max(owned, t), first = owned->tickets * most, count = letter->letter.count[t];
+        if (first >= count) continue;
+        const uint32_t stretch = count - first < most ? count - first : most;
+        TRY(stretch_resolve(owned, step, asker, t, first, stretch, span + first));
+        *is_end &= first + stretch == count;
     }
+    TRY(store_resolve_end(store, STORE_CREATE, false, &ticket));
+    step->ticket = ticket.number;
+    owned->tickets++;
     return ST_OK;
+}
+
+/* Until RAM has room for one more ticket; false: only when a step has ended. */
+static status room_make(const struct owned *owned, uint64_t updated, bool *has_room)
+{
+    TRY(store_make_room(owned->model->store, has_room));
+    if (!*has_room && owned->settled_step <= updated)
+        FAIL(FULL,
+             "step %" PRIu64 " asks for more rows of this node than RAM has room for at once, though the disk has; "
+             "raise store.ram, or lower train.batch",
+             owned->settled_step);
+    return ST_OK;
+}
+
+/* Goes on with an asker's letter; *is_over: all its rows are found, and here. */
+static status letter_resolve(struct owned *owned, struct owned_step *step, uint32_t asker, uint64_t updated,
+                             bool *is_over)
+{
+    *is_over = false;
+    for (bool is_end = false, has_room; !is_end;) {
+        TRY(room_make(owned, updated, &has_room));
+        if (!has_room) return ST_OK;
+        TRY(ticket_resolve(owned, step, asker, &is_end));
+    }
+    owned->tickets = 0;
+    *is_over = true;
+    return store_settle(owned->model->store);
 }
 
 status owned_settle(struct owned *owned, uint64_t updated)
 {
-    for (;;) {
+    for (bool is_over;;) {
         struct owned_step *step = of_step(owned, owned->settled_step);
         if (owned->lives && owned->settled_step > updated) return ST_OK;
         if (!step->letter[owned->settled].is_here) return ST_OK;
-        for (uint32_t t = 0; t < owned->graph->table_count && owned->settled == 0; t++)
+        for (uint32_t t = 0; t < owned->graph->table_count && owned->settled == 0 && owned->tickets == 0; t++)
             step_rows_begin(&owned->numbers[t], &step->rows[t]);
-        TRY(letter_resolve(owned, step, owned->settled));
+        TRY(letter_resolve(owned, step, owned->settled, updated, &is_over));
+        if (!is_over) return ST_OK;
         step->letter[owned->settled].is_here = false;
         if (++owned->settled < owned->node_count) continue;
         for (uint32_t t = 0; t < owned->graph->table_count; t++)
@@ -316,13 +356,18 @@ status owned_step_end(struct owned *owned, uint64_t step)
 {
     const struct graph *g = owned->graph;
     struct store *store = owned->model->store;
+    CHECK(owned->settled_step > step);
+    owned->done_ticket = of_step(owned, step)->ticket;
+    store_release(store, owned->done_ticket);
     if (!owned->lives) return ST_OK;
-    CHECK(owned->settled_step == step + 1 && owned->settled == 0);
+    CHECK(owned->settled_step == step + 1 && owned->settled == 0 && owned->tickets == 0);
     TRY(store_unadmitted_end(store));
     if (model_period(g, step + 1) > model_period(g, step)) TRY(store_sweep(store, model_period(g, step + 1)));
     for (uint32_t t = 0; t < g->table_count; t++) of_step(owned, step)->row_count[t] = store_row_count(store, t);
     return ST_OK;
 }
+
+uint32_t owned_done_ticket(const struct owned *owned) { return owned->done_ticket; }
 
 uint32_t owned_key_count(const struct owned *owned, uint32_t asker, uint32_t table, uint64_t step)
 {
@@ -355,21 +400,29 @@ void owned_values(const struct owned *owned, uint32_t asker, uint64_t step, floa
     }
 }
 
-status owned_look(struct owned *owned, const struct asked_letter *letter, const uint64_t *row_count, float *to)
+/* The rows of a table's keys, which are there when the store has settled. */
+static status table_look(struct owned *owned, uint32_t table, const struct asked_keys *asked)
 {
     struct store *store = owned->model->store;
     struct ticket ticket = {0};
-    status st = store_sees_until(store, row_count, 0);
-    if (st == ST_OK) st = store_resolve_begin(store);
+    CHECK(asked->count <= owned->resolved_max);
+    TRY(store_resolve_begin(store));
+    TRY(store_resolve(store, table, STORE_LOOKUP, asked, &owned->resolved));
+    TRY(store_resolve_end(store, STORE_LOOKUP, false, &ticket));
+    return store_settle(store);
+}
+
+status owned_look(struct owned *owned, const struct asked_letter *letter, const uint64_t *row_count, float *to)
+{
+    struct store *store = owned->model->store;
+    status st = store_sees_until(store, row_count, owned->done_ticket);
     for (uint32_t t = 0; t < owned->graph->table_count && st == ST_OK; t++) {
         const uint32_t dim = owned->graph->tables[t].dim;
         const struct asked_keys asked = {.key = letter->key[t], .count = letter->count[t]};
-        CHECK(asked.count <= owned->resolved_max);
-        st = store_resolve(store, t, STORE_LOOKUP, &asked, &owned->resolved);
+        st = table_look(owned, t, &asked);
         for (uint32_t u = 0; u < asked.count && st == ST_OK; u++, to += dim)
             memcpy(to, owned->resolved.span[u], dim * sizeof *to);
     }
-    if (st == ST_OK) st = store_resolve_end(store, STORE_LOOKUP, false, &ticket);
     store_sees_all(store);
     return st;
 }

@@ -38,6 +38,8 @@ MUST_USE status owned_letter_arrived(struct owned *owned, uint32_t asker, uint64
 MUST_USE status owned_settle(struct owned *owned, uint64_t updated);
 /* This node has updated for the step: keys that had no row in it count, and rows that are dead go. FULL likewise. */
 MUST_USE status owned_step_end(struct owned *owned, uint64_t step);
+/* The store's last ticket of that step: with a disk, what a save of it has is what there was then. */
+uint32_t owned_done_ticket(const struct owned *owned);
 /* Whether the rows of an asker's letter of the step are found. */
 bool owned_is_settled(const struct owned *owned, uint32_t asker, uint64_t step);
 /* Whether those of all askers are. */

@@ -120,8 +120,9 @@ struct reduce {
     uint32_t asked_count;
     struct looks looks;
     struct grants grants;
-    struct bell talk_bell;  /* of who talks */
-    struct failure failure; /* what reduce_fail was told, before … */
+    _Atomic bool shared_hold, shared_is_held; /* the main thread wants the store; it has it */
+    struct bell talk_bell;                    /* of who talks */
+    struct failure failure;                   /* what reduce_fail was told, before … */
     _Atomic bool shared_is_failed;
     /* shared */
     _Atomic uint64_t shared_begun; /* by begin(): step * ROUNDS + round, plus one; 0: none */
@@ -150,6 +151,13 @@ static inline void gate_ring(struct reduce *r)
     const struct exchange_site *site = &r->exchange.site;
     if (site->over) site->over(site->context, EXCHANGE_ROWS, ST_OK);
 }
+
+/* By the main thread, between jobs: keeps the node's thread out of the store, until store_let_go. What the exchange has
+ * failed with. */
+MUST_USE status store_hold(struct reduce *r);
+void store_let_go(struct reduce *r);
+/* Whether the node's thread keeps out of it. */
+bool store_is_held(struct reduce *r);
 
 /* Each does all that can be done. */
 MUST_USE status rows_step(struct reduce *r);

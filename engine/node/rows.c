@@ -88,7 +88,7 @@ static void rows_look(struct reduce *r)
 /* Does all that can be done. */
 status rows_step(struct reduce *r)
 {
-    if (r->owned == NULL) return ST_OK;
+    if (r->owned == NULL || store_is_held(r)) return ST_OK;
     for (uint64_t open = r->open_until + 1; open != r->open_until;) {
         open = r->open_until;
         TRY(letters_send(r));
@@ -97,6 +97,43 @@ status rows_step(struct reduce *r)
         rows_look(r);
     }
     return ST_OK;
+}
+
+/* --- whose the store is ------------------------------------------------------------------------- */
+
+static bool hold_look(void *context)
+{
+    const struct reduce *r = context;
+    /* Acquire, both: what the node's thread has done to the store is visible; or it has failed. */
+    return atomic_load_explicit(&r->shared_is_held, memory_order_acquire) ||
+           atomic_load_explicit(&r->shared_is_failed, memory_order_acquire);
+}
+
+status store_hold(struct reduce *r)
+{
+    if (r->owned == NULL) return ST_OK;
+    atomic_store_explicit(&r->shared_hold, true, memory_order_release);
+    r->post->vt->wake(r->post);
+    bell_await(&r->talk_bell, false, hold_look, r);
+    return atomic_load_explicit(&r->shared_is_failed, memory_order_acquire) ? failure_adopt(&r->failure) : ST_OK;
+}
+
+void store_let_go(struct reduce *r)
+{
+    if (r->owned == NULL) return;
+    /* Release pairs with store_is_held(); relaxed: nobody else asks before. */
+    atomic_store_explicit(&r->shared_is_held, false, memory_order_relaxed);
+    atomic_store_explicit(&r->shared_hold, false, memory_order_release);
+    r->post->vt->wake(r->post);
+}
+
+bool store_is_held(struct reduce *r)
+{
+    if (!atomic_load_explicit(&r->shared_hold, memory_order_acquire)) return false;
+    /* Release pairs with hold_look(). */
+    atomic_store_explicit(&r->shared_is_held, true, memory_order_release);
+    bell_ring(&r->talk_bell);
+    return true;
 }
 
 /* --- messages --------------------------------------------------------------------------------- */

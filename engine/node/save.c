@@ -11,6 +11,7 @@
 #include "engine/node/reduce_internal.h"
 #include "io/store/admission.h"
 #include "io/store/store_life.h"
+#include "io/store/store_ticket.h"
 
 /* A file of rows that another node has written, as it travels. */
 struct part_word {
@@ -207,7 +208,14 @@ status reduce_save(struct reduce *r, const char *path, uint32_t keep, uint64_t *
     TRY(save_claim(r, path, &options.generation));
     struct manifest_part *parts = calloc(most, sizeof *parts);
     TRY(reduce_agree(r, parts ? ST_OK : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for a save's files")));
-    const status st = r->exchange.rank == 0 ? whole_save(r, &options, parts, bytes) : rows_save(r, &options, parts);
+    status st = store_hold(r);
+    if (st == ST_OK && r->owned) {
+        options.ticket = owned_done_ticket(r->owned);
+        st = store_settle(r->model->store);
+    }
+    st = reduce_agree(r, st);
+    if (st == ST_OK) st = r->exchange.rank == 0 ? whole_save(r, &options, parts, bytes) : rows_save(r, &options, parts);
+    store_let_go(r);
     free(parts);
     return st;
 }

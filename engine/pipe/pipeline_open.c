@@ -246,7 +246,8 @@ static status devices_open(struct pipeline *p, const struct pipeline_options *o)
 
 static uint32_t inputs_ahead(const struct pipeline_options *o)
 {
-    if (!o->training || !store_has_disk(o->model->store)) return INPUTS_AHEAD;
+    /* On several nodes it is the owners that read disks. */
+    if (!o->training || o->exchange || !store_has_disk(o->model->store)) return INPUTS_AHEAD;
     const uint64_t keys = (uint64_t)graph_batch(o->graph).micro * graph_example(o->graph).key_count_max;
     const uint64_t slots = KEYS_AHEAD / (keys ? keys : 1);
     return slots < INPUTS_AHEAD ? INPUTS_AHEAD : slots < INPUTS_AHEAD_DISK ? (uint32_t)slots : INPUTS_AHEAD_DISK;
@@ -330,11 +331,12 @@ static status sync_part_open(struct pipeline *p, const struct pipeline_options *
 static status exchange_check(const struct pipeline *p)
 {
     if (!p->by_lane) FAIL(INVALID, "training on several nodes needs train.sync = bsp");
-    if (store_has_disk(p->model->store))
-        FAIL(INVALID, "training on several nodes needs rows that stay in RAM, found a disk");
     for (uint32_t t = 0; t < p->graph->table_count; t++) {
         const struct row_life *life = &p->graph->tables[t].life;
         const char *name = graph_string(p->graph, p->graph->tables[t].name);
+        if (row_life_is_on(life) && store_has_disk(p->model->store))
+            FAIL(INVALID, "table \"%s\": on several nodes rows that come and go have to stay in RAM, found a disk",
+                 name);
         if (life->row_max)
             FAIL(INVALID, "table \"%s\": several nodes bound no number of rows; found rows = %" PRIu64, name,
                  life->row_max);

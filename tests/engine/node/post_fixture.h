@@ -103,7 +103,6 @@ FIXTURE static void letter_step(struct post_net *net, uint32_t from, uint32_t to
         break;
     case POST_SENT:
         net->failure = reduce_place(receiver, from, m->kind, m->step, m->bytes, l->part, &l->part_count);
-        if (net->failure != ST_OK) reduce_fail(receiver, net->failure);
         l->stage = POST_PLACED;
         break;
     case POST_PLACED:
@@ -149,6 +148,8 @@ FIXTURE static void *post_main(void *argument)
         if (is_idle || (ns && post_draw(net, 4) == 0))
             nanosleep(&(struct timespec){.tv_nsec = is_idle ? 5000 : ns}, NULL);
     }
+    for (uint32_t n = 0; n < net->node_count && net->failure != ST_OK; n++)
+        reduce_fail(net->node[n].reduce, net->failure);
     return NULL;
 }
 

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "engine/node/save.h"
+#include "io/store/store_figures.h"
 #include "tests/engine/node/post_fixture.h"
 #include "tests/engine/pipe/pipeline_fixture.h"
 
@@ -107,11 +108,19 @@ static void *runner_main(void *argument)
 static struct post_net net;
 static struct runner runners[POST_NODES_MAX];
 
+static uint64_t node_ram_bytes; /* of each node, beside a disk; 0: there is no disk */
+
 static void nodes_open(const struct cut *cut, const char *const *set, uint64_t seed, const char *saved)
 {
     post_open(&net, cut->node_count, seed, SCALED(30000u, 100000u));
     for (uint32_t n = 0; n < cut->node_count; n++) {
         struct setup setup = plans[(n + seed) % PLAN_COUNT];
+        char disk[16];
+        snprintf(disk, sizeof disk, "disk%u", n);
+        setup.disk_name = disk;
+        setup.ram_bytes = node_ram_bytes;
+        setup.disk_bytes = node_ram_bytes ? (uint64_t)48 << 20 : 0;
+        setup.io_threads = n % 2;
         setup.nodes = (struct reduce_options){
             .rank = n, .node_count = cut->node_count, .lane_begin = cut->lane_begin, .post = &net.node[n].post};
         assert_ok(training_open(&runners[n].training, text, set, data, &setup));
@@ -435,6 +444,108 @@ static void nodes__saved_and_resumed_by_other_nodes__one_nodes_bytes(void **stat
     saved_and_resumed(lives_sets[2]);
 }
 
+/* The least budget of RAM beside the disk. */
+static uint64_t ram_least(const char *const *set)
+{
+    struct training t;
+    struct setup setup = {.threads = 1, .disk_bytes = (uint64_t)48 << 20, .ram_bytes = (uint64_t)1 << 20};
+    while (training_open(&t, text, set, data, &setup) != ST_OK) {
+        assert_non_null(strstr(status_message(), "raise store.ram"));
+        setup.ram_bytes += 16 << 10;
+    }
+    training_close(&t);
+    return setup.ram_bytes;
+}
+
+/* What a save of the nodes has, in RAM of one. */
+static uint64_t saved_load(struct training *t, const char *path, const char *const *set)
+{
+    assert_ok(training_open(t, text, set, data, &(struct setup){.threads = 1}));
+    assert_ok(model_load(&t->model, path));
+    for (uint32_t i = 0; i < t->graph.table_count; i++) t->row_count[i] = store_row_count(t->model.store, i);
+    return training_hash(t);
+}
+
+static const float *row_of(struct store *store, uint32_t table, uint64_t key)
+{
+    for (uint64_t row = 0; row < store_row_count(store, table); row++)
+        if (store_key(store, table, row) == key) return store_span(store, table, row);
+    return NULL;
+}
+
+/* What the nodes' checks read is what `all`, or where that is NULL the key's owner has: on the one that has the step's last example. */
+static void assert_checked(struct store *all)
+{
+    uint32_t checked = 0;
+    for (uint32_t n = 0; n < net.node_count; n++) {
+        struct pipeline *p = runners[n].training.pipeline;
+        const uint64_t looks = net.looks;
+        assert_ok(pipeline_check(p));
+        if (net.looks == looks && net.node_count > 1) continue;
+        checked++;
+        for (uint32_t t = 0; t < p->graph->table_count; t++) {
+            const struct ticket_table *table = &p->kept->ticket.table[t];
+            for (uint32_t u = 0; u < table->unique_count; u++) {
+                const uint64_t key = p->kept->batch.key[table->occurrence[table->occurrence_begin[u]]];
+                struct store *owner = runners[shard_owner(shard_of(key), net.node_count)].training.model.store;
+                const float *row = row_of(all ? all : owner, t, key);
+                assert_non_null(row);
+                assert_memory_equal(table->span[u], row, p->graph->tables[t].dim * sizeof(float));
+            }
+        }
+    }
+    assert_int_equal(checked, 1);
+}
+
+/* Each node has a disk, and RAM for little more than a step: rows go and come, and are looked at and saved from there. */
+static void nodes__rows_on_disk__one_nodes_bytes(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"wide.dim=60", "store.ram=4MiB", NULL};
+    static const struct cut by[] = {
+        {1, {0, 8}}, {2, {0, 3, 8}}, {3, {0, 1, 2, 8}}, {5, {0, 1, 4, 5, 7, 8}}, {8, {0, 1, 2, 3, 4, 5, 6, 7, 8}}};
+    char path[128], saved[128];
+    struct training whole;
+    uint64_t fetched = 0;
+    snprintf(path, sizeof path, "%s", fixture_path("many"));
+    snprintf(saved, sizeof saved, "%s", fixture_path("from_disk"));
+    fixture_data(path, 0, SCALED(600u, 200u), NULL);
+    text = tables_text;
+    data = path;
+    rows = SCALED(600u, 200u);
+    const struct outcome expected = alone(set);
+    const uint64_t ram_bytes = ram_least(set);
+    for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
+        node_ram_bytes = ram_bytes + (i << 14);
+        nodes_open(&by[i], set, i, NULL);
+        nodes_run(3);
+        nodes_save(saved);
+        nodes_are_well();
+        if (saved_load(&whole, saved, set) != alone_until(set, 3))
+            fail_msg("%u nodes, step 3: other bytes", by[i].node_count);
+        assert_checked(whole.model.store);
+        training_close(&whole);
+        nodes_run(UINT64_MAX);
+        nodes_save(saved);
+        nodes_are_well();
+        if (saved_load(&whole, saved, set) != expected.model) fail_msg("%u nodes: other bytes", by[i].node_count);
+        training_close(&whole);
+        for (uint32_t n = 0; n < by[i].node_count; n++) {
+            struct training *t = &runners[n].training;
+            for (uint32_t k = 0; k < t->graph.table_count; k++) fetched += store_counts(t->model.store, k).disk.fetched;
+            assert_int_equal(XXH3_64bits_digest(t->told), expected.told);
+        }
+        nodes_close();
+        fixture_tree_remove("from_disk");
+    }
+    assert_true(fetched > 0);
+    printf("# rows fetched from disks: %lu\n", (unsigned long)fetched);
+    node_ram_bytes = 0;
+    text = model_text;
+    data = data_path;
+    rows = DATA_ROWS;
+}
+
 /* A save that one node cannot make is none, all nodes say so, and the next one can be made. */
 static void nodes__one_cannot_save__all_say_so(void **state)
 {
@@ -466,14 +577,6 @@ static void nodes__one_cannot_save__all_say_so(void **state)
     text = model_text;
 }
 
-static const float *row_of(uint32_t table, uint64_t key)
-{
-    struct store *store = runners[shard_owner(shard_of(key), net.node_count)].training.model.store;
-    for (uint64_t row = 0; row < store_row_count(store, table); row++)
-        if (store_key(store, table, row) == key) return store_span(store, table, row);
-    return NULL;
-}
-
 /* The check before a save reads rows as they are, on the node that has the step's last example and on no other. */
 static void nodes__checked_between_jobs__by_rows_as_they_are(void **state)
 {
@@ -483,23 +586,8 @@ static void nodes__checked_between_jobs__by_rows_as_they_are(void **state)
     for (size_t i = 0; i < 2; i++) {
         nodes_open(&by[i], NULL, i, NULL);
         for (uint64_t until = 1, last = (rows + 31) / 32; until <= last; until++) { /* the last one is short */
-            uint32_t checked = 0;
             nodes_run(until);
-            for (uint32_t n = 0; n < by[i].node_count; n++) {
-                struct pipeline *p = runners[n].training.pipeline;
-                const uint64_t looks = net.looks;
-                assert_ok(pipeline_check(p));
-                if (net.looks == looks) continue;
-                checked++;
-                for (uint32_t t = 0; t < p->graph->table_count; t++) {
-                    const struct ticket_table *table = &p->kept->ticket.table[t];
-                    for (uint32_t u = 0; u < table->unique_count; u++) {
-                        const uint64_t key = p->kept->batch.key[table->occurrence[table->occurrence_begin[u]]];
-                        assert_memory_equal(table->span[u], row_of(t, key), p->graph->tables[t].dim * sizeof(float));
-                    }
-                }
-            }
-            assert_int_equal(checked, 1);
+            assert_checked(NULL);
         }
         nodes_close();
     }
@@ -598,6 +686,7 @@ int main(void)
         cmocka_unit_test(nodes__one_wants_to_stop__all_stop_behind_the_same_step),
         cmocka_unit_test(nodes__before_the_first_begins__no_step_begins),
         cmocka_unit_test(nodes__saved_and_resumed_by_other_nodes__one_nodes_bytes),
+        cmocka_unit_test(nodes__rows_on_disk__one_nodes_bytes),
         cmocka_unit_test(nodes__one_cannot_save__all_say_so),
         cmocka_unit_test(nodes__checked_between_jobs__by_rows_as_they_are),
         cmocka_unit_test(nodes__three_steps__send_each_float_once_to_whom_it_is_for),

@@ -80,6 +80,7 @@ struct setup {
     uint64_t delay_seed;
     uint32_t delay_ns_max;
     uint64_t ram_bytes, disk_bytes; /* 0: as the text says; no disk                             */
+    const char *disk_name;          /* of its directory; NULL: "disk"                           */
     uint64_t card_row_bytes;
     bool io_threads;
     struct reduce_options nodes; /* node_count 0: there is one */
@@ -166,11 +167,12 @@ FIXTURE static status training_open_parts(struct training *t, const char *text, 
     TRY(settings_read(&t->ini, &t->settings));
     TRY(schema_open(&t->schema, &t->graph, &t->settings));
     TRY(model_open(&t->model, &t->graph,
-                   &(struct model_budget){.ram_bytes = setup->ram_bytes ? setup->ram_bytes : t->settings.store_ram,
-                                          .disk_bytes = setup->disk_bytes,
-                                          .path = setup->disk_bytes ? fixture_path("disk") : NULL,
-                                          .io_threads = setup->io_threads,
-                                          .lives = true}));
+                   &(struct model_budget){
+                       .ram_bytes = setup->ram_bytes ? setup->ram_bytes : t->settings.store_ram,
+                       .disk_bytes = setup->disk_bytes,
+                       .path = setup->disk_bytes ? fixture_path(setup->disk_name ? setup->disk_name : "disk") : NULL,
+                       .io_threads = setup->io_threads,
+                       .lives = true}));
     cores_allowed(&t->cores);
     if (setup->plan) {
         plan_json(json, sizeof json, setup->plan);
