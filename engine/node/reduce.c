@@ -311,7 +311,7 @@ void reduce_fail(struct reduce *r, status failure)
     /* Release pairs with the acquires in talk.c and look_end(). */
     atomic_store_explicit(&r->shared_is_failed, true, memory_order_release);
     bell_ring(&r->talk_bell);
-    r->exchange.site.over(r->exchange.site.context, EXCHANGE_SUMS, failure);
+    if (r->exchange.site.over) r->exchange.site.over(r->exchange.site.context, EXCHANGE_SUMS, failure);
 }
 
 const uint64_t *reduce_own_rows(const struct reduce *r) { return r->own_rows; }
