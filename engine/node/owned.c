@@ -362,7 +362,7 @@ status owned_step_end(struct owned *owned, uint64_t step)
     if (!owned->lives) return ST_OK;
     CHECK(owned->settled_step == step + 1 && owned->settled == 0 && owned->tickets == 0);
     TRY(store_unadmitted_end(store));
-    if (model_period(g, step + 1) > model_period(g, step)) TRY(store_sweep(store, model_period(g, step + 1)));
+    if (model_period(g, step + 1) > model_period(g, step)) store_sweep_dead(store, model_period(g, step + 1));
     for (uint32_t t = 0; t < g->table_count; t++) of_step(owned, step)->row_count[t] = store_row_count(store, t);
     return ST_OK;
 }

@@ -157,9 +157,22 @@ static void over_look(struct reduce *r)
     }
     if (r->round.round == EXCHANGE_VALUES) {
         rows_count(r);
-        r->values_until = step + 1;
+        evict_begin(r); /* and then the round is over */
+        return;
     }
     x->site.over(x->site.context, (enum exchange_round)r->round.round, ST_OK);
+}
+
+/* Ends a step whose values are here. */
+static status values_step(struct reduce *r)
+{
+    struct exchange *x = &r->exchange;
+    bool is_over;
+    TRY(evict_step(r, &is_over));
+    if (!is_over) return ST_OK;
+    r->values_until = r->round.step + 1;
+    x->site.over(x->site.context, EXCHANGE_VALUES, ST_OK);
+    return ST_OK;
 }
 
 status message_send(struct reduce *r, uint32_t to, const struct reduce_message *message)
@@ -230,7 +243,8 @@ static const struct {
                        [KIND_BLOCK] = {"a block", &block_kind},
                        [KIND_TAKEN] = {"a block's receipt", &taken_kind},
                        [KIND_GRANT] = {"a grant of steps", &grant_kind},
-                       [KIND_WISH] = {"a wish to stop", &wish_kind}};
+                       [KIND_WISH] = {"a wish to stop", &wish_kind},
+                       [KIND_BINS] = {"counts of rows", &bins_kind}};
 
 static const char *name_of(uint16_t kind) { return kind < ROUNDS ? round_names[kind] : kinds[kind].name; }
 
@@ -271,6 +285,7 @@ static status all_step(struct reduce *r)
 {
     TRY(rows_step(r));
     over_look(r);
+    TRY(values_step(r));
     TRY(rows_step(r));
     TRY(looks_step(r));
     TRY(grants_step(r));
@@ -399,6 +414,7 @@ static void rows_layout(struct reduce *r, struct layout *l, const struct reduce_
         looks_layout(r, l, n, &peer);
         if (l->arena) r->peers[n] = peer;
     }
+    evict_layout(r, l);
     ring_layout(l->arena ? &r->looks.ring : NULL, l, EXCHANGE_LOOKS_MAX, RING_ONE);
 }
 

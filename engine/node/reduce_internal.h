@@ -1,5 +1,5 @@
 /* Between the files of the exchange between nodes: reduce.c, rounds; rows.c, letters of steps and their rows; look.c,
- * rows for who only reads; grant.c, how far jobs go; talk.c, what else rank 0 and the others have to say. Everything here
+ * rows for who only reads; grant.c, how far jobs go; evict.c, rows that are too many; talk.c, what else rank 0 and the others have to say. Everything here
  * is the node's thread's but what says otherwise. */
 #ifndef HETERPS_ENGINE_NODE_REDUCE_INTERNAL_H
 #define HETERPS_ENGINE_NODE_REDUCE_INTERNAL_H
@@ -8,6 +8,8 @@
 #include "engine/base/ring.h"
 #include "engine/node/owned.h"
 #include "engine/node/reduce.h"
+#include "io/store/store_life.h"
+#include "io/store/store_rows.h"
 
 /* Rounds that follow one another; what else comes. */
 #define ROUNDS EXCHANGE_ROWS
@@ -20,6 +22,7 @@ enum {
     KIND_TAKEN,  /* it is taken, and there is room for one more        */
     KIND_GRANT,  /* steps below this one may be run                    */
     KIND_WISH,   /* this job should end                                */
+    KIND_BINS,   /* how many rows have the next digit of a threshold   */
     KIND_COUNT
 };
 /* Steps that a feed can be ahead with its letters: blocks of rows that two steps of inputs and some make, one micro-batch a step (feed.c). */
@@ -65,6 +68,19 @@ struct grants {
     uint32_t body_count;
 };
 
+/* Rows that are too many, behind the values of a step. */
+struct evicting {
+    bool is_bounded; /* set once: some table's number of rows is */
+    bool is_on;      /* since the values have come               */
+    bool is_counted; /* the own bins of this round are sent      */
+    uint32_t table;
+    uint64_t wanted; /* rows of it that go; 0: it is not begun   */
+    struct store_select select;
+    uint64_t round;            /* of bins, of all evictions so far                       */
+    uint64_t *own[2], *sum[2]; /* [STORE_BINS], of even and of odd rounds: own; of all … */
+    uint32_t come[2];          /* … of which so many others' have come                  */
+};
+
 /* A message between two nodes: its number within the round. */
 struct cursor {
     uint64_t step;
@@ -87,6 +103,8 @@ struct peer {
     uint64_t looked;     /* of the own looks: whose answer comes next   */
     struct talk_way talk;
     uint64_t word; /* what comes in messages of one word */
+    /* evictions: its bins, and the round that they are of next */
+    uint64_t *bins, next_bins;
 };
 
 struct reduce {
@@ -120,6 +138,7 @@ struct reduce {
     uint32_t asked_count;
     struct looks looks;
     struct grants grants;
+    struct evicting evicting;
     _Atomic bool shared_hold, shared_is_held; /* the main thread wants the store; it has it */
     struct bell talk_bell;                    /* of who talks */
     struct failure failure;                   /* what reduce_fail was told, before … */
@@ -138,7 +157,7 @@ struct message_kind {
     status (*arrived)(struct reduce *r, uint32_t from, const struct reduce_message *message);
 };
 extern const struct message_kind rows_kind, letter_kind, look_kind, looked_kind, block_kind, taken_kind, grant_kind,
-    wish_kind;
+    wish_kind, bins_kind;
 
 /* Gives the post a message, whose parts stay until it is sent. */
 MUST_USE status message_send(struct reduce *r, uint32_t to, const struct reduce_message *message);
@@ -165,6 +184,11 @@ MUST_USE status looks_step(struct reduce *r);
 MUST_USE status grants_step(struct reduce *r);
 MUST_USE status talk_step(struct reduce *r);
 
+/* The values of a step are here, and row_count is of all nodes: rows that are too many go. *is_over: now they have gone,
+ * or were not. */
+void evict_begin(struct reduce *r);
+MUST_USE status evict_step(struct reduce *r, bool *is_over);
+void evict_layout(struct reduce *r, struct layout *l);
 void looks_layout(struct reduce *r, struct layout *l, uint32_t node, struct peer *peer);
 void talk_layout(const struct reduce *r, struct layout *l, uint32_t node, struct peer *peer);
 

@@ -92,7 +92,7 @@ status rows_step(struct reduce *r)
     for (uint64_t open = r->open_until + 1; open != r->open_until;) {
         open = r->open_until;
         TRY(letters_send(r));
-        TRY(owned_settle(r->owned, r->updated_until));
+        TRY(owned_settle(r->owned, r->evicting.is_bounded ? r->values_until : r->updated_until));
         TRY(rows_send(r));
         rows_look(r);
     }

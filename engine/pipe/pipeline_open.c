@@ -337,9 +337,6 @@ static status exchange_check(const struct pipeline *p)
         if (row_life_is_on(life) && store_has_disk(p->model->store))
             FAIL(INVALID, "table \"%s\": on several nodes rows that come and go have to stay in RAM, found a disk",
                  name);
-        if (life->row_max)
-            FAIL(INVALID, "table \"%s\": several nodes bound no number of rows; found rows = %" PRIu64, name,
-                 life->row_max);
         if (life->admit > 1 && life->admit_by == ADMIT_BLOOM)
             FAIL(INVALID, "table \"%s\": several nodes count for admit exactly; set admit_by = exact", name);
     }

@@ -76,13 +76,15 @@ FIXTURE static void post_wake(struct post *post) { atomic_store(&((struct post_n
 
 static const struct post_vt post_vt = {.send = post_send, .wake = post_wake};
 
-/* Half of the copy goes where the receiver wants it. */
+/* Bytes [begin, end) of the copy go where the receiver wants them. */
 FIXTURE static void letter_copy(const struct post_letter *l, uint64_t begin, uint64_t end)
 {
     uint64_t at = 0;
-    for (uint32_t i = 0; i < l->part_count; at += l->part[i++].iov_len)
-        for (uint64_t b = 0; b < l->part[i].iov_len; b++)
-            if (at + b >= begin && at + b < end) ((uint8_t *)l->part[i].iov_base)[b] = l->copy[at + b];
+    for (uint32_t i = 0; i < l->part_count; at += l->part[i++].iov_len) {
+        const uint64_t part_end = at + l->part[i].iov_len, from = at > begin ? at : begin,
+                       to = part_end < end ? part_end : end;
+        if (from < to) memcpy((uint8_t *)l->part[i].iov_base + (from - at), l->copy + from, to - from);
+    }
 }
 
 /* The letter's next event. */

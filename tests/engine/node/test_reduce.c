@@ -175,6 +175,7 @@ static void states_gather(void)
 /* What a training leaves behind. */
 struct outcome {
     uint64_t model, told;
+    uint64_t evicted; /* rows that were too many */
 };
 static struct outcome alone(const char *const *set)
 {
@@ -183,7 +184,9 @@ static struct outcome alone(const char *const *set)
     training_start(&t, NULL);
     assert_ok(training_until(&t, UINT64_MAX));
     assert_int_equal(t.model.progress.examples, t.settings.train_epochs * rows);
-    struct outcome outcome = {training_hash(&t), XXH3_64bits_digest(t.told)};
+    struct outcome outcome = {.model = training_hash(&t), .told = XXH3_64bits_digest(t.told)};
+    for (uint32_t i = 0; i < t.graph.table_count; i++)
+        outcome.evicted += store_life_counts(t.model.store, i).evicted;
     training_close(&t);
     return outcome;
 }
@@ -318,12 +321,13 @@ static void nodes__tables__one_nodes_bytes(void **state)
     text = model_text;
 }
 
-/* Keys that are admitted late, rows that die by score and by age, rows whose vector comes later; saved and resumed between. */
+/* Keys that are admitted late, rows that die by score and by age, rows whose vector comes later, and rows that are too many. */
 static const char *const lives_sets[][9] = {
     {"emb.admit=2", "wide.admit=3", NULL},
     {"store.period=2", "emb.ttl=1", "wide.delete_score=0.15", "wide.decay=0.7", "side.vector_score=0.25", NULL},
     {"store.period=3", "emb.admit=2", "emb.delete_score=0.2", "emb.vector_score=0.25", "side.admit=4", "side.ttl=2",
      "wide.optimizer=ftrl 0.1", "wide.admit=2", NULL},
+    {"emb.rows=200", "wide.rows=111", "store.period=3", "wide.delete_score=0.15", NULL},
 };
 
 static void nodes__rows_come_and_go__one_nodes_bytes(void **state)
@@ -334,8 +338,9 @@ static void nodes__rows_come_and_go__one_nodes_bytes(void **state)
     for (size_t k = 0; k < sizeof lives_sets / sizeof *lives_sets; k++) {
         const struct outcome expected = alone(lives_sets[k]);
         assert_true(expected.model != without.model && expected.told != without.told);
-        for (size_t i = 0; i < CUT_COUNT; i++)
-            for (uint64_t seed = 0; seed < SEEDS / 2; seed += 2)
+        assert_int_equal(expected.evicted > 0, k == 3);
+        for (size_t i = k % 2; i < CUT_COUNT; i += k < 3 ? 1 : 2)
+            for (uint64_t seed = 0; seed < (k < 3 ? SEEDS / 4 : 1); seed++)
                 assert_same(expected, &cuts[i], lives_sets[k], seed * 31 + i);
     }
     text = model_text;
@@ -442,6 +447,7 @@ static void nodes__saved_and_resumed_by_other_nodes__one_nodes_bytes(void **stat
     (void)state;
     saved_and_resumed(NULL);
     saved_and_resumed(lives_sets[2]);
+    saved_and_resumed(lives_sets[3]);
 }
 
 /* The least budget of RAM beside the disk. */
