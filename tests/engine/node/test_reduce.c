@@ -185,8 +185,7 @@ static struct outcome alone(const char *const *set)
     assert_ok(training_until(&t, UINT64_MAX));
     assert_int_equal(t.model.progress.examples, t.settings.train_epochs * rows);
     struct outcome outcome = {.model = training_hash(&t), .told = XXH3_64bits_digest(t.told)};
-    for (uint32_t i = 0; i < t.graph.table_count; i++)
-        outcome.evicted += store_life_counts(t.model.store, i).evicted;
+    for (uint32_t i = 0; i < t.graph.table_count; i++) outcome.evicted += store_life_counts(t.model.store, i).evicted;
     training_close(&t);
     return outcome;
 }
@@ -655,6 +654,42 @@ static void reduce_open__more_nodes_than_lanes__names_the_setting(void **state)
         "1 nodes have nothing to compute of 8 lanes: give at most as many nodes, or --set train.lanes=9");
 }
 
+/* Whatever nodes do not do is refused before the first step, by its name. */
+static void pipeline_open__what_one_node_alone_does__refused_by_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set[4], *plan, *said;
+        bool has_disk;
+    } cases[] = {
+        {.set = {"train.sync=asp", "train.lanes=1", "train.micro=32"},
+         .said = "training on several nodes needs train.sync = bsp"},
+        {.set = {"emb.admit=2", "emb.admit_by=bloom"},
+         .said = "table \"emb\": several nodes count for admit exactly; set admit_by = exact"},
+        {.set = {"wide.ttl=3", "store.period=3", "store.ram=24MiB"},
+         .has_disk = true,
+         .said = "table \"wide\": on several nodes rows that come and go have to stay in RAM, found a disk"},
+        {.plan = "0-6:1:1e", .said = "training on several nodes needs stages on cores, found stage 1 of 1 on type emu"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct training t;
+        const struct setup setup = {
+            .threads = 1,
+            .plan = cases[i].plan,
+            .disk_bytes = cases[i].has_disk ? (uint64_t)48 << 20 : 0,
+            .nodes = {
+                .rank = 0, .node_count = 2, .lane_begin = (const uint32_t[]){0, 1, 8}, .post = &net.node[0].post}};
+        struct setup here = setup;
+        const uint32_t one_lane[] = {0, 1};
+        if (i == 0) here.nodes.lane_begin = one_lane;
+        if (i == 0) here.nodes.node_count = 1;
+        post_open(&net, 2, 1, 0);
+        const status st = training_open(&t, tables_text, cases[i].set, data_path, &here);
+        if (st == ST_OK) fail_msg("case %zu is not refused", i);
+        assert_string_equal(status_message(), cases[i].said);
+    }
+}
+
 static void reduce_place__another_message_than_the_next__refused(void **state)
 {
     (void)state;
@@ -697,6 +732,7 @@ int main(void)
         cmocka_unit_test(nodes__checked_between_jobs__by_rows_as_they_are),
         cmocka_unit_test(nodes__three_steps__send_each_float_once_to_whom_it_is_for),
         cmocka_unit_test(reduce_open__more_nodes_than_lanes__names_the_setting),
+        cmocka_unit_test(pipeline_open__what_one_node_alone_does__refused_by_name),
         cmocka_unit_test(reduce_place__another_message_than_the_next__refused),
     };
     return cmocka_run_group_tests(tests, group_open, fixture_close);
