@@ -5,7 +5,6 @@
  * drops it. Only a bound of rows that is passed, and whoever needs exact counts, goes through the home. */
 #include "io/store/store_life.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -97,17 +96,35 @@ void store_unadmitted_add(struct store *store, uint32_t table_index, uint64_t ke
     for (; count > 0; count--) table->unadmitted[table->unadmitted_count++] = key;
 }
 
-static int keys_compare(const void *a, const void *b)
+/* A heap's root goes down to where it belongs. */
+static void key_sink(uint64_t *key, uint32_t root, uint32_t count)
 {
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
+    const uint64_t sunk = key[root];
+    for (uint32_t child; (child = 2 * root + 1) < count; root = child) {
+        if (child + 1 < count && key[child + 1] > key[child]) child++;
+        if (key[child] <= sunk) break;
+        key[root] = key[child];
+    }
+    key[root] = sunk;
+}
+
+/* In place: nothing is allocated while steps run. */
+static void keys_sort(uint64_t *key, uint32_t count)
+{
+    for (uint32_t root = count / 2; root-- > 0;) key_sink(key, root, count);
+    for (uint32_t end = count; end-- > 1;) {
+        const uint64_t greatest = key[0];
+        key[0] = key[end];
+        key[end] = greatest;
+        key_sink(key, 0, end);
+    }
 }
 
 status store_unadmitted_end(struct store *store)
 {
     for (uint32_t t = 0; t < store->table_count; t++)
         if (life_has_admission(&store->table[t]))
-            qsort(store->table[t].unadmitted, store->table[t].unadmitted_count, sizeof(uint64_t), keys_compare);
+            keys_sort(store->table[t].unadmitted, store->table[t].unadmitted_count);
     TRY(life_step_end(store));
     store_release(store, store->ticket_count);
     return ST_OK;
