@@ -291,8 +291,8 @@ status heads_add(struct heads *heads, const struct slot *slot)
 
 /* --- terms ------------------------------------------------------------------------------------ */
 
-/* Where the terms of some examples lie, one kind behind the other: weights, groups, and of each head two numbers an example, logit and label of a
- * binary one. */
+/* Where the terms of some examples lie, one kind behind the other: weights, groups, and of each head two numbers an
+ * example, logit and label of a binary one. */
 struct terms {
     float *weight;
     uint64_t *group;

@@ -1,13 +1,13 @@
-/* Terms in blocks, a chunk for each run of examples of a micro-batch: some thousand chunks an evaluation. A block goes when it is full, or
- * its step is over, for rank 0 waits for that. */
+/* Terms in blocks, a chunk for each run of examples of a micro-batch: some thousand chunks an evaluation. A block goes
+ * when it is full, or its step is over, for rank 0 waits for that. */
 #include "engine/eval/nodes.h"
 
 #include <string.h>
 
 #include "engine/base/batch.h"
 
-/* Before the terms of `count` examples; of a node's last ones of a step code is 1. 0 examples: the last chunk of all, which has behind it the
- * message of what the node has failed with, if code is that. */
+/* Before the terms of `count` examples; of a node's last ones of a step code is 1. 0 examples: the last chunk of all,
+ * which has behind it the message of what the node has failed with, if code is that. */
 struct chunk {
     uint64_t step;
     uint32_t count, code;
@@ -121,7 +121,8 @@ static status chunk_read(const struct eval_nodes *n, uint32_t from, const uint8_
     return ST_OK;
 }
 
-/* Takes in what the node has of steps up to this one; *is_end: that was its last chunk. Where `drop`, what comes is only heard. */
+/* Takes in what the node has of steps up to this one; *is_end: that was its last chunk. Where `drop`, what comes is
+ * only heard. */
 static status node_hear(struct eval_nodes *n, uint32_t from, uint64_t step, bool drop, bool *is_end)
 {
     *is_end = false;

@@ -176,8 +176,8 @@ static status admission_save(struct save *s, struct admission *admission, struct
     return st;
 }
 
-/* Writes what tables count for the admission of keys: behind save_begin, while nobody else uses the store. Of one owner as of the step of the
- * ticket. */
+/* Writes what tables count for the admission of keys: behind save_begin, while nobody else uses the store. Of one
+ * owner as of the step of the ticket. */
 static status save_admissions(struct save *s, const struct model_save_options *o)
 {
     const struct graph *g = s->model->graph;

@@ -68,9 +68,9 @@ status grants_step(struct reduce *r)
 {
     static const uint64_t nothing = 0;
     struct grants *g = &r->grants;
-    const uint64_t wish = atomic_load_explicit(&g->shared_wish, memory_order_relaxed),
-                   /* Acquire pairs with job_begin(). */
-        job = atomic_load_explicit(&r->exchange.shared_job, memory_order_acquire);
+    const uint64_t wish = atomic_load_explicit(&g->shared_wish, memory_order_relaxed);
+    /* Acquire pairs with job_begin(). */
+    const uint64_t job = atomic_load_explicit(&r->exchange.shared_job, memory_order_acquire);
     if (job == 0) return ST_OK;
     const bool is_new = wish > g->wish;
     if (is_new) g->wish = wish;

@@ -2,9 +2,9 @@
  *
  *     asker   look ──letters, to those who own any of its keys──▶ owners ──values──▶ asker
  *
- * An asker has LOOKS_MAX looks under way, and an owner as many places for the letters and the answers of each asker; so a
- * letter and its answer always find their places. An answer's place is free again when the asker has sent the letter that
- * needs it, for then it has the answer. */
+ * An asker has LOOKS_MAX looks under way, and an owner as many places for the letters and the answers of each asker;
+ * so a letter and its answer always find their places. An answer's place is free again when the asker has sent the
+ * letter that needs it, for then it has the answer. */
 #include <string.h>
 #include <time.h>
 

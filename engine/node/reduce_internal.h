@@ -1,6 +1,6 @@
 /* Between the files of the exchange between nodes: reduce.c, rounds; rows.c, letters of steps and their rows; look.c,
- * rows for who only reads; grant.c, how far jobs go; evict.c, rows that are too many; talk.c, what else rank 0 and the others have to say. Everything here
- * is the node's thread's but what says otherwise. */
+ * rows for who only reads; grant.c, how far jobs go; evict.c, rows that are too many; talk.c, what else rank 0 and the
+ * others have to say. Everything here is the node's thread's but what says otherwise. */
 #ifndef HETERPS_ENGINE_NODE_REDUCE_INTERNAL_H
 #define HETERPS_ENGINE_NODE_REDUCE_INTERNAL_H
 
@@ -25,7 +25,8 @@ enum {
     KIND_BINS,   /* how many rows have the next digit of a threshold   */
     KIND_COUNT
 };
-/* Steps that a feed can be ahead with its letters: blocks of rows that two steps of inputs and some make, one micro-batch a step (feed.c). */
+/* Steps that a feed can be ahead with its letters: blocks of rows that two steps of inputs and some make, one
+ * micro-batch a step (feed.c). */
 #define ASKED_MAX 8u
 
 /* Looks of a node that are under way at once. */
@@ -150,8 +151,8 @@ struct reduce {
 
 /* A kind of messages that are no round's. */
 struct message_kind {
-    /* Fills in what the node may send of that kind, which is said to be of `step` and to have `bytes`: kind, step, bytes
-     * and a part where they go. False: nothing. */
+    /* Fills in what the node may send of that kind, which is said to be of `step` and to have `bytes`: kind, step,
+     * bytes and a part where they go. False: nothing. */
     bool (*expect)(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes, struct reduce_message *message);
     /* It is there. */
     status (*arrived)(struct reduce *r, uint32_t from, const struct reduce_message *message);
@@ -184,8 +185,8 @@ MUST_USE status looks_step(struct reduce *r);
 MUST_USE status grants_step(struct reduce *r);
 MUST_USE status talk_step(struct reduce *r);
 
-/* The values of a step are here, and row_count is of all nodes: rows that are too many go. *is_over: now they have gone,
- * or were not. */
+/* The values of a step are here, and row_count is of all nodes: rows that are too many go. *is_over: now they have
+ * gone, or were not. */
 void evict_begin(struct reduce *r);
 MUST_USE status evict_step(struct reduce *r, bool *is_over);
 void evict_layout(struct reduce *r, struct layout *l);

@@ -175,7 +175,8 @@ static status rows_save(struct reduce *r, const struct model_save_options *o, st
     for (uint32_t t = 0; t < tables && st == ST_OK; t++) st = table_counts_gather(r, t, NULL, NULL);
     if (st == ST_OK) st = parts_say(r, parts);
     if (st == ST_OK) st = reduce_agree(r, ST_OK); /* what rank 0 has made of it */
-    /* After a failure of its own there is nothing; after another's a manifest may name them, if rank 0 has come so far. */
+    /* After a failure of its own there is nothing; after another's a manifest may name them, if rank 0 has come so
+     * far. */
     model_parts_free(parts, tables);
     return st;
 }

@@ -1,6 +1,6 @@
-/* Talk: a queue of a few places each way between rank 0 and another node. Who says fills a place and counts it; the node's
- * thread sends it; the other end's thread counts it as come; who hears it counts it as heard, of which the node's thread
- * there sends a receipt. Some thousand blocks an evaluation, none while steps are run. */
+/* Talk: a queue of a few places each way between rank 0 and another node. Who says fills a place and counts it; the
+ * node's thread sends it; the other end's thread counts it as come; who hears it counts it as heard, of which the
+ * node's thread there sends a receipt. Some thousand blocks an evaluation, none while steps are run. */
 #include "engine/node/talk.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* What rank 0 and each other node have to say to each other between jobs: blocks of bytes, in order, each way; what they
- * mean both ends know.
+/* What rank 0 and each other node have to say to each other between jobs: blocks of bytes, in order, each way; what
+ * they mean both ends know.
  *
  *     reduce_say ──place──▶ node's thread ──block──▶ place ──▶ reduce_hear … reduce_heard ──receipt──▶ the place is free
  *
@@ -12,8 +12,8 @@
 
 #define TALK_BYTES 65536u
 
-/* Where the next block for the node is written, [TALK_BYTES]; waits until there is a place. What the exchange has failed
- * with. One of the two is rank 0. */
+/* Where the next block for the node is written, [TALK_BYTES]; waits until there is a place. What the exchange has
+ * failed with. One of the two is rank 0. */
 MUST_USE status reduce_say_place(struct reduce *reduce, uint32_t to, uint8_t **at);
 /* It is written: 1 to TALK_BYTES. */
 void reduce_say(struct reduce *reduce, uint32_t to, uint32_t bytes);
@@ -23,8 +23,8 @@ void reduce_heard(struct reduce *reduce, uint32_t from);
 /* Says any number of bytes in as many blocks as it takes, and hears as many. */
 MUST_USE status reduce_say_all(struct reduce *reduce, uint32_t to, const void *at, uint64_t bytes);
 MUST_USE status reduce_hear_all(struct reduce *reduce, uint32_t from, void *at, uint64_t bytes);
-/* By all nodes: whether all have come so far. `st` is what this one has failed with, or ST_OK; all return the failure of
- * the first node that has one. */
+/* By all nodes: whether all have come so far. `st` is what this one has failed with, or ST_OK; all return the failure
+ * of the first node that has one. */
 MUST_USE status reduce_agree(struct reduce *reduce, status st);
 /* By all nodes: all get what rank 0 has, 1 to TALK_BYTES. */
 MUST_USE status reduce_tell(struct reduce *reduce, void *at, uint32_t bytes);

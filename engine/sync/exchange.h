@@ -97,10 +97,11 @@ struct exchange_vt {
     void (*begin)(struct exchange *, enum exchange_round round, uint64_t step);
     /* By the thread that reads, step after step: a step's letters are written. It stays until the step is over. */
     void (*ask)(struct exchange *, const struct asked_step *asked);
-    /* By one thread at a time: a look's letters are written, and at most EXCHANGE_LOOKS_MAX have not come back. The bell
-     * of rows rings when they have. */
+    /* By one thread at a time: a look's letters are written, and at most EXCHANGE_LOOKS_MAX have not come back. The
+     * bell of rows rings when they have. */
     void (*look)(struct exchange *, struct exchange_look *look);
-    /* Returns when no look is under way, or nothing comes any more. By the thread that gave the last one, or behind it. */
+    /* Returns when no look is under way, or nothing comes any more. By the thread that gave the last one, or behind
+     * it. */
     void (*look_end)(struct exchange *);
     /* By the main thread: the next job begins, which is at `step`. What rank 0 says counts for all: steps below
      * `until`, as far as nobody wants to stop. */

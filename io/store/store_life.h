@@ -22,16 +22,16 @@ void store_find_again(struct store *store, const struct micro_batch *m, struct t
 /* Finds and removes the dead rows on disk, so that counts of rows are exact; while the store is settled and nobody
  * uses it. */
 MUST_USE status store_purge(struct store *store);
-/* Where keys are asked for step by step, and not micro-batch by micro-batch (STORE_CREATE of store_resolve): notes that a
- * key, which has no row and is not admitted, has occurred `count` times in the step under way … */
+/* Where keys are asked for step by step, and not micro-batch by micro-batch (STORE_CREATE of store_resolve): notes
+ * that a key, which has no row and is not admitted, has occurred `count` times in the step under way … */
 void store_unadmitted_add(struct store *store, uint32_t table, uint64_t key, uint32_t count);
 /* … and at its end counts what has been noted, in ascending order of keys; nobody will go back before it. FULL as
  * store_prepare. */
 MUST_USE status store_unadmitted_end(struct store *store);
-/* Where several have the rows of a table whose number is bounded: the rows that are too many, those of the least scores and
- * of equal ones the least keys, are found digit by digit of both, from the greatest on. Each counts its rows with the
- * digits chosen so far by their next one; of the sums over all everybody chooses the same; and each removes its own. In
- * RAM alone, behind store_sweep. */
+/* Where several have the rows of a table whose number is bounded: the rows that are too many, those of the least
+ * scores and of equal ones the least keys, are found digit by digit of both, from the greatest on. Each counts its
+ * rows with the digits chosen so far by their next one; of the sums over all everybody chooses the same; and each
+ * removes its own. In RAM alone, behind store_sweep. */
 #define STORE_BINS 65536u
 struct store_select {
     uint64_t wanted;    /* rows that go, of those with the digits chosen so far */

@@ -320,7 +320,8 @@ static void nodes__tables__one_nodes_bytes(void **state)
     text = model_text;
 }
 
-/* Keys that are admitted late, rows that die by score and by age, rows whose vector comes later, and rows that are too many. */
+/* Keys that are admitted late, rows that die by score and by age, rows whose vector comes later, and rows that are too
+ * many. */
 static const char *const lives_sets[][9] = {
     {"emb.admit=2", "wide.admit=3", NULL},
     {"store.period=2", "emb.ttl=1", "wide.delete_score=0.15", "wide.decay=0.7", "side.vector_score=0.25", NULL},
@@ -478,7 +479,8 @@ static const float *row_of(struct store *store, uint32_t table, uint64_t key)
     return NULL;
 }
 
-/* What the nodes' checks read is what `all`, or where that is NULL the key's owner has: on the one that has the step's last example. */
+/* What the nodes' checks read is what `all`, or where that is NULL the key's owner has: on the one that has the step's
+ * last example. */
 static void assert_checked(struct store *all)
 {
     uint32_t checked = 0;
@@ -502,7 +504,8 @@ static void assert_checked(struct store *all)
     assert_int_equal(checked, 1);
 }
 
-/* Each node has a disk, and RAM for little more than a step: rows go and come, and are looked at and saved from there. */
+/* Each node has a disk, and RAM for little more than a step: rows go and come, and are looked at and saved from
+ * there. */
 static void nodes__rows_on_disk__one_nodes_bytes(void **state)
 {
     (void)state;
