@@ -40,6 +40,7 @@ status crew_finish(struct crew *c, struct setup *setup, const struct crew_option
 {
     const struct settings *settings = &setup->settings;
     c->setup = setup;
+    c->nodes = o->nodes;
     memory_note("threads", 2 * THREAD_STACK_BYTES); /* reading, for training and for evaluation */
     c->options = (struct pipeline_options){.graph = &setup->graph,
                                            .model = &setup->model,
@@ -55,7 +56,7 @@ status crew_finish(struct crew *c, struct setup *setup, const struct crew_option
                                            .in_flight = settings->train_in_flight,
                                            .pipeline_count = settings->train_pipelines,
                                            .clock_distance = settings->train_clock_distance,
-                                           .exchange = o->exchange,
+                                           .exchange = o->nodes ? reduce_exchange(o->nodes) : o->exchange,
                                            .feed_bell = o->may_change ? &c->feed_bell : NULL,
                                            .worker_count_max = o->may_change ? workers_max(c) : 0};
     TRY(pipeline_open(&c->pipeline, &c->options));
@@ -115,6 +116,7 @@ struct feed_options crew_feed_options(struct crew *c, const char *paths)
     return (struct feed_options){
         .graph = &c->setup->graph,
         .model = &c->setup->model,
+        .exchange = c->nodes ? c->options.exchange : NULL,
         .input_count = pipeline_input_count(c->pipeline),
         .processors = cores,
         .processor_count = core_count,

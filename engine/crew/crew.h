@@ -5,6 +5,7 @@
 #include "engine/base/bell.h"
 #include "engine/base/cores.h"
 #include "engine/crew/setup.h"
+#include "engine/node/reduce.h"
 #include "engine/pipe/feed.h"
 #include "engine/pipe/pipeline.h"
 
@@ -15,6 +16,7 @@ struct crew_options {
     struct exchange
         *exchange;   /* of crew_finish, for training with other nodes; kept until close; NULL: there are none */
     bool may_change; /* crew_change may follow: room for whatever plan of the same types comes */
+    struct reduce *nodes; /* the same, of whom evaluations too ask for rows (engine/eval/nodes.h); instead of exchange */
 };
 
 struct crew {
@@ -23,6 +25,7 @@ struct crew {
     uint32_t threads; /* cores that stages may use */
     struct plan plan;
     struct pipeline_options options;
+    struct reduce *nodes;  /* the options' */
     struct bell feed_bell; /* what feeds ring, whichever pipeline takes what they read; where the plan may change */
     struct pipeline *pipeline;
 };

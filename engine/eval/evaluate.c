@@ -10,6 +10,7 @@
 #include "engine/base/log.h"
 #include "engine/base/paths.h"
 #include "engine/eval/by_value.h"
+#include "engine/eval/nodes.h"
 #include "engine/eval/rank.h"
 #include "engine/base/stop.h"
 #include "engine/base/words.h"
@@ -93,18 +94,21 @@ static bool stop_tick(void *context)
 status evaluate_run(struct crew *c, struct feed *feed, forward_sink *sink, void *context)
 {
     TRY(feed_start(feed, NULL));
-    return pipeline_forward(c->pipeline, feed, sink, stop_tick, context);
+    /* On nodes a signal waits, for all have the same part of what is evaluated behind them. */
+    return pipeline_forward(c->pipeline, feed, sink, c->nodes ? NULL : stop_tick, context);
 }
 
 /* What an evaluation is for. */
 struct measuring {
     struct heads *heads;
     struct by_value *by;
+    struct eval_nodes *nodes; /* or NULL */
 };
 
 static status measure_sink(void *context, const struct slot *slot)
 {
     struct measuring *m = context;
+    if (m->nodes) return eval_nodes_add(m->nodes, slot);
     TRY(heads_add(m->heads, slot));
     return m->by ? by_value_add(m->by, slot, m->heads->rank) : ST_OK;
 }
@@ -148,8 +152,8 @@ static void unknown_tell(const char *prefix, const struct heads *heads)
     if (r->unknown_count == 0) return;
     evaluate_figures_text(heads->ranked, true, text, sizeof text);
     log_result("eval     %s%s of %s targets are no words of the vocabulary, and count as not found%s%s", prefix,
-             words_whole(unknown, r->unknown_count), words_whole(all, r->target_count),
-             *text ? "; over the others: " : "", text);
+               words_whole(unknown, r->unknown_count), words_whole(all, r->target_count),
+               *text ? "; over the others: " : "", text);
 }
 
 static void ranking_tell(const char *prefix, const struct heads *heads)
@@ -158,7 +162,7 @@ static void ranking_tell(const char *prefix, const struct heads *heads)
     for (uint32_t k = 0; k < r->cutoff_count; k++) {
         if (r->has_groups)
             log_result("eval     %sat %u: recall %.5f, hit rate %.5f, NDCG %.5f", prefix, r->cutoff[k], r->at[k].recall,
-                     r->at[k].hit_rate, r->at[k].ndcg);
+                       r->at[k].hit_rate, r->at[k].ndcg);
         else
             log_result("eval     %sat %u: hit rate %.5f", prefix, r->cutoff[k], r->at[k].hit_rate);
     }
@@ -208,7 +212,7 @@ void evaluate_bins_tell(const struct heads *heads)
             const struct metrics_bin *bin = &head->bins[i];
             if (bin->example_count == 0) continue;
             log_result("bins     %*s  %.1f to %.1f  %12s  %15.5f  %10.5f", (int)strlen(head->name), "", i / 10.0,
-                     (i + 1) / 10.0, words_whole(count, bin->example_count), bin->prediction, bin->label);
+                       (i + 1) / 10.0, words_whole(count, bin->example_count), bin->prediction, bin->label);
         }
     }
 }
@@ -224,9 +228,9 @@ static void result_tell(const struct setup *s, const char *set, const struct hea
     words_whole(count, example_count);
     for (uint32_t i = 0; i < heads->count; i++) {
         const struct head *head = &heads->items[i];
-        log_result("eval     %sstep %" PRIu64 "%s%s: %s%s (%s examples, %.1f s)", prefix, step, heads->count > 1 ? ", " : "",
-                 heads->count > 1 ? head->name : "", evaluate_figures_text(head, false, text, sizeof text),
-                 figures_missing(head), count, seconds);
+        log_result("eval     %sstep %" PRIu64 "%s%s: %s%s (%s examples, %.1f s)", prefix, step,
+                   heads->count > 1 ? ", " : "", heads->count > 1 ? head->name : "",
+                   evaluate_figures_text(head, false, text, sizeof text), figures_missing(head), count, seconds);
     }
     if (heads->rank) ranking_tell(prefix, heads);
     if (counts.bad_count)
@@ -264,22 +268,42 @@ status evaluate_measure(struct crew *c, struct feed *feed, struct heads *heads)
     return evaluate_measure_as(c, feed, heads, NULL, NULL);
 }
 
-status evaluate_measure_as(struct crew *c, struct feed *feed, struct heads *heads, const char *set,
-                           struct by_value *by)
+/* The heads have all examples: their figures. */
+static status figures_find(const struct feed *feed, struct heads *heads, uint64_t *example_count)
 {
-    struct measuring measuring = {heads, by};
-    uint64_t begin = clock_ns();
-    TRY(heads_rank(heads, c));
-    if (heads->rank) TRY(rank_begin(heads->rank));
-    TRY(evaluate_run(c, feed, measure_sink, &measuring));
-    struct feed_counts counts = feed_counts(feed);
-    uint64_t example_count = heads->items[0].example_count;
-    if (example_count == 0)
+    *example_count = heads->items[0].example_count;
+    if (*example_count == 0)
         FAIL(INVALID, "%s: no examples to evaluate%s", feed_paths(feed),
-             counts.bad_count             ? ": every line is malformed"
+             feed_counts(feed).bad_count  ? ": every line is malformed"
              : rank_is_begun(heads->rank) ? ": no target is a word of the vocabulary"
                                           : "");
-    TRY(heads_finish(heads));
-    result_tell(c->setup, set ? set : "", heads, example_count, counts, (double)(clock_ns() - begin) * 1e-9);
+    return heads_finish(heads);
+}
+
+/* The same on several nodes, of which the first finds the figures. */
+static status nodes_measure(struct crew *c, struct feed *feed, struct heads *heads, uint64_t *example_count)
+{
+    struct eval_nodes nodes;
+    TRY(eval_nodes_begin(&nodes, c->nodes, heads));
+    status st = eval_nodes_end(&nodes, evaluate_run(c, feed, measure_sink, &(struct measuring){.nodes = &nodes}));
+    if (reduce_rank(c->nodes) == 0 && st == ST_OK) st = figures_find(feed, heads, example_count);
+    return eval_nodes_tell(&nodes, st, example_count);
+}
+
+status evaluate_measure_as(struct crew *c, struct feed *feed, struct heads *heads, const char *set, struct by_value *by)
+{
+    struct measuring measuring = {.heads = heads, .by = by};
+    uint64_t begin = clock_ns(), example_count = 0;
+    if (c->nodes) {
+        CHECK(by == NULL);
+        TRY(nodes_measure(c, feed, heads, &example_count));
+        if (reduce_rank(c->nodes) != 0) return ST_OK; /* rank 0 tells */
+    } else {
+        TRY(heads_rank(heads, c));
+        if (heads->rank) TRY(rank_begin(heads->rank));
+        TRY(evaluate_run(c, feed, measure_sink, &measuring));
+        TRY(figures_find(feed, heads, &example_count));
+    }
+    result_tell(c->setup, set ? set : "", heads, example_count, feed_counts(feed), (double)(clock_ns() - begin) * 1e-9);
     return by ? by_value_tell(by, set) : ST_OK;
 }

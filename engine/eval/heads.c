@@ -289,6 +289,102 @@ status heads_add(struct heads *heads, const struct slot *slot)
     return heads->rank ? rank_add(heads->rank, slot) : ST_OK;
 }
 
+/* --- terms ------------------------------------------------------------------------------------ */
+
+/* Where the terms of some examples lie, one kind behind the other: weights, groups, and of each head two numbers an
+ * example, logit and label of a binary one. */
+struct terms {
+    float *weight;
+    uint64_t *group;
+    uint8_t *head;
+};
+static struct terms terms_at(const struct heads *heads, uint32_t count, void *at)
+{
+    const struct example_shape example = graph_example(heads->graph);
+    struct terms terms = {.head = at};
+    if (example.has_weight) terms.weight = (float *)(void *)terms.head;
+    if (example.has_weight) terms.head += (count + 1u) / 2 * sizeof(uint64_t);
+    if (example.has_group) terms.group = (uint64_t *)(void *)terms.head;
+    if (example.has_group) terms.head += count * sizeof(uint64_t);
+    return terms;
+}
+
+static size_t head_term_bytes(const struct head *head)
+{
+    return head->how == &binary ? 2 * sizeof(float) : 2 * sizeof(double);
+}
+
+size_t heads_terms_bytes(const struct heads *heads, uint32_t count)
+{
+    size_t bytes = (uintptr_t)terms_at(heads, count, NULL).head;
+    for (uint32_t i = 0; i < heads->count; i++) bytes += count * head_term_bytes(&heads->items[i]);
+    return bytes;
+}
+
+static void head_terms_write(const struct head *head, const struct op_context *c, uint32_t begin, uint32_t end,
+                             void *to)
+{
+    const struct seen seen = {c, head->node, c->batch};
+    float(*pair)[2] = to;
+    double(*sums)[2] = to;
+    for (uint32_t b = begin; b < end; b++) {
+        if (head->how == &binary) {
+            const struct view x = input_of(&seen, 0);
+            pair[b - begin][0] = at(x, b, x.cols - 1);
+            if (x.cols == 2) pair[b - begin][0] -= at(x, b, 0);
+            pair[b - begin][1] = at(input_of(&seen, 1), b, 0);
+        } else {
+            sums[b - begin][0] = sums[b - begin][1] = 0;
+            head->how->add(&seen, b, sums[b - begin]);
+        }
+    }
+}
+
+status heads_terms_write(const struct heads *heads, const struct slot *slot, uint64_t first, uint32_t begin,
+                         uint32_t end, void *to)
+{
+    const struct op_context c = {.graph = heads->graph, .tensor = slot->tensor, .batch = &slot->input->batch};
+    struct terms terms = terms_at(heads, end - begin, to);
+    if (terms.weight) memcpy(terms.weight, c.batch->weight + begin, (end - begin) * sizeof *terms.weight);
+    if (terms.group) memcpy(terms.group, c.batch->group + begin, (end - begin) * sizeof *terms.group);
+    for (uint32_t i = 0; i < heads->count; i++) {
+        const struct head *head = &heads->items[i];
+        if (begin == 0) TRY(op_labels_check(&c, head->node, "evaluation, example", first));
+        head_terms_write(head, &c, begin, end, terms.head);
+        terms.head += (end - begin) * head_term_bytes(head);
+    }
+    return ST_OK;
+}
+
+status heads_terms_add(struct heads *heads, const void *from, uint32_t count)
+{
+    struct terms terms = terms_at(heads, count, (void *)(uintptr_t)from); /* which are only read */
+    for (uint32_t i = 0; i < heads->count; i++) {
+        struct head *head = &heads->items[i];
+        const float(*pair)[2] = (const void *)terms.head;
+        const double(*sums)[2] = (const void *)terms.head;
+        head->example_count += count;
+        terms.head += count * head_term_bytes(head);
+        if (head->how == &binary) {
+            TRY(metrics_add(&head->metrics, &(struct metrics_examples){.logit = &pair[0][0],
+                                                                       .logit_stride = 2,
+                                                                       .label = &pair[0][1],
+                                                                       .label_stride = 2,
+                                                                       .weight = terms.weight,
+                                                                       .group = terms.group,
+                                                                       .count = count}));
+            continue;
+        }
+        for (uint32_t b = 0; b < count; b++) {
+            const double weight = terms.weight ? (double)terms.weight[b] : 1;
+            head->weight_sum += weight;
+            head->sums[0] += weight * sums[b][0];
+            head->sums[1] += weight * sums[b][1];
+        }
+    }
+    return ST_OK;
+}
+
 static status ranked_finish(struct heads *heads)
 {
     struct rank_result r;

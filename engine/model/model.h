@@ -121,6 +121,7 @@ struct model_save_options {
      * generation that model_save_claim has given. NULL: there is one. */
     const struct manifest_part *others;
     uint32_t generation;
+    struct admission *const *admission; /* [table_count], NULL where every key is admitted: what all have counted */
 };
 /* Saves into a directory, in one piece:
  *     manifest.json               what the model is, its progress, its recipe, its files with bytes and xxh3 (engine/model/manifest.h)

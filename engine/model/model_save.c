@@ -176,19 +176,22 @@ static status admission_save(struct save *s, struct admission *admission, struct
     return st;
 }
 
-/* Writes what tables count for the admission of keys, as of the step of this ticket: behind save_begin, while nobody else uses the store. */
-static status save_admissions(struct save *s, uint32_t ticket)
+/* Writes what tables count for the admission of keys: behind save_begin, while nobody else uses the store. Of one
+ * owner as of the step of the ticket. */
+static status save_admissions(struct save *s, const struct model_save_options *o)
 {
     const struct graph *g = s->model->graph;
     s->admission = calloc((size_t)g->table_count + 1, sizeof *s->admission);
     if (s->admission == NULL) FAIL(MEMORY, "%s: no memory for the names of %u tables", s->path, g->table_count);
     for (uint32_t t = 0; t < g->table_count; t++) {
-        struct admission *admission = store_admission(s->model->store, t);
+        struct admission *admission = o->others == NULL ? store_admission(s->model->store, t)
+                                      : o->admission    ? o->admission[t]
+                                                        : NULL;
         if (admission == NULL) continue;
         char *name;
         status st = table_data_name(s, t, ADMISSION_END, &name);
         s->admission[t].name = name;
-        admission_turn_back(admission, ticket);
+        if (o->others == NULL) admission_turn_back(admission, o->ticket);
         if (st == ST_OK) st = admission_save(s, admission, &s->admission[t]);
         admission_turn_forth(admission);
         if (st != ST_OK) tagged_remove(s);
@@ -377,7 +380,7 @@ status model_save(const struct model *model, const struct model_save_options *o,
                      .rows_put = rows_put,
                      .context = &options};
     status st = save_begin(&s);
-    if (st == ST_OK) st = save_admissions(&s, o->ticket);
+    if (st == ST_OK) st = save_admissions(&s, o);
     if (st == ST_OK) st = save_run(&s);
     if (bytes != NULL) *bytes = s.bytes;
     save_end(&s);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/store/store_life.h"
 #include "io/store/store_rows.h"
 #include "io/store/store_ticket.h"
 
@@ -22,6 +23,7 @@ struct owned_step {
     struct owned_letter *letter; /* [node_count]  */
     struct step_rows *rows;      /* [table_count] */
     uint64_t *row_count;         /* [table_count] */
+    uint32_t ticket;             /* of the store: the last of its letters */
 };
 
 struct owned {
@@ -37,8 +39,12 @@ struct owned {
     uint32_t resolved_max;
     uint32_t *step_row;  /* [resolved_max] */
     uint32_t *unique;    /* likewise       */
+    float *unseen;       /* a row's first values */
+    bool lives;          /* rows of some table come and go */
     uint32_t *piece_row; /* [node_count, table_count]: lane row of the asker's first piece of the table */
     struct gradients gradients;
+    uint32_t tickets;      /* of the letter that is settled, that are done */
+    uint32_t done_ticket;  /* of the last step that this node has updated for */
     uint64_t settled_step; /* letters of steps before are settled, of this one those of `settled` askers */
     uint32_t settled;
 };
@@ -84,10 +90,16 @@ static void step_layout(struct owned *owned, struct layout *l, struct owned_step
         size_t keys = 0;
         for (uint32_t a = 0; a < owned->node_count; a++) keys += rows_max(owned, a, t);
         struct step_rows taken = {0};
+        const struct row_life *life = &g->tables[t].life;
         LAYOUT_TAKE(l, taken.span, keys);
         if (owned->shape->shows[t]) LAYOUT_TAKE(l, taken.occurrence_count, keys);
-        LAYOUT_TAKE(l, taken.last_lane_row, keys);
-        LAYOUT_TAKE(l, taken.lane_rows, pieces_before(owned, owned->node_count, t));
+        if (owned->shape->clicks[t]) LAYOUT_TAKE(l, taken.click_count, keys);
+        if (life->counts && life->vector_score > 0) LAYOUT_TAKE(l, taken.key, keys);
+        if (row_life_is_on(life)) LAYOUT_TAKE(l, taken.nobody, g->tables[t].span_floats);
+        if (owned->run_count > 1) { /* else a row's only piece is where its number is */
+            LAYOUT_TAKE(l, taken.last_lane_row, keys);
+            LAYOUT_TAKE(l, taken.lane_rows, pieces_before(owned, owned->node_count, t));
+        }
         if (l->arena) step->rows[t] = taken;
     }
 }
@@ -115,6 +127,7 @@ static void owned_layout(struct owned *owned, struct layout *l)
 {
     const struct graph *g = owned->graph;
     struct ticket_table *resolved = &owned->resolved;
+    uint32_t span_floats = 0;
     for (int i = 0; i < 2; i++) step_layout(owned, l, &owned->step[i]);
     LAYOUT_TAKE(l, owned->numbers, g->table_count);
     for (uint32_t t = 0; t < g->table_count; t++) {
@@ -127,6 +140,10 @@ static void owned_layout(struct owned *owned, struct layout *l)
     LAYOUT_TAKE(l, resolved->occurrence_begin, owned->resolved_max + 1);
     LAYOUT_TAKE(l, owned->step_row, owned->resolved_max);
     LAYOUT_TAKE(l, owned->unique, owned->resolved_max);
+    for (uint32_t t = 0; t < g->table_count; t++) /* for keys without a row; of one table after the other */
+        if (g->tables[t].span_floats > span_floats) span_floats = g->tables[t].span_floats;
+    LAYOUT_TAKE(l, resolved->scratch, (size_t)owned->resolved_max * span_floats);
+    LAYOUT_TAKE(l, owned->unseen, span_floats);
     LAYOUT_TAKE(l, owned->piece_row, (size_t)owned->node_count * g->table_count);
     gradients_of_tables_layout(owned, l);
     resolved->step_row = owned->step_row;
@@ -143,6 +160,8 @@ status owned_open(struct owned **out, const struct owned_options *o)
     owned->node_count = o->node_count;
     owned->shape = o->shape;
     owned->runs = o->runs;
+    for (uint32_t a = 0; a < o->node_count; a++) owned->run_count += o->shape[a].run_count;
+    for (uint32_t t = 0; t < o->graph->table_count; t++) owned->lives |= row_life_is_on(&o->graph->tables[t].life);
     owned->resolved_max = graph_batch(o->graph).micro * graph_example(o->graph).key_count_max;
     owned_layout(owned, &sum);
     status st = arena_open(&owned->arena, "rows of nodes", sum.bytes);
@@ -166,7 +185,7 @@ void owned_close(struct owned *owned)
 void owned_start(struct owned *owned, uint64_t step)
 {
     owned->settled_step = step;
-    owned->settled = 0;
+    owned->settled = owned->tickets = 0;
     for (int i = 0; i < 2; i++)
         for (uint32_t a = 0; a < owned->node_count; a++) owned->step[i].letter[a].is_here = false;
 }
@@ -218,6 +237,17 @@ static void pieces_add(struct owned *owned, struct step_rows *rows, uint32_t ask
     }
 }
 
+/* Counts the clicks of the keys, that are the step's rows `step_row`, and notes whose they are. */
+static void clicks_add(const struct owned *owned, struct step_rows *rows, const struct asked_keys *asked,
+                       const uint32_t *clicks, uint32_t rows_before)
+{
+    for (uint32_t i = 0; i < asked->count; i++) {
+        const uint32_t row = owned->step_row[i];
+        rows->click_count[row] = (row < rows_before ? rows->click_count[row] : 0) + clicks[i];
+        if (rows->key) rows->key[row] = asked->key[i];
+    }
+}
+
 /* Finds the rows of a stretch of an asker's keys, and numbers them among the step's. */
 static status stretch_resolve(struct owned *owned, struct owned_step *step, uint32_t asker, uint32_t table,
                               uint32_t first, uint32_t count, float **span)
@@ -230,47 +260,89 @@ static status stretch_resolve(struct owned *owned, struct owned_step *step, uint
     if (resolved->unique_count != count)
         FAIL(INVALID, "a request for rows of table \"%s\" has a key twice; expected each once",
              graph_string(owned->graph, owned->graph->tables[table].name));
-    memcpy(span, resolved->span, count * sizeof *span);
     resolved->occurrence_begin[0] = 0;
-    for (uint32_t i = 0; i < count; i++)
-        resolved->occurrence_begin[i + 1] =
-            resolved->occurrence_begin[i] + (letter->occurrences[table] ? letter->occurrences[table][first + i] : 0);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t occurrences = letter->occurrences[table] ? letter->occurrences[table][first + i] : 0;
+        const bool has_row = resolved->row[i] != ROW_NONE;
+        span[i] = has_row ? resolved->span[i] : NULL;
+        resolved->occurrence_begin[i + 1] = resolved->occurrence_begin[i] + occurrences;
+        if (!has_row) store_unadmitted_add(owned->model->store, table, asked.key[i], occurrences);
+    }
     const uint32_t rows_before = rows->row_count;
     struct step_rows numbered = *rows; /* without the rows of lanes, which are pieces here */
     numbered.lane_rows = NULL;
     step_rows_add(&owned->numbers[table], &numbered, resolved, 0);
     rows->row_count = numbered.row_count;
-    pieces_add(owned, rows, asker, table, first, count, rows_before);
+    if (rows->click_count) clicks_add(owned, rows, &asked, letter->clicks[table] + first, rows_before);
+    if (rows->lane_rows) pieces_add(owned, rows, asker, table, first, count, rows_before);
     return ST_OK;
 }
 
-static status letter_resolve(struct owned *owned, struct owned_step *step, uint32_t asker)
+/* Keys of a table that a ticket has: as many as a micro-batch, for which the store can make room. */
+static uint32_t stretch_max(const struct owned *owned, uint32_t table)
+{
+    return graph_batch(owned->graph).micro * owned->graph->tables[table].key_count_max;
+}
+
+/* The next ticket of an asker's letter: a stretch of every table. *is_end: there is none. */
+static status ticket_resolve(struct owned *owned, struct owned_step *step, uint32_t asker, bool *is_end)
 {
     struct store *store = owned->model->store;
     struct owned_letter *letter = &step->letter[asker];
+    struct ticket ticket = {0};
     float **span = letter->span;
-    for (uint32_t t = 0; t < owned->graph->table_count; t++) {
-        const uint32_t count = letter->letter.count[t];
-        for (uint32_t first = 0; first < count; first += owned->resolved_max) {
-            const uint32_t stretch = count - first < owned->resolved_max ? count - first : owned->resolved_max;
-            struct ticket ticket = {0};
-            TRY(store_resolve_begin(store));
-            TRY(stretch_resolve(owned, step, asker, t, first, stretch, span));
-            TRY(store_resolve_end(store, STORE_CREATE, false, &ticket));
-            span += stretch;
-        }
+    *is_end = true;
+    TRY(store_resolve_begin(store));
+    for (uint32_t t = 0; t < owned->graph->table_count; span += letter->letter.count[t++]) {
+        const uint32_t most = stretch_max(owned, t), first = owned->tickets * most, count = letter->letter.count[t];
+        if (first >= count) continue;
+        const uint32_t stretch = count - first < most ? count - first : most;
+        TRY(stretch_resolve(owned, step, asker, t, first, stretch, span + first));
+        *is_end &= first + stretch == count;
     }
+    TRY(store_resolve_end(store, STORE_CREATE, false, &ticket));
+    step->ticket = ticket.number;
+    owned->tickets++;
     return ST_OK;
 }
 
-status owned_settle(struct owned *owned)
+/* Until RAM has room for one more ticket; false: only when a step has ended. */
+static status room_make(const struct owned *owned, uint64_t updated, bool *has_room)
 {
-    for (;;) {
+    TRY(store_make_room(owned->model->store, has_room));
+    if (!*has_room && owned->settled_step <= updated)
+        FAIL(FULL,
+             "step %" PRIu64 " asks for more rows of this node than RAM has room for at once, though the disk has; "
+             "raise store.ram, or lower train.batch",
+             owned->settled_step);
+    return ST_OK;
+}
+
+/* Goes on with an asker's letter; *is_over: all its rows are found, and here. */
+static status letter_resolve(struct owned *owned, struct owned_step *step, uint32_t asker, uint64_t updated,
+                             bool *is_over)
+{
+    *is_over = false;
+    for (bool is_end = false, has_room; !is_end;) {
+        TRY(room_make(owned, updated, &has_room));
+        if (!has_room) return ST_OK;
+        TRY(ticket_resolve(owned, step, asker, &is_end));
+    }
+    owned->tickets = 0;
+    *is_over = true;
+    return store_settle(owned->model->store);
+}
+
+status owned_settle(struct owned *owned, uint64_t updated)
+{
+    for (bool is_over;;) {
         struct owned_step *step = of_step(owned, owned->settled_step);
+        if (owned->lives && owned->settled_step > updated) return ST_OK;
         if (!step->letter[owned->settled].is_here) return ST_OK;
-        for (uint32_t t = 0; t < owned->graph->table_count && owned->settled == 0; t++)
+        for (uint32_t t = 0; t < owned->graph->table_count && owned->settled == 0 && owned->tickets == 0; t++)
             step_rows_begin(&owned->numbers[t], &step->rows[t]);
-        TRY(letter_resolve(owned, step, owned->settled));
+        TRY(letter_resolve(owned, step, owned->settled, updated, &is_over));
+        if (!is_over) return ST_OK;
         step->letter[owned->settled].is_here = false;
         if (++owned->settled < owned->node_count) continue;
         for (uint32_t t = 0; t < owned->graph->table_count; t++)
@@ -279,6 +351,23 @@ status owned_settle(struct owned *owned)
         owned->settled = 0;
     }
 }
+
+status owned_step_end(struct owned *owned, uint64_t step)
+{
+    const struct graph *g = owned->graph;
+    struct store *store = owned->model->store;
+    CHECK(owned->settled_step > step);
+    owned->done_ticket = of_step(owned, step)->ticket;
+    store_release(store, owned->done_ticket);
+    if (!owned->lives) return ST_OK;
+    CHECK(owned->settled_step == step + 1 && owned->settled == 0 && owned->tickets == 0);
+    TRY(store_unadmitted_end(store));
+    if (model_period(g, step + 1) > model_period(g, step)) store_sweep_dead(store, model_period(g, step + 1));
+    for (uint32_t t = 0; t < g->table_count; t++) of_step(owned, step)->row_count[t] = store_row_count(store, t);
+    return ST_OK;
+}
+
+uint32_t owned_done_ticket(const struct owned *owned) { return owned->done_ticket; }
 
 uint32_t owned_key_count(const struct owned *owned, uint32_t asker, uint32_t table, uint64_t step)
 {
@@ -295,12 +384,47 @@ size_t owned_floats(const struct owned *owned, uint32_t asker, uint64_t step)
 
 void owned_values(const struct owned *owned, uint32_t asker, uint64_t step, float *to)
 {
-    float *const *span = of_step(owned, step)->letter[asker].span;
+    const struct owned_letter *letter = &of_step(owned, step)->letter[asker];
+    float *const *span = letter->span;
     for (uint32_t t = 0; t < owned->graph->table_count; t++) {
-        const uint32_t dim = owned->graph->tables[t].dim;
-        for (uint32_t left = owned_key_count(owned, asker, t, step); left > 0; left--, to += dim)
-            memcpy(to, *span++, dim * sizeof *to);
+        const uint32_t dim = owned->graph->tables[t].dim, count = letter->letter.count[t];
+        for (uint32_t i = 0; i < count; i++, to += dim, span++) {
+            const float *from = *span;
+            if (from == NULL) { /* read as it would be made */
+                memset(owned->unseen, 0, owned->graph->tables[t].span_floats * sizeof *owned->unseen);
+                model_row_init(owned->model, t, letter->letter.key[t][i], owned->unseen);
+                from = owned->unseen;
+            }
+            memcpy(to, from, dim * sizeof *to);
+        }
     }
+}
+
+/* The rows of a table's keys, which are there when the store has settled. */
+static status table_look(struct owned *owned, uint32_t table, const struct asked_keys *asked)
+{
+    struct store *store = owned->model->store;
+    struct ticket ticket = {0};
+    CHECK(asked->count <= owned->resolved_max);
+    TRY(store_resolve_begin(store));
+    TRY(store_resolve(store, table, STORE_LOOKUP, asked, &owned->resolved));
+    TRY(store_resolve_end(store, STORE_LOOKUP, false, &ticket));
+    return store_settle(store);
+}
+
+status owned_look(struct owned *owned, const struct asked_letter *letter, const uint64_t *row_count, float *to)
+{
+    struct store *store = owned->model->store;
+    status st = store_sees_until(store, row_count, owned->done_ticket);
+    for (uint32_t t = 0; t < owned->graph->table_count && st == ST_OK; t++) {
+        const uint32_t dim = owned->graph->tables[t].dim;
+        const struct asked_keys asked = {.key = letter->key[t], .count = letter->count[t]};
+        st = table_look(owned, t, &asked);
+        for (uint32_t u = 0; u < asked.count && st == ST_OK; u++, to += dim)
+            memcpy(to, owned->resolved.span[u], dim * sizeof *to);
+    }
+    store_sees_all(store);
+    return st;
 }
 
 /* --- an update's ------------------------------------------------------------------------------ */

@@ -33,8 +33,13 @@ void owned_start(struct owned *owned, uint64_t step);
 uint8_t *owned_letter_place(struct owned *owned, uint32_t asker, uint64_t step);
 /* It is there. INVALID: it is none. */
 MUST_USE status owned_letter_arrived(struct owned *owned, uint32_t asker, uint64_t step, size_t bytes);
-/* Finds and makes the rows of letters whose turn it is. FULL, as store_prepare. */
-MUST_USE status owned_settle(struct owned *owned);
+/* Finds and makes the rows of letters whose turn it is; this node has updated for all steps before `updated`, and where
+ * rows come and go what is made of the end of the last one is made first. FULL, as store_prepare. */
+MUST_USE status owned_settle(struct owned *owned, uint64_t updated);
+/* This node has updated for the step: keys that had no row in it count, and rows that are dead go. FULL likewise. */
+MUST_USE status owned_step_end(struct owned *owned, uint64_t step);
+/* The store's last ticket of that step: with a disk, what a save of it has is what there was then. */
+uint32_t owned_done_ticket(const struct owned *owned);
 /* Whether the rows of an asker's letter of the step are found. */
 bool owned_is_settled(const struct owned *owned, uint32_t asker, uint64_t step);
 /* Whether those of all askers are. */
@@ -42,6 +47,11 @@ bool owned_is_whole(const struct owned *owned, uint64_t step);
 /* Floats that the asker's letter of the step asks for; copies them to `to`. */
 size_t owned_floats(const struct owned *owned, uint32_t asker, uint64_t step);
 void owned_values(const struct owned *owned, uint32_t asker, uint64_t step, float *to);
+
+/* Copies the rows of a letter's keys to `to`, table by table, as the tables' first `row_count` [table_count] rows have
+ * them; of any other key its initial values. Each table has at most a micro-batch's keys. */
+MUST_USE status owned_look(struct owned *owned, const struct asked_letter *letter, const uint64_t *row_count,
+                           float *to);
 
 /* Of a step whose rows are all found: them [table_count], as an update takes them, whose gradients … */
 const struct step_rows *owned_rows(const struct owned *owned, uint64_t step);

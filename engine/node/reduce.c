@@ -1,82 +1,12 @@
 /* Rounds as messages: a list of vectors between two nodes, the same at both ends, cut into messages; and a cursor a
- * node, of what comes next.
- *
- * Beside rounds go letters and rows, where the graph has tables. A node sends a step's letter when the step before
- * is open: then every owner is done with the step before that, whose place the letter takes. An owner sends a
- * step's rows when it has updated for the step before. A step is open when all its rows have come, and the values
- * of the step before. */
-#include "engine/node/reduce.h"
-
+ * node, of what comes next. What else travels is a kind of its own, in the files named in reduce_internal.h. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/ring.h"
-#include "engine/node/owned.h"
+#include "engine/node/reduce_internal.h"
 #include "graph/clip.h"
 #include "io/store/store_rows.h"
-
-/* Rounds that follow one another; what else comes. */
-#define ROUNDS EXCHANGE_ROWS
-enum { KIND_ROWS = EXCHANGE_ROWS, KIND_LETTER, KIND_COUNT };
-/* Steps that a feed can be ahead with its letters: blocks of rows that two steps of inputs and some make, one micro-batch a step (feed.c). */
-#define ASKED_MAX 8u
-
-/* A message between two nodes: its number within the round. */
-struct cursor {
-    uint64_t step;
-    uint32_t round, message;
-};
-
-/* Another node, as seen by the node's thread. */
-struct peer {
-    struct cursor next;              /* of its rounds, what comes next                       */
-    uint64_t next_letter, next_rows; /* steps of what else comes next                        */
-    uint64_t rows_sent;              /* the step whose rows it gets next                     */
-    struct reduce_message coming;    /* what reduce_place has given a place                  */
-    float *values;                   /* copies of rows that it asked for                     */
-    uint64_t *row_count;             /* [table_count]: that it had after its last step       */
-};
-
-struct reduce {
-    struct exchange exchange; /* first: a struct exchange * is a struct reduce * */
-    /* set once */
-    const struct graph *graph;
-    const struct model *model;
-    struct post *post;
-    struct arena arena, sums_arena; /* sums: other nodes' pieces of the own slice */
-    const uint32_t *lane_begin;     /* [node_count + 1]: the options'             */
-    uint32_t micros_a_lane;
-    bool is_bounded;            /* the norm is: there are squares             */
-    struct owned *owned;        /* NULL: there are no tables                  */
-    struct asked_shape *shapes; /* [node_count]: of all as askers             */
-    struct fold_lanes *runs;    /* [piece_count]: of all nodes                */
-    float **own_pieces;         /* [table_count]                              */
-    uint64_t *row_count;        /* [table_count]: of all nodes                */
-    uint64_t *own_rows;         /* [table_count]: of this one, after the last step that it has updated for */
-    /* the node's thread's */
-    struct peer *peers; /* [node_count] */
-    uint32_t unsent;    /* messages under way, and whatever else must be done before the round is over */
-    bool is_under_way, is_held;
-    struct cursor round;            /* that is under way; message is not used                       */
-    const struct asked_step *asked; /* whose letters are sent, and which is not open; or NULL       */
-    uint64_t open_until;            /* steps below it are or were open: their rows are here         */
-    uint64_t updated_until;         /* steps below it are updated here                              */
-    uint64_t values_until;          /* steps below it have their values from all                    */
-    /* from the thread that reads */
-    struct ring asked_ring; /* numbers modulo ASKED_MAX    */
-    const struct asked_step *asked_waits[ASKED_MAX];
-    uint32_t asked_count;
-    /* shared */
-    _Atomic uint64_t shared_begun; /* by begin(): step * ROUNDS + round, plus one; 0: none */
-    _Atomic uint64_t shared_sent_bytes;
-};
-
-static const char *const kind_names[KIND_COUNT] = {[EXCHANGE_SUMS] = "sums",
-                                                   [EXCHANGE_SQUARES] = "squares",
-                                                   [EXCHANGE_VALUES] = "values",
-                                                   [KIND_ROWS] = "rows",
-                                                   [KIND_LETTER] = "a request for rows"};
 
 /* --- what is in a round ----------------------------------------------------------------------- */
 
@@ -227,16 +157,37 @@ static void over_look(struct reduce *r)
     }
     if (r->round.round == EXCHANGE_VALUES) {
         rows_count(r);
-        r->values_until = step + 1;
+        evict_begin(r); /* and then the round is over */
+        return;
     }
     x->site.over(x->site.context, (enum exchange_round)r->round.round, ST_OK);
 }
 
-static status message_send(struct reduce *r, uint32_t to, const struct reduce_message *message)
+/* Ends a step whose values are here. */
+static status values_step(struct reduce *r)
+{
+    struct exchange *x = &r->exchange;
+    bool is_over;
+    TRY(evict_step(r, &is_over));
+    if (!is_over) return ST_OK;
+    r->values_until = r->round.step + 1;
+    x->site.over(x->site.context, EXCHANGE_VALUES, ST_OK);
+    return ST_OK;
+}
+
+status message_send(struct reduce *r, uint32_t to, const struct reduce_message *message)
 {
     r->unsent++;
     atomic_fetch_add_explicit(&r->shared_sent_bytes, message->bytes, memory_order_relaxed);
     return r->post->vt->send(r->post, to, message);
+}
+
+status part_send(struct reduce *r, uint32_t to, uint16_t kind, uint64_t step, const void *at, uint64_t bytes)
+{
+    /* The post reads it only. */
+    const struct reduce_message message = {
+        .kind = kind, .step = step, .part = {{(void *)(uintptr_t)at, bytes}}, .part_count = 1, .bytes = bytes};
+    return message_send(r, to, &message);
 }
 
 /* By a worker: the round's own part is ready. */
@@ -250,11 +201,13 @@ static void round_begin(struct exchange *x, enum exchange_round round, uint64_t 
 
 /* This node is done with the step but for telling. Its count of rows is taken now: once the others have the values,
  * they may ask for rows of a step that takes the place of this one. */
-static void step_updated(struct reduce *r, uint64_t step)
+static status step_updated(struct reduce *r, uint64_t step)
 {
     r->updated_until = step + 1;
-    for (uint32_t t = 0; r->owned && t < r->graph->table_count; t++)
-        r->own_rows[t] = owned_row_count(r->owned, step)[t];
+    if (r->owned == NULL) return ST_OK;
+    TRY(owned_step_end(r->owned, step));
+    for (uint32_t t = 0; t < r->graph->table_count; t++) r->own_rows[t] = owned_row_count(r->owned, step)[t];
+    return ST_OK;
 }
 
 static status begun_look(struct reduce *r)
@@ -265,7 +218,7 @@ static status begun_look(struct reduce *r)
     CHECK(!r->is_under_way);
     r->round = (struct cursor){(begun - 1) / ROUNDS, (uint32_t)((begun - 1) % ROUNDS), 0};
     r->is_under_way = true;
-    if (r->round.round == EXCHANGE_VALUES) step_updated(r, r->round.step);
+    if (r->round.round == EXCHANGE_VALUES) TRY(step_updated(r, r->round.step));
     /* Each begins with the one behind it, so that not all send to the same. */
     for (uint32_t i = 1; i < x->node_count; i++) {
         const uint32_t to = (x->rank + i) % x->node_count;
@@ -276,129 +229,35 @@ static status begun_look(struct reduce *r)
     return ST_OK;
 }
 
-/* --- letters and rows ------------------------------------------------------------------------- */
-
-/* By the thread that reads. */
-static void step_ask(struct exchange *x, const struct asked_step *asked)
-{
-    struct reduce *r = (struct reduce *)x;
-    const uint32_t number = r->asked_count++ % ASKED_MAX;
-    r->asked_waits[number] = asked;
-    CHECK(ring_try_push(&r->asked_ring, number));
-    r->post->vt->wake(r->post);
-}
-
-/* Sends the letters of the next step, if they are there and it is their time. */
-static status letters_send(struct reduce *r)
-{
-    const struct exchange *x = &r->exchange;
-    uint32_t number;
-    if (r->asked || !ring_try_pop(&r->asked_ring, &number)) return ST_OK;
-    const struct asked_step *asked = r->asked = r->asked_waits[number];
-    CHECK(asked->step == r->open_until);
-    for (uint32_t i = 0; i < x->node_count; i++) {
-        const uint32_t to = (x->rank + i) % x->node_count;
-        uint8_t *letter = asked->letters + asked->letter_begin[to];
-        const size_t bytes = asked->letter_begin[to + 1] - asked->letter_begin[to];
-        const struct reduce_message message = {
-            .kind = KIND_LETTER, .step = asked->step, .part = {{letter, bytes}}, .part_count = 1, .bytes = bytes};
-        if (to != x->rank) {
-            TRY(message_send(r, to, &message));
-            continue;
-        }
-        memcpy(owned_letter_place(r->owned, to, asked->step), letter, bytes);
-        TRY(owned_letter_arrived(r->owned, to, asked->step, bytes));
-    }
-    return ST_OK;
-}
-
-/* Sends rows to the askers whose letters are settled. */
-static status rows_send(struct reduce *r)
-{
-    const struct exchange *x = &r->exchange;
-    for (uint32_t n = 0; n < x->node_count; n++) {
-        struct peer *peer = &r->peers[n];
-        const uint64_t step = peer->rows_sent;
-        if (step > r->updated_until || !owned_is_settled(r->owned, n, step)) continue;
-        const size_t bytes = owned_floats(r->owned, n, step) * sizeof(float);
-        peer->rows_sent++;
-        if (bytes == 0) continue; /* nobody waits for it */
-        if (n == x->rank) {
-            CHECK(r->asked && r->asked->step == step);
-            owned_values(r->owned, n, step, x->rows.values[step % 2] + r->asked->float_begin[n]);
-            peer->next_rows = step + 1;
-            continue;
-        }
-        owned_values(r->owned, n, step, peer->values);
-        const struct reduce_message message = {
-            .kind = KIND_ROWS, .step = step, .part = {{peer->values, bytes}}, .part_count = 1, .bytes = bytes};
-        TRY(message_send(r, n, &message));
-    }
-    return ST_OK;
-}
-
-/* Whether a node owes no rows of the step that is asked for. */
-static bool has_rows_of(const struct reduce *r, uint32_t node)
-{
-    const struct asked_step *asked = r->asked;
-    return r->peers[node].next_rows > asked->step || asked->float_begin[node] == asked->float_begin[node + 1];
-}
-
-/* Opens the step that is asked for when its rows have come. */
-static void rows_look(struct reduce *r)
-{
-    struct exchange *x = &r->exchange;
-    if (r->asked == NULL || r->values_until < r->asked->step) return;
-    for (uint32_t n = 0; n < x->node_count; n++)
-        if (!has_rows_of(r, n)) return;
-    x->rows.asked = r->asked;
-    r->open_until = r->asked->step + 1;
-    for (uint32_t n = 0; n < x->node_count; n++) r->peers[n].next_rows = r->open_until;
-    r->asked = NULL;
-    /* Release pairs with the acquire in exchange_has_rows(): values, and what is asked for. */
-    atomic_store_explicit(&x->rows.shared_step, r->open_until, memory_order_release);
-    x->site.over(x->site.context, EXCHANGE_ROWS, ST_OK);
-}
-
-/* Does all that can be done. */
-static status rows_step(struct reduce *r)
-{
-    if (r->owned == NULL || r->is_held) return ST_OK;
-    for (uint64_t open = r->open_until + 1; open != r->open_until;) {
-        open = r->open_until;
-        TRY(letters_send(r));
-        TRY(owned_settle(r->owned));
-        TRY(rows_send(r));
-        rows_look(r);
-    }
-    return ST_OK;
-}
-
 /* --- messages --------------------------------------------------------------------------------- */
 
+static const char *const round_names[ROUNDS] = {
+    [EXCHANGE_SUMS] = "sums", [EXCHANGE_SQUARES] = "squares", [EXCHANGE_VALUES] = "values"};
+static const struct {
+    const char *name;
+    const struct message_kind *how;
+} kinds[KIND_COUNT] = {[KIND_ROWS] = {"rows", &rows_kind},
+                       [KIND_LETTER] = {"a request for rows", &letter_kind},
+                       [KIND_LOOK] = {"a request for rows as they are", &look_kind},
+                       [KIND_LOOKED] = {"rows as they are", &looked_kind},
+                       [KIND_BLOCK] = {"a block", &block_kind},
+                       [KIND_TAKEN] = {"a block's receipt", &taken_kind},
+                       [KIND_GRANT] = {"a grant of steps", &grant_kind},
+                       [KIND_WISH] = {"a wish to stop", &wish_kind},
+                       [KIND_BINS] = {"counts of rows", &bins_kind}};
+
+static const char *name_of(uint16_t kind) { return kind < ROUNDS ? round_names[kind] : kinds[kind].name; }
+
 /* The message of that kind which the node sends next; false: it sends none of it. */
-static bool message_expect(struct reduce *r, uint32_t from, uint16_t kind, uint64_t bytes,
+static bool message_expect(struct reduce *r, uint32_t from, uint16_t kind, uint64_t step, uint64_t bytes,
                            struct reduce_message *message)
 {
-    struct peer *peer = &r->peers[from];
     if (kind < ROUNDS) {
-        cursor_settle(r, from, &peer->next, message);
+        cursor_settle(r, from, &r->peers[from].next, message);
         return true;
     }
     *message = (struct reduce_message){.kind = kind, .part_count = 1};
-    if (kind == KIND_LETTER && r->owned) {
-        const size_t most = asked_letter_bytes_max(&r->shapes[from]);
-        message->step = peer->next_letter;
-        message->bytes = bytes < most ? bytes : most;
-        message->part[0].iov_base = owned_letter_place(r->owned, from, peer->next_letter);
-    } else if (kind == KIND_ROWS && r->asked) {
-        const struct asked_step *asked = r->asked;
-        message->step = asked->step;
-        message->bytes = (asked->float_begin[from + 1] - asked->float_begin[from]) * sizeof(float);
-        message->part[0].iov_base = r->exchange.rows.values[asked->step % 2] + asked->float_begin[from];
-    } else {
-        return false;
-    }
+    if (kind >= KIND_COUNT || !kinds[kind].how->expect(r, from, step, bytes, message)) return false;
     message->part[0].iov_len = message->bytes;
     return true;
 }
@@ -408,63 +267,72 @@ status reduce_place(struct reduce *r, uint32_t from, uint16_t kind, uint64_t ste
 {
     CHECK(from < r->exchange.node_count && from != r->exchange.rank);
     struct reduce_message *message = &r->peers[from].coming;
-    if (!message_expect(r, from, kind, bytes, message))
+    if (!message_expect(r, from, kind, step, bytes, message))
         FAIL(INVALID, "node %u sent %" PRIu64 " bytes of kind %u of step %" PRIu64 "; expected none of that kind", from,
              bytes, kind, step);
     if (message->kind != kind || message->step != step || message->bytes != bytes)
         FAIL(INVALID,
              "node %u sent %" PRIu64 " bytes of %s of step %" PRIu64 "; expected %" PRIu64 " of %s of step %" PRIu64
              ": it does not train the same graph in the same way",
-             from, bytes, kind_names[kind], step, message->bytes, kind_names[message->kind], message->step);
+             from, bytes, name_of(kind), step, message->bytes, name_of(message->kind), message->step);
     memcpy(part, message->part, message->part_count * sizeof *part);
     *part_count = message->part_count;
     return ST_OK;
 }
 
+/* Does all that can be done. */
+static status all_step(struct reduce *r)
+{
+    TRY(rows_step(r));
+    over_look(r);
+    TRY(values_step(r));
+    TRY(rows_step(r));
+    TRY(looks_step(r));
+    TRY(grants_step(r));
+    return talk_step(r);
+}
+
 status reduce_arrived(struct reduce *r, uint32_t from)
 {
     struct peer *peer = &r->peers[from];
-    const struct reduce_message *coming = &peer->coming;
+    const struct reduce_message coming = peer->coming;
     struct reduce_message message;
-    if (coming->kind < ROUNDS) {
+    if (coming.kind < ROUNDS) {
         peer->next.message++;
         cursor_settle(r, from, &peer->next, &message);
-    } else if (coming->kind == KIND_LETTER) {
-        TRY(owned_letter_arrived(r->owned, from, coming->step, coming->bytes));
-        peer->next_letter++;
     } else {
-        peer->next_rows = coming->step + 1;
+        TRY(kinds[coming.kind].how->arrived(r, from, &coming));
     }
-    TRY(rows_step(r));
-    over_look(r);
-    return rows_step(r);
+    return all_step(r);
 }
 
 status reduce_look(struct reduce *r)
 {
     TRY(begun_look(r));
-    over_look(r);
-    return rows_step(r);
+    return all_step(r);
 }
 
 status reduce_sent(struct reduce *r)
 {
     CHECK(r->unsent > 0);
     r->unsent--;
-    over_look(r);
-    return rows_step(r);
+    return all_step(r);
 }
 
 status reduce_hold(struct reduce *r, bool is_held)
 {
     r->is_held = is_held;
-    return rows_step(r);
+    return all_step(r);
 }
 
 void reduce_fail(struct reduce *r, status failure)
 {
     r->is_under_way = false;
-    r->exchange.site.over(r->exchange.site.context, EXCHANGE_SUMS, failure);
+    if (!atomic_load_explicit(&r->shared_is_failed, memory_order_relaxed)) failure_keep(&r->failure, failure);
+    /* Release pairs with the acquires in talk.c and look_end(). */
+    atomic_store_explicit(&r->shared_is_failed, true, memory_order_release);
+    bell_ring(&r->talk_bell);
+    if (r->exchange.site.over) r->exchange.site.over(r->exchange.site.context, EXCHANGE_SUMS, failure);
 }
 
 const uint64_t *reduce_own_rows(const struct reduce *r) { return r->own_rows; }
@@ -476,7 +344,12 @@ uint64_t reduce_sent_bytes(const struct reduce *r)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-static const struct exchange_vt reduce_vt = {.begin = round_begin, .ask = step_ask};
+static const struct exchange_vt reduce_vt = {.begin = round_begin,
+                                             .ask = step_ask,
+                                             .look = look_ask,
+                                             .look_end = look_end,
+                                             .job_begin = job_begin,
+                                             .job_stop = job_stop};
 
 status reduce_lanes_check(const struct graph *graph, uint32_t node_count)
 {
@@ -529,8 +402,7 @@ static void shapes_fill(struct reduce *r, const struct reduce_options *o)
                                       .owner_count = o->node_count,
                                       .example_max = shape.batch / shape.lanes * lanes.count,
                                       .run_count = fold_runs(lanes, shape.lanes, runs)};
-        for (uint32_t t = 0; t < o->graph->table_count; t++)
-            asker->shows[t] = optimizer_reads_shows(&o->graph->optimizers[o->graph->tables[t].optimizer]);
+        asked_shape_wants(asker);
     }
 }
 
@@ -552,8 +424,11 @@ static void rows_layout(struct reduce *r, struct layout *l, const struct reduce_
                                                          (o->lane_begin[n + 1] - o->lane_begin[n])};
         if (n != o->rank) LAYOUT_TAKE(l, peer.values, asked_floats_max(&asker));
         if (n != o->rank) LAYOUT_TAKE(l, peer.row_count, o->graph->table_count);
+        looks_layout(r, l, n, &peer);
         if (l->arena) r->peers[n] = peer;
     }
+    evict_layout(r, l);
+    ring_layout(l->arena ? &r->looks.ring : NULL, l, EXCHANGE_LOOKS_MAX, RING_ONE);
 }
 
 static void reduce_layout(struct reduce *r, struct layout *l, const struct reduce_options *o)
@@ -575,6 +450,11 @@ static void reduce_layout(struct reduce *r, struct layout *l, const struct reduc
         x->rows.shape = r->shapes[o->rank];
     }
     if (o->graph->table_count > 0) rows_layout(r, l, o);
+    for (uint32_t n = 0; n < o->node_count; n++) {
+        struct peer peer = {0};
+        talk_layout(r, l, n, &peer);
+        if (l->arena) r->peers[n].talk = peer.talk;
+    }
 }
 
 static status rows_open(struct reduce *r, const struct reduce_options *o)
@@ -624,6 +504,9 @@ static status parts_open(struct reduce *r, const struct reduce_options *o)
     x->run_count = fold_runs(x->own, shape.lanes, x->runs);
     x->rows.shape = (struct asked_shape){
         .graph = o->graph, .example_max = shape.batch / shape.lanes * x->own.count, .run_count = x->run_count};
+    if (o->graph->table_count > 0)
+        x->look_shape = (struct asked_shape){
+            .graph = o->graph, .owner_count = o->node_count, .example_max = shape.micro, .run_count = 1};
     reduce_layout(r, &sum, o);
     TRY(arena_open(&r->arena, "nodes", sum.bytes));
     reduce_layout(r, &taken, o);
@@ -636,9 +519,10 @@ static status parts_open(struct reduce *r, const struct reduce_options *o)
 
 status reduce_open(struct reduce **out, const struct reduce_options *o)
 {
-    struct reduce *r = calloc(1, sizeof *r);
+    struct reduce *r = aligned_alloc(CACHE_LINE_BYTES, arena_bytes(sizeof *r));
     *out = NULL;
     if (r == NULL) FAIL(MEMORY, "no memory for an exchange between nodes");
+    memset(r, 0, sizeof *r);
     const status st = parts_open(r, o);
     if (st != ST_OK)
         reduce_close(r);
@@ -666,6 +550,8 @@ void reduce_start(struct reduce *r, uint64_t step)
         peer->next_letter = peer->next_rows = peer->rows_sent = step;
     }
     r->open_until = r->updated_until = r->values_until = step;
+    for (uint32_t t = 0; r->owned && t < r->graph->table_count; t++)
+        r->own_rows[t] = store_row_count(r->model->store, t);
     atomic_store_explicit(&r->exchange.rows.shared_step, step, memory_order_relaxed);
     for (uint32_t t = 0; r->owned && t < r->graph->table_count; t++)
         r->own_rows[t] = store_row_count(r->model->store, t);

@@ -7,7 +7,8 @@
  *                       │   thread   │
  *                       └────────────┘
  *
- * Rows of tables are asked for by letters and come by themselves (engine/slot/asked.h, engine/node/owned.h).
+ * Rows of tables are asked for by letters and come by themselves (engine/slot/asked.h, engine/node/owned.h). So do
+ * grants of steps, rows for who only reads them, and what rank 0 and the others say between jobs (engine/node/talk.h).
  *
  * Messages have no description of what is in them: from whom, to whom, round and step say it, and both ends work it
  * out from the graph and the cut of lanes. Of a round between two nodes there are as many messages as its vectors

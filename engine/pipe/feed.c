@@ -39,7 +39,7 @@ static uint32_t steps_ahead_of(const struct feed_options *o)
 /* Of training: whether a table has keys without a row. */
 static bool is_choosy(const struct feed_options *o, uint32_t table)
 {
-    return o->training && store_admission(o->model->store, table) != NULL;
+    return o->training && o->exchange == NULL && store_admission(o->model->store, table) != NULL;
 }
 
 /* Whether rows of the table die; fills what an update wants to know of a step's rows. */
@@ -47,7 +47,9 @@ static bool step_rows_wanted(const struct feed_options *o, uint32_t t, struct st
 {
     const struct graph_table *table = &o->graph->tables[t];
     const bool lives = store_lives(o->model->store, t), counts = lives && table->life.counts;
-    *wants = (struct step_rows_wants){.shows = counts || optimizer_reads_shows(&o->graph->optimizers[table->optimizer]),
+    const bool tells = o->exchange && table->life.admit > 1; /* whom an owner has not admitted */
+    *wants = (struct step_rows_wants){.shows = counts || tells ||
+                                               optimizer_reads_shows(&o->graph->optimizers[table->optimizer]),
                                       .clicks = counts,
                                       .keys = counts && table->life.vector_score > 0,
                                       .lanes = graph_batch(o->graph).lanes > 1,
@@ -55,15 +57,27 @@ static bool step_rows_wanted(const struct feed_options *o, uint32_t t, struct st
     return counts;
 }
 
-/* What a feed of one of several nodes has besides. */
-static void exchange_layout(struct layout *l, const struct feed_options *o, struct feed *feed, uint32_t steps_ahead)
+/* Where rows are only read. */
+static void looks_layout(struct layout *l, const struct feed_options *o, struct feed *feed)
+{
+    struct key_numbers *numbers;
+    struct exchange_look *looks;
+    LAYOUT_TAKE(l, numbers, o->graph->table_count);
+    LAYOUT_TAKE(l, looks, o->input_count);
+    exchange_look_numbers_layout(numbers, l, o->exchange);
+    for (uint32_t i = 0; i < o->input_count; i++) exchange_look_layout(l->arena ? &looks[i] : NULL, l, o->exchange);
+    if (!l->arena) return;
+    feed->key_numbers = numbers;
+    feed->looks = looks;
+}
+
+/* What a feed that trains on one of several nodes has besides. */
+static void asked_layout(struct layout *l, const struct feed_options *o, struct feed *feed, uint32_t steps_ahead)
 {
     const struct graph *g = o->graph;
     struct asked_step *asked;
     struct key_numbers *numbers;
     uint32_t *step_inputs, first;
-    l->bytes += micro_batch_bytes(graph_batch(g), graph_example(g));
-    if (l->arena) micro_batch_place(&feed->others, l->arena, graph_batch(g), graph_example(g));
     if (g->table_count == 0) return;
     LAYOUT_TAKE(l, asked, steps_ahead);
     LAYOUT_TAKE(l, numbers, g->table_count);
@@ -103,9 +117,10 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
 {
     const struct graph *g = o->graph;
     uint32_t spans[GRAPH_TABLES_MAX];
-    bool with_scratch = !o->training;
+    const bool is_look_up = !o->training && o->exchange == NULL;
+    bool with_scratch = is_look_up;
     for (uint32_t t = 0; t < g->table_count; t++) {
-        spans[t] = !o->training || is_choosy(o, t) ? g->tables[t].span_floats : 0; /* floats in scratch */
+        spans[t] = is_look_up || is_choosy(o, t) ? g->tables[t].span_floats : 0; /* floats in scratch */
         with_scratch |= is_choosy(o, t);
     }
     struct input *inputs;
@@ -120,8 +135,13 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
     numbering_layout(l, o, feed);
     uint32_t steps_ahead = steps_ahead_of(o);
     row_gate_layout(l->arena ? &feed->gate : NULL, l, o->input_count, steps_ahead);
+    if (o->exchange) {
+        l->bytes += micro_batch_bytes(graph_batch(g), graph_example(g));
+        if (l->arena) micro_batch_place(&feed->others, l->arena, graph_batch(g), graph_example(g));
+    }
+    if (o->exchange && !o->training && g->table_count > 0) looks_layout(l, o, feed);
     if (!o->training) return;
-    if (o->exchange) exchange_layout(l, o, feed, steps_ahead);
+    if (o->exchange) asked_layout(l, o, feed, steps_ahead);
     uint64_t *block_step;
     uint32_t *spare;
     LAYOUT_TAKE(l, block_step, steps_ahead);
@@ -137,7 +157,7 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
         uint32_t rows_max = step_rows_max(o, t);
         struct step_rows_wants wants;
         bool sweeps = step_rows_wanted(o, t, &wants);
-        if (l->arena) feed->sweeps |= sweeps;
+        if (l->arena) feed->sweeps |= sweeps && o->exchange == NULL; /* else owners do */
         row_numbers_layout(l->arena ? &numbers[t] : NULL, l, rows_max, batch_micro_count(graph_batch(g)));
         for (uint32_t s = 0; s < steps_ahead; s++)
             step_rows_layout(l->arena ? &steps[s * g->table_count + t] : NULL, l, rows_max, wants);
@@ -163,7 +183,7 @@ static status feed_source_open(struct reader **source, const struct feed_options
     return ST_OK;
 }
 
-status feed_open(struct feed **out, const struct feed_options *o)
+static status feed_open_of(struct feed **out, const struct feed_options *o)
 {
     struct feed *feed = aligned_alloc(_Alignof(struct feed), sizeof *feed);
     if (feed == NULL) FAIL(MEMORY, "no memory for a feed");
@@ -211,8 +231,16 @@ status feed_open(struct feed **out, const struct feed_options *o)
                                                  .processor_count = o->reader.processor_count};
     memory_note("threads", feed->numbering.count * THREAD_STACK_BYTES);
     row_gate_open(&feed->gate, o->model->store, &feed->free_bell, feed_team_look, feed);
+    if (o->exchange) feed->gate.is_closed = false; /* the store is the node's thread's */
     *out = feed;
     return ST_OK;
+}
+
+status feed_open(struct feed **out, const struct feed_options *options)
+{
+    struct feed_options o = *options;
+    if (o.exchange && !o.training && o.input_count > EXCHANGE_LOOKS_MAX) o.input_count = EXCHANGE_LOOKS_MAX;
+    return feed_open_of(out, &o);
 }
 
 /* --- starting ----------------------------------------------------------------------------------- */
@@ -378,6 +406,7 @@ static bool thread_end(struct feed *feed)
 void feed_close(struct feed *feed)
 {
     if (feed == NULL || (feed->is_started && !thread_end(feed))) return;
+    if (feed->looks) feed->exchange->vt->look_end(feed->exchange);
     numberers_stop(feed->numberers);
     memory_note("threads", -(size_t)feed->numbering.count * THREAD_STACK_BYTES); /* taken back, modulo 2^64 */
     reader_close(feed->source);

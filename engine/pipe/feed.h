@@ -32,8 +32,9 @@ struct feed_options {
     struct model *model;
     bool training; /* create rows and number them by step, several passes; else one pass of look-ups */
     uint32_t input_count;
-    /* Training on several nodes, or NULL: of the data, all of which it reads, the consumer gets the micro-batches of its own lanes; of a step that
-     * ends before them an empty one. Rows are asked for, and not found here. */
+    /* On several nodes, or NULL: of the data, all of which it reads, the consumer gets the micro-batches of its own
+     * lanes; of a step that ends before them an empty one. Rows are asked for, and not found here; where they are only
+     * read, there are fewer inputs than asked for if those are more than EXCHANGE_LOOKS_MAX. */
     struct exchange *exchange;
     uint64_t epochs,
         steps_max; /* training: bounds, from first_epoch and first_step of where it starts; steps_max 0: none */

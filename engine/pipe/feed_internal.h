@@ -62,6 +62,7 @@ struct feed {
     struct micro_batch others;       /* where micro-batches are read that are not the consumer's        */
     struct asked_step *asked;        /* [steps_ahead], one a block; NULL: the rows are found here        */
     struct key_numbers *key_numbers; /* [table_count]                                                   */
+    struct exchange_look *looks;     /* [input_count], likewise where rows are only read                 */
     uint32_t *step_inputs;           /* [step_input_count]: of the step under way                       */
     uint32_t step_input_count;
     /* [steps_ahead], training: the gate's number of the step that a block is out with, or STEP_NONE */

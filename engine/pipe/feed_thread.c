@@ -341,14 +341,27 @@ static void input_ask(struct feed *feed, struct input *input)
     feed->exchange->vt->ask(feed->exchange, asked);
 }
 
+/* The same where its rows are only read. */
+static void input_look(struct feed *feed, struct input *input)
+{
+    struct exchange_look *look = &feed->looks[input->index];
+    input->step_rows = NULL;
+    input->is_sweep = false;
+    input->look = input->batch.example_count ? look : NULL;
+    if (input->look) exchange_look_make(feed->exchange, look, feed->key_numbers, &input->batch, &input->ticket);
+}
+
 /* Finds or makes the rows of the input's keys. */
 static status input_prepare(struct feed *feed, struct input *input)
 {
     uint64_t begin_ns = clock_ns();
     const struct micro_batch *m = &input->batch;
     if (feed->numberers) numberers_await(feed->numberers, input->index);
-    if (feed->asked) {
-        input_ask(feed, input);
+    if (feed->asked || feed->looks) {
+        if (feed->asked)
+            input_ask(feed, input);
+        else
+            input_look(feed, input);
         feed->prepare_ns += clock_ns() - begin_ns;
         return ST_OK;
     }

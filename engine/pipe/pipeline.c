@@ -96,6 +96,7 @@ static bool gate_admits(struct pipeline *p, const struct input *input, uint32_t 
     /* Acquire pairs with host_slot_out(). */
     if (atomic_load_explicit(&p->shared_in_flight, memory_order_acquire) >= p->slot_count) return false;
     if (p->job == JOB_TRAIN) return p->sync->vt->admit(p->sync, input, pipeline);
+    if (input->look && !exchange_look_is_done(input->look)) return false;
     *pipeline = p->gate.sequence[0] % p->pipeline_count;
     return true;
 }
@@ -112,6 +113,13 @@ static struct slot *gate_bind(struct pipeline *p, struct input *input, uint32_t 
     return slot;
 }
 
+/* On one of several nodes: whether the job goes no further than to here. */
+static bool is_granted_over(const struct pipeline *p)
+{
+    enum exchange_word word;
+    return p->exchange && p->gate.step_next >= exchange_granted(p->exchange, &word) && word != EXCHANGE_GOES_ON;
+}
+
 /* Whether nothing more is let in by this job, whatever the feed has: a step that is begun is always finished. */
 static bool gate_is_closed(const struct pipeline *p)
 {
@@ -121,7 +129,8 @@ static bool gate_is_closed(const struct pipeline *p)
     const struct input *held = p->gate.held;
     if (p->exchange && p->gate.is_between_steps && p->gate.step_next >= exchange_until(p->exchange)) return true;
     bool is_pass_over = held && p->epoch_until && held->batch.epoch >= p->epoch_until;
-    return p->gate.is_between_steps && (is_stop || is_pass_over || p->gate.step_next >= p->step_until);
+    return p->gate.is_between_steps &&
+           (is_stop || is_pass_over || p->gate.step_next >= p->step_until || is_granted_over(p));
 }
 
 /* Lets in what may go in, and ends the job when nothing more will. */
@@ -323,6 +332,10 @@ static status job_run(struct pipeline *p, bool (*tick)(void *context), void *con
     pipeline_bells_ring(p);
     while (!bell_await_until(&p->main_bell, false, clock_ns() + TICK_NS, job_is_over, p)) {
         if (tick == NULL || !tick(context)) continue;
+        if (p->exchange && p->job == JOB_TRAIN) {
+            p->exchange->vt->job_stop(p->exchange);
+            continue;
+        }
         atomic_store_explicit(&p->shared_stop, true, memory_order_relaxed);
         pipeline_gate_ring(p);
     }
@@ -349,6 +362,7 @@ status pipeline_train(struct pipeline *p, const struct train_job *job, bool *is_
     p->gate.is_between_steps = true;
     p->gate.step_next = p->model->progress.step;
     p->sync->vt->begin(p->sync);
+    if (p->exchange) p->exchange->vt->job_begin(p->exchange, p->gate.step_next, job->step_until);
     steady_begin();
     status st = job_run(p, job->tick, job->context);
     steady_end();
@@ -393,11 +407,18 @@ static status forward_job(struct pipeline *p, struct feed *feed, bool (*tick)(vo
 status pipeline_check(struct pipeline *p)
 {
     if (p->kept == NULL || p->kept->batch.example_count == 0) return ST_OK;
+    const struct micro_batch *m = &p->kept->batch;
+    const uint32_t end = m->micro_index * p->graph->header->micro + m->example_count;
+    if (p->exchange && end < m->step_example_count) return ST_OK; /* another node has the last */
+    if (p->check_look) exchange_look_make(p->exchange, p->check_look, p->check_numbers, m, &p->kept->ticket);
+    p->kept->look = p->check_look;
     p->is_check = true;
     p->gate.held = p->kept;
     p->gate.is_ended = true;
     status st = forward_job(p, p->feed_trained, NULL, NULL);
     p->is_check = false;
+    p->kept->look = NULL;
+    if (p->check_look) p->exchange->vt->look_end(p->exchange);
     return st;
 }
 

@@ -81,8 +81,10 @@ const int *pipeline_feed_cores(const struct pipeline *pipeline, uint32_t *count)
 const int *pipeline_service_cores(const struct pipeline *pipeline, uint32_t *count);
 
 struct train_job {
-    struct feed *feed;    /* started */
-    uint64_t step_until;  /* steps below it are run; the others are left for the next job              */
+    struct feed *feed; /* started */
+    /* Steps below it are run; the others are left for the next job. On several nodes rank 0's counts for all, as does
+     * anybody's tick: a job ends behind the same step everywhere. */
+    uint64_t step_until;
     uint64_t epoch_until; /* likewise passes; 0: no bound                                              */
     /* Called by a worker when the last stage has run a slot's forward pass: what losses have written, and inputs of theirs of at most two columns,
      * are in its tensors. Several calls at a time; may not allocate or wait. NULL: nobody asks. */
@@ -98,8 +100,9 @@ struct train_job {
  * loss is not finite; the message names step and op. What a device failed with. After a failure some stages may have updated for a
  * step that others have not finished: only closing is possible. */
 MUST_USE status pipeline_train(struct pipeline *pipeline, const struct train_job *job, bool *is_end);
-/* DIVERGED if the last micro-batch of the last step has no finite loss with the parameters as they are now: asked before a save.
- * Under wsp and asp no input is kept, and nothing is checked. */
+/* DIVERGED if the last micro-batch of the last step has no finite loss with the parameters as they are now: asked
+ * before a save. Under wsp and asp no input is kept, and nothing is checked. Of several nodes all have to ask, and the
+ * one that has that micro-batch is told. */
 MUST_USE status pipeline_check(struct pipeline *pipeline);
 
 /* For tests: every worker waits a random time, up to max_ns, before each task; 0: off. Between jobs. */

@@ -105,7 +105,7 @@ struct pipeline {
     struct placement placement;
     struct arena arena;
     struct sync *sync;         /* training; else NULL */
-    struct exchange *exchange; /* with the other nodes of a training, or NULL */
+    struct exchange *exchange; /* with other nodes, or NULL */
     bool by_lane;              /* sync_vt's; true where nothing is trained */
     bool spins;
     uint32_t in_flight; /* Nm, a pipeline */
@@ -134,7 +134,10 @@ struct pipeline {
     const struct train_job *train;
     forward_sink *sink;
     void *sink_context;
-    bool is_check; /* pipeline_check's */
+    /* pipeline_check's */
+    bool is_check;
+    struct exchange_look *check_look; /* with other nodes' tables: the rows of `kept` as they are; else NULL */
+    struct key_numbers *check_numbers;
     struct gate gate;
     struct order order;        /* forward job: predictions                                                         */
     struct order *lane_order;  /* [lanes] by lane: from the last stage's forward passes into its backward passes   */

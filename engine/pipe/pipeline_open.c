@@ -175,6 +175,11 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
     LAYOUT_TAKE(l, p->gate.sequence, p->lanes);
     LAYOUT_TAKE(l, p->sequence, p->slot_count);
     LAYOUT_TAKE(l, p->figures, p->stage_count);
+    if (p->exchange == NULL || p->graph->table_count == 0) return;
+    LAYOUT_TAKE(l, p->check_look, 1);
+    LAYOUT_TAKE(l, p->check_numbers, p->graph->table_count);
+    exchange_look_layout(l->arena ? p->check_look : NULL, l, p->exchange);
+    exchange_look_numbers_layout(p->check_numbers, l, p->exchange);
 }
 
 static status worker_start(struct worker *w)
@@ -241,7 +246,8 @@ static status devices_open(struct pipeline *p, const struct pipeline_options *o)
 
 static uint32_t inputs_ahead(const struct pipeline_options *o)
 {
-    if (!o->training || !store_has_disk(o->model->store)) return INPUTS_AHEAD;
+    /* On several nodes it is the owners that read disks. */
+    if (!o->training || o->exchange || !store_has_disk(o->model->store)) return INPUTS_AHEAD;
     const uint64_t keys = (uint64_t)graph_batch(o->graph).micro * graph_example(o->graph).key_count_max;
     const uint64_t slots = KEYS_AHEAD / (keys ? keys : 1);
     return slots < INPUTS_AHEAD ? INPUTS_AHEAD : slots < INPUTS_AHEAD_DISK ? (uint32_t)slots : INPUTS_AHEAD_DISK;
@@ -337,8 +343,15 @@ static status sync_part_open(struct pipeline *p, const struct pipeline_options *
 static status exchange_check(const struct pipeline *p)
 {
     if (!p->by_lane) FAIL(INVALID, "training on several nodes needs train.sync = bsp");
-    if (store_takes_turns(p->model->store))
-        FAIL(INVALID, "training on several nodes needs rows that stay in RAM, found a disk or rows that come and go");
+    for (uint32_t t = 0; t < p->graph->table_count; t++) {
+        const struct row_life *life = &p->graph->tables[t].life;
+        const char *name = graph_string(p->graph, p->graph->tables[t].name);
+        if (row_life_is_on(life) && store_has_disk(p->model->store))
+            FAIL(INVALID, "table \"%s\": on several nodes rows that come and go have to stay in RAM, found a disk",
+                 name);
+        if (life->admit > 1 && life->admit_by == ADMIT_BLOOM)
+            FAIL(INVALID, "table \"%s\": several nodes count for admit exactly; set admit_by = exact", name);
+    }
     for (uint32_t s = 0; s < p->stage_count; s++)
         if (!device_kind_of(p->plan, s)->has_cores)
             FAIL(INVALID, "training on several nodes needs stages on cores, found stage %u of %u on type %s", s + 1,
@@ -388,6 +401,7 @@ status pipeline_open(struct pipeline **out, const struct pipeline_options *o)
     p->exchange = o->exchange;
     p->by_lane = !o->training || sync_by_lane(o->sync);
     p->gate_bell = o->feed_bell;
+    p->exchange = o->exchange;
     p->pipeline_count = o->training ? o->pipeline_count : 1;
     p->stage_count = o->plan->stage_count;
     p->lanes = shape.lanes;

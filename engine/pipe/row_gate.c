@@ -121,9 +121,11 @@ status row_gate_look(struct row_gate *gate, bool wait, uint32_t *slot, bool *is_
     *is_shown = false;
     if (!row_gate_is_waiting(gate)) return ST_OK;
     const struct waiting_slot *first = &gate->waiting[gate->waiting_begin % gate->waiting_max];
+    status st = ST_OK;
+    *is_shown = !gate->is_closed; /* the store may be another thread's then */
     turn_begin(gate);
-    status st = store_poll(gate->store, false);
-    *is_shown = store_ready(gate->store, first->ticket);
+    if (gate->is_closed) st = store_poll(gate->store, false);
+    if (gate->is_closed) *is_shown = store_ready(gate->store, first->ticket);
     if (st == ST_OK && wait && !*is_shown) {
         st = store_poll(gate->store, true);
         *is_shown = store_ready(gate->store, first->ticket);

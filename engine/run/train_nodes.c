@@ -31,6 +31,8 @@ status train_nodes_check(const struct trainer *t)
              *s->data_eval               ? ", give --set data.eval="
              : s->data_eval_fraction > 0 ? ", give --set data.eval_fraction=0"
                                          : "");
+    if (store_takes_turns(t->session->setup.model.store))
+        FAIL(INVALID, "training on several nodes needs rows that stay in RAM, found a disk or rows that come and go");
     if (has_tables && t->options->init)
         FAIL(INVALID, "several nodes cannot take first values of tables by --init yet; make a save of them by "
                       "`heterps-run import`, and go on "

@@ -2,6 +2,8 @@
  * and costs a look into two tables of keys; both fit into the second cache. */
 #include "engine/slot/asked.h"
 
+#include "graph/optimizer.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -19,7 +21,18 @@ static size_t rows_max(const struct asked_shape *shape, uint32_t table)
 
 static size_t row_bytes(const struct asked_shape *shape, uint32_t table)
 {
-    return sizeof(uint64_t) + (shape->shows[table] ? sizeof(uint32_t) : 0);
+    return sizeof(uint64_t) + (shape->shows[table] + (size_t)shape->clicks[table]) * sizeof(uint32_t);
+}
+
+void asked_shape_wants(struct asked_shape *shape)
+{
+    const struct graph *g = shape->graph;
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        const struct row_life *life = &g->tables[t].life;
+        shape->clicks[t] = life->counts;
+        shape->shows[t] =
+            life->counts || life->admit > 1 || optimizer_reads_shows(&g->optimizers[g->tables[t].optimizer]);
+    }
 }
 
 size_t asked_letter_bytes_max(const struct asked_shape *shape)
@@ -61,6 +74,11 @@ status asked_letter_read(struct asked_letter *letter, const struct asked_shape *
     for (uint32_t t = 0; t < g->table_count; t++) {
         if (!asker->shows[t]) continue;
         letter->occurrences[t] = (const uint32_t *)end;
+        end += letter->count[t] * sizeof(uint32_t);
+    }
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        if (!asker->clicks[t]) continue;
+        letter->clicks[t] = (const uint32_t *)end;
         end += letter->count[t] * sizeof(uint32_t);
     }
     return ST_OK;
@@ -114,7 +132,7 @@ static void table_write(struct asked_step *step, const struct asked_shape *shape
     const uint32_t tables = shape->graph->table_count, dim = shape->graph->tables[table].dim;
     const struct step_rows *rows = &step->rows[table];
     uint64_t *key[ASKED_OWNERS_MAX];
-    uint32_t *occurrences[ASKED_OWNERS_MAX];
+    uint32_t *occurrences[ASKED_OWNERS_MAX], *clicks[ASKED_OWNERS_MAX];
     float *value[ASKED_OWNERS_MAX];
     for (uint32_t o = 0; o < shape->owner_count; o++) {
         const uint32_t *count = step->count + (size_t)o * tables;
@@ -128,12 +146,18 @@ static void table_write(struct asked_step *step, const struct asked_shape *shape
             if (shape->shows[t]) at += count[t] * sizeof(uint32_t);
         }
         occurrences[o] = (uint32_t *)at;
+        for (uint32_t t = table; t < tables; t++)
+            if (shape->shows[t]) at += count[t] * sizeof(uint32_t);
+        for (uint32_t t = 0; t < table; t++)
+            if (shape->clicks[t]) at += count[t] * sizeof(uint32_t);
+        clicks[o] = (uint32_t *)at;
     }
     for (uint32_t r = 0; r < rows->row_count; r++) {
         const uint64_t of = numbers->step.key[r];
         const uint32_t o = shard_owner(shard_of(of), shape->owner_count);
         *key[o]++ = of;
         if (shape->shows[table]) *occurrences[o]++ = rows->occurrence_count[r];
+        if (shape->clicks[table]) *clicks[o]++ = rows->click_count[r];
         rows->span[r] = value[o];
         value[o] += dim;
     }
@@ -187,8 +211,12 @@ void asked_step_add(struct asked_step *step, const struct asked_shape *shape, st
     for (uint32_t t = 0; t < shape->graph->table_count; t++) {
         struct ticket_table *table = &ticket->table[t];
         const struct asked_keys asked = distinct_keys(&numbers[t].distinct, &numbers[t].fields, m, table);
+        const struct graph *g = shape->graph;
+        const uint32_t before = step->rows[t].row_count;
         memset(table->row, 0, table->unique_count * sizeof *table->row); /* each has one; which, its owner knows */
         step_rows_add_keys(&numbers[t].step, &step->rows[t], table, asked.key, lane);
+        step_rows_judge(&step->rows[t], before, table, m, g->field_count, g->tables[t].life.click_label,
+                        g->label_count);
     }
 }
 

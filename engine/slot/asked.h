@@ -21,18 +21,24 @@
 struct asked_shape {
     const struct graph *graph;
     uint32_t owner_count;
-    uint32_t example_max;         /* of a step, of this asker                                      */
-    uint32_t run_count;           /* of its lanes: pieces of a row's sums                          */
-    bool shows[GRAPH_TABLES_MAX]; /* owners want to know how often a key of the table occurs */
+    uint32_t example_max; /* of a step, of this asker                                      */
+    uint32_t run_count;   /* of its lanes: pieces of a row's sums                          */
+    /* What owners want to know of a table's keys: how often each occurs, and how often of that in clicked examples
+     * (engine/base/row_life.h). */
+    bool shows[GRAPH_TABLES_MAX], clicks[GRAPH_TABLES_MAX];
 };
 
 /* A letter, as it travels: u32 counts [table_count], to a whole number of u64; u64 keys [count], table by table;
- * u32 occurrences [count] of the tables that show them; to a whole number of u64. */
+ * u32 occurrences [count] of the tables that show them, and behind them clicks [count] likewise; to a whole number of
+ * u64. */
 struct asked_letter {
     const uint32_t *count;                         /* [table_count] */
     const uint64_t *key[GRAPH_TABLES_MAX];         /* [count]       */
     const uint32_t *occurrences[GRAPH_TABLES_MAX]; /* [count], or NULL */
+    const uint32_t *clicks[GRAPH_TABLES_MAX];      /* likewise         */
 };
+/* Fills shows and clicks, as the graph's tables need them. */
+void asked_shape_wants(struct asked_shape *shape);
 /* Most bytes that an asker's letter has. */
 size_t asked_letter_bytes_max(const struct asked_shape *shape);
 /* Looks at `bytes` of another node's, 8-byte aligned, which stay as long as the letter. INVALID: no such asker can

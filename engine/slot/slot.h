@@ -12,6 +12,8 @@
 #include "engine/slot/step_rows.h"
 #include "graph/op.h"
 
+struct exchange_look;
+
 struct input {
     uint32_t index;
     struct micro_batch batch;
@@ -21,6 +23,8 @@ struct input {
     struct step_rows *step_rows;
     uint32_t step_block; /* the feed's: which step_rows these are */
     bool is_sweep;       /* training, the step's last one: rows go when the step ends (feed_sweep) */
+    const struct exchange_look
+        *look; /* where other nodes have rows that are only read: whether they have come; or NULL */
 };
 
 struct slot {

@@ -152,6 +152,43 @@ static void sent_clear(const struct exchange *x, struct floats floats)
                (floats.end - floats.begin) * sizeof(float));
 }
 
+/* --- looks ------------------------------------------------------------------------------------ */
+
+void exchange_look_layout(struct exchange_look *look, struct layout *l, const struct exchange *x)
+{
+    const struct asked_shape *shape = &x->look_shape;
+    const struct graph *g = shape->graph;
+    struct exchange_look taken = {0};
+    asked_step_layout(&taken.asked, l, shape);
+    LAYOUT_TAKE(l, taken.asked.rows, g->table_count);
+    LAYOUT_TAKE(l, taken.values, asked_floats_max(shape));
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        const uint32_t rows_max = shape->example_max * g->tables[t].key_count_max;
+        step_rows_layout(l->arena ? &taken.asked.rows[t] : NULL, l, rows_max, (struct step_rows_wants){0});
+    }
+    if (l->arena) *look = taken;
+}
+
+void exchange_look_numbers_layout(struct key_numbers *numbers, struct layout *l, const struct exchange *x)
+{
+    const struct asked_shape *shape = &x->look_shape;
+    for (uint32_t t = 0; t < shape->graph->table_count; t++)
+        key_numbers_layout(l->arena ? &numbers[t] : NULL, l, shape, t);
+}
+
+void exchange_look_make(struct exchange *x, struct exchange_look *look, struct key_numbers *numbers,
+                        const struct micro_batch *m, struct ticket *ticket)
+{
+    const struct asked_shape *shape = &x->look_shape;
+    asked_step_begin(&look->asked, shape, numbers);
+    asked_step_add(&look->asked, shape, numbers, m, 0, ticket);
+    asked_step_close(&look->asked, shape, numbers, look->values);
+    asked_step_spans(&look->asked, shape->graph->table_count, ticket);
+    x->vt->look(x, look);
+}
+
+/* --- updates ---------------------------------------------------------------------------------- */
+
 /* Updates the part of the rows that this node owns of the stage's tables. */
 static status rows_update(const struct exchange *x, const struct updater *w, const struct extent *e,
                           const struct update *u, struct store *store, uint32_t part)

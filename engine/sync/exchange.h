@@ -19,6 +19,11 @@
 #include "engine/slot/fold.h"
 #include "engine/slot/update.h"
 
+/* Looks that may wait for their rows at once. */
+#define EXCHANGE_LOOKS_MAX 64u
+/* Jobs whose steps rank 0 may have granted, from the one that runs. */
+#define EXCHANGE_JOBS 4u
+
 /* ROWS begins by itself, and is over when the rows of the next step are here. */
 enum exchange_round { EXCHANGE_SUMS, EXCHANGE_SQUARES, EXCHANGE_VALUES, EXCHANGE_ROWS };
 
@@ -56,6 +61,19 @@ struct exchange_rows {
     _Atomic uint64_t shared_step;     /* steps below it have their rows                                    */
 };
 
+/* The rows of a micro-batch as they are after the last step of all nodes, for who only reads them: a key that has none
+ * has its initial values. */
+struct exchange_look {
+    struct asked_step asked; /* of that micro-batch alone; the step is the look's number */
+    float *values;           /* where they come to                                        */
+    _Atomic bool shared_is_done;
+};
+static inline bool exchange_look_is_done(const struct exchange_look *look)
+{
+    /* Acquire pairs with the release of whoever has got the values. */
+    return atomic_load_explicit(&look->shared_is_done, memory_order_acquire);
+}
+
 struct exchange {
     const struct exchange_vt *vt;
     uint32_t rank, node_count;
@@ -69,6 +87,10 @@ struct exchange {
     struct exchange_rows rows;
     /* no step from this one on begins: all nodes stop before it; UINT64_MAX: none has been agreed on */
     _Atomic uint64_t shared_until;
+    struct asked_shape look_shape; /* of a look; graph NULL: there are no tables */
+    /* The jobs of all nodes are the same, and rank 0 says step by step how far each goes. */
+    _Atomic uint64_t shared_job;                  /* that runs, or has run last; they count from 1     */
+    _Atomic uint64_t shared_grant[EXCHANGE_JOBS]; /* of job j at j % EXCHANGE_JOBS (exchange_grant)    */
     struct exchange_site site;
 };
 
@@ -77,7 +99,37 @@ struct exchange_vt {
     void (*begin)(struct exchange *, enum exchange_round round, uint64_t step);
     /* By the thread that reads, step after step: a step's letters are written. It stays until the step is over. */
     void (*ask)(struct exchange *, const struct asked_step *asked);
+    /* By one thread at a time: a look's letters are written, and at most EXCHANGE_LOOKS_MAX have not come back. The
+     * bell of rows rings when they have. */
+    void (*look)(struct exchange *, struct exchange_look *look);
+    /* Returns when no look is under way, or nothing comes any more. By the thread that gave the last one, or behind
+     * it. */
+    void (*look_end)(struct exchange *);
+    /* By the main thread: the next job begins, which is at `step`. What rank 0 says counts for all: steps below
+     * `until`, as far as nobody wants to stop. */
+    void (*job_begin)(struct exchange *, uint64_t step, uint64_t until);
+    /* By any thread, any number of times: it should end soon, behind the same step on all nodes. */
+    void (*job_stop)(struct exchange *);
 };
+
+/* What rank 0 has said of a job: steps below `until` may be run; if it is the last word no others, because … */
+enum exchange_word { EXCHANGE_GOES_ON, EXCHANGE_BOUND /* that is the job's bound */, EXCHANGE_STOPPED /* of a wish */ };
+static inline uint64_t exchange_grant(uint64_t job, uint64_t until, enum exchange_word word)
+{
+    return job << 48 | until << 2 | word;
+}
+#define EXCHANGE_STEP_MAX (UINT64_MAX >> 18)
+/* Of the job that runs, or has run last. 0: nothing yet. */
+static inline uint64_t exchange_granted(const struct exchange *x, enum exchange_word *word)
+{
+    /* Relaxed: set before the job's threads begin. */
+    const uint64_t job = atomic_load_explicit(&x->shared_job, memory_order_relaxed);
+    /* Acquire pairs with the release of whoever has heard it. */
+    const uint64_t grant = atomic_load_explicit(&x->shared_grant[job % EXCHANGE_JOBS], memory_order_acquire);
+    const bool is_here = grant >> 48 == (job & UINT16_MAX);
+    *word = is_here ? (enum exchange_word)(grant & 3) : EXCHANGE_GOES_ON;
+    return is_here ? grant >> 2 & EXCHANGE_STEP_MAX : 0;
+}
 
 /* [loss_count]: losses of the step. Two steps', for those of the next may come while this one is being closed. */
 static inline double *exchange_loss(const struct exchange_site *site, uint64_t step)
@@ -98,6 +150,13 @@ static inline bool exchange_has_rows(const struct exchange *x, uint64_t step)
     /* Acquire pairs with the release of whoever has got them. */
     return x->rows.shape.graph == NULL || step < atomic_load_explicit(&x->rows.shared_step, memory_order_acquire);
 }
+
+/* A look's memory, and that of the numbers by which a thread makes looks [table_count]. Where there are tables. */
+void exchange_look_layout(struct exchange_look *look, struct layout *l, const struct exchange *x);
+void exchange_look_numbers_layout(struct key_numbers *numbers, struct layout *l, const struct exchange *x);
+/* Numbers the micro-batch's keys, fills the ticket, whose spans are where the rows come to, and sends for them. */
+void exchange_look_make(struct exchange *x, struct exchange_look *look, struct key_numbers *numbers,
+                        const struct micro_batch *m, struct ticket *ticket);
 
 /* What a stage does of its part between two steps, beside rounds: adds the lanes of the own runs up … */
 MUST_USE status exchange_lanes_run(const struct exchange *x, const struct updater *w, const struct extent *e,

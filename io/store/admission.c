@@ -192,6 +192,23 @@ status admission_grant(struct admission *a, uint64_t key)
     return admission_has(a, key) ? ST_OK : raise(a, key, a->admit - 1, &ignored);
 }
 
+bool admission_next(const struct admission *a, uint64_t *at, uint64_t *key, uint32_t *count)
+{
+    CHECK(a->admit_by == ADMIT_EXACT && a->turned == 0);
+    while (*at < a->cell_count && a->count[*at] == 0) ++*at;
+    if (*at == a->cell_count) return false;
+    *key = a->key[*at];
+    *count = a->count[(*at)++];
+    return true;
+}
+
+status admission_merge(struct admission *a, uint64_t key, uint32_t count)
+{
+    struct addition ignored;
+    CHECK(count > 0 && count < a->admit);
+    return raise(a, key, count, &ignored);
+}
+
 /* --- steps -------------------------------------------------------------------------------------- */
 
 /* Whether ticket x was prepared after y. */

@@ -68,6 +68,12 @@ void admission_release(struct admission *admission, uint32_t ticket);
 /* From now on nothing has to be turned back. The key has a row that no occurrence has earned (it was loaded): it is admitted. FULL. */
 MUST_USE status admission_grant(struct admission *admission, uint64_t key);
 
+/* Where the keys of a table are counted by several: goes through what is counted exactly, from *at = 0 on; false at the
+ * end … */
+bool admission_next(const struct admission *admission, uint64_t *at, uint64_t *key, uint32_t *count);
+/* … and has such a key, which has not been counted here, counted so often. As admission_grant. */
+MUST_USE status admission_merge(struct admission *admission, uint64_t key, uint32_t count);
+
 /* Takes back what steps behind the ticket have added, which are not released, for who saves; then gives it again. */
 void admission_turn_back(struct admission *admission, uint32_t ticket);
 void admission_turn_forth(struct admission *admission);

@@ -15,6 +15,8 @@
 /* Digits of score and key, from the greatest on. */
 #define SCORE_DIGITS 2u
 #define DIGITS       6u
+_Static_assert(sizeof((struct store_select *)0)->chosen / sizeof(uint32_t) == DIGITS && STORE_BINS == EVICT_BINS,
+               "a select of the header");
 
 /* --- opening ------------------------------------------------------------------------------------ */
 
@@ -84,6 +86,47 @@ status life_step_end(struct store *store)
         for (uint32_t i = 0; i < count; i++) TRY(admission_add(&table->admission, table->unadmitted[i]));
         admission_step_end(&table->admission, store->ticket_count);
     }
+    return ST_OK;
+}
+
+void store_unadmitted_add(struct store *store, uint32_t table_index, uint64_t key, uint32_t count)
+{
+    struct store_table *table = &store->table[table_index];
+    table->lives.refused += count;
+    for (; count > 0; count--) table->unadmitted[table->unadmitted_count++] = key;
+}
+
+/* A heap's root goes down to where it belongs. */
+static void key_sink(uint64_t *key, uint32_t root, uint32_t count)
+{
+    const uint64_t sunk = key[root];
+    for (uint32_t child; (child = 2 * root + 1) < count; root = child) {
+        if (child + 1 < count && key[child + 1] > key[child]) child++;
+        if (key[child] <= sunk) break;
+        key[root] = key[child];
+    }
+    key[root] = sunk;
+}
+
+/* In place: nothing is allocated while steps run. */
+static void keys_sort(uint64_t *key, uint32_t count)
+{
+    for (uint32_t root = count / 2; root-- > 0;) key_sink(key, root, count);
+    for (uint32_t end = count; end-- > 1;) {
+        const uint64_t greatest = key[0];
+        key[0] = key[end];
+        key[end] = greatest;
+        key_sink(key, 0, end);
+    }
+}
+
+status store_unadmitted_end(struct store *store)
+{
+    for (uint32_t t = 0; t < store->table_count; t++)
+        if (life_has_admission(&store->table[t]))
+            keys_sort(store->table[t].unadmitted, store->table[t].unadmitted_count);
+    TRY(life_step_end(store));
+    store_release(store, store->ticket_count);
     return ST_OK;
 }
 
@@ -179,12 +222,11 @@ status store_purge(struct store *store)
 
 /* --- evicting: a radix select of the least by (score, key) ------------------------------------- */
 
-struct select {
+struct selecting {
     const struct store *store;
     const struct store_table *table;
-    uint64_t *histogram;
-    uint32_t digit;          /* that is counted                            */
-    uint32_t chosen[DIGITS]; /* of the digits before it                    */
+    const struct store_select *select;
+    uint64_t *bins;
 };
 
 static uint32_t digit_of(uint32_t score, uint64_t key, uint32_t digit)
@@ -195,36 +237,70 @@ static uint32_t digit_of(uint32_t score, uint64_t key, uint32_t digit)
 
 static bool select_look(void *context, uint64_t key, const float *span)
 {
-    struct select *s = context;
+    struct selecting *s = context;
     const uint32_t score = score_bits(s->store, s->table, span);
-    for (uint32_t d = 0; d < s->digit; d++)
-        if (digit_of(score, key, d) != s->chosen[d]) return false;
-    s->histogram[digit_of(score, key, s->digit)]++;
+    for (uint32_t d = 0; d < s->select->digit; d++)
+        if (digit_of(score, key, d) != s->select->chosen[d]) return false;
+    s->bins[digit_of(score, key, s->select->digit)]++;
     return false;
 }
 
-/* The greatest score and key of the `wanted` least. */
-static status threshold_find(struct store *store, uint32_t t, uint64_t wanted, struct removal *r)
+bool store_select_choose(struct store_select *s, const uint64_t bins[STORE_BINS])
 {
-    struct select s = {.store = store, .table = &store->table[t], .histogram = store->histogram};
-    uint64_t here = UINT64_MAX;
-    for (; s.digit < DIGITS && here != wanted; s.digit++) {
-        uint32_t bin = 0;
-        memset(s.histogram, 0, EVICT_BINS * sizeof *s.histogram);
-        ram_walk(&store->table[t], select_look, &s);
-        TRY(home_walk(store, t, select_look, &s));
-        while (s.histogram[bin] < wanted) wanted -= s.histogram[bin++];
-        here = s.histogram[bin];
-        s.chosen[s.digit] = bin;
-    }
+    uint32_t bin = 0;
+    while (bins[bin] < s->wanted) s->wanted -= bins[bin++];
+    s->chosen[s->digit++] = bin;
+    return s->digit == DIGITS || bins[bin] == s->wanted; /* all of the last bin go */
+}
+
+/* The greatest score and key of those that go. */
+static void threshold_set(const struct store_select *s, struct removal *r)
+{
     for (uint32_t d = 0; d < DIGITS; d++) {
-        const uint64_t digit = d < s.digit ? s.chosen[d] : EVICT_BINS - 1; /* all of the last bin go */
+        const uint64_t digit = d < s->digit ? s->chosen[d] : EVICT_BINS - 1;
         if (d < SCORE_DIGITS)
             r->score = r->score << EVICT_DIGIT_BITS | (uint32_t)digit;
         else
             r->key = r->key << EVICT_DIGIT_BITS | digit;
     }
+}
+
+static status threshold_find(struct store *store, uint32_t t, uint64_t wanted, struct removal *r)
+{
+    struct store_select select = {.wanted = wanted};
+    struct selecting s = {store, &store->table[t], &select, store->histogram};
+    for (bool is_last = false; !is_last; is_last = store_select_choose(&select, s.bins)) {
+        memset(s.bins, 0, EVICT_BINS * sizeof *s.bins);
+        ram_walk(&store->table[t], select_look, &s);
+        TRY(home_walk(store, t, select_look, &s));
+    }
+    threshold_set(&select, r);
     return ST_OK;
+}
+
+uint64_t store_select_wanted(uint64_t most, uint64_t row_count)
+{
+    return most == 0 || row_count <= most ? 0 : row_count - (most - most / EVICT_PART);
+}
+
+void store_select_count(struct store *store, uint32_t t, const struct store_select *select, uint64_t bins[STORE_BINS])
+{
+    memset(bins, 0, EVICT_BINS * sizeof *bins);
+    ram_walk(&store->table[t], select_look, &(struct selecting){store, &store->table[t], select, bins});
+}
+
+void store_select_remove(struct store *store, uint32_t t, const struct store_select *select)
+{
+    struct store_table *table = &store->table[t];
+    struct removal r = {.store = store, .table = table, .is_eviction = true};
+    const uint64_t begin_ns = clock_ns();
+    CHECK(!table->is_tiered);
+    threshold_set(select, &r);
+    ram_walk(table, removal_look, &r);
+    row_count_subtract(table, r.count);
+    table->lives.evicted += r.count;
+    table->lives.evictions++;
+    table->lives.eviction_ns += clock_ns() - begin_ns;
 }
 
 static status evict(struct store *store, uint32_t t)
@@ -234,7 +310,7 @@ static status evict(struct store *store, uint32_t t)
     if (most == 0 || row_count_of(table) <= most) return ST_OK;
     TRY(home_purge(store, t));
     if (row_count_of(table) <= most) return ST_OK;
-    const uint64_t wanted = row_count_of(table) - (most - most / EVICT_PART);
+    const uint64_t wanted = store_select_wanted(most, row_count_of(table));
     struct removal r = {.store = store, .table = table, .is_eviction = true};
     TRY(threshold_find(store, t, wanted, &r));
     ram_walk(table, removal_look, &r);
@@ -264,7 +340,7 @@ status store_is_crowded(struct store *store, bool *is_crowded)
     return ST_OK;
 }
 
-status store_sweep(struct store *store, uint64_t period)
+void store_sweep_dead(struct store *store, uint64_t period)
 {
     const bool is_next = period > store->period;
     store->period = period;
@@ -275,8 +351,14 @@ status store_sweep(struct store *store, uint64_t period)
         if (is_next) ram_walk(table, removal_look, &r);
         row_count_subtract(r.table, r.count);
         table->is_purged &= !is_next;
-        TRY(evict(store, t));
     }
+}
+
+status store_sweep(struct store *store, uint64_t period)
+{
+    store_sweep_dead(store, period);
+    for (uint32_t t = 0; t < store->table_count; t++)
+        if (store->table[t].life.counts) TRY(evict(store, t));
     return ST_OK;
 }
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/node/reduce.h"
+#include "engine/node/reduce_internal.h"
 #include "tests/engine/fixture_files.h"
 
 #define POST_NODES_MAX 8u
@@ -48,6 +48,7 @@ struct post_net {
     uint64_t random;
     uint32_t sleep_ns_max;
     uint64_t bytes[POST_NODES_MAX]; /* sent by each */
+    _Atomic uint64_t looks;         /* requests for rows as they are, by all */
     status failure;
     _Atomic bool shared_is_over;
     pthread_t thread;
@@ -67,6 +68,7 @@ FIXTURE static status post_send(struct post *post, uint32_t to, const struct red
     net->way[node->rank][to].letter[net->way[node->rank][to].end++ % POST_QUEUE] =
         (struct post_letter){.message = *message};
     net->bytes[node->rank] += message->bytes;
+    if (message->kind == KIND_LOOK) atomic_fetch_add(&net->looks, 1);
     return ST_OK;
 }
 
@@ -74,13 +76,15 @@ FIXTURE static void post_wake(struct post *post) { atomic_store(&((struct post_n
 
 static const struct post_vt post_vt = {.send = post_send, .wake = post_wake};
 
-/* Half of the copy goes where the receiver wants it. */
+/* Bytes [begin, end) of the copy go where the receiver wants them. */
 FIXTURE static void letter_copy(const struct post_letter *l, uint64_t begin, uint64_t end)
 {
     uint64_t at = 0;
-    for (uint32_t i = 0; i < l->part_count; at += l->part[i++].iov_len)
-        for (uint64_t b = 0; b < l->part[i].iov_len; b++)
-            if (at + b >= begin && at + b < end) ((uint8_t *)l->part[i].iov_base)[b] = l->copy[at + b];
+    for (uint32_t i = 0; i < l->part_count; at += l->part[i++].iov_len) {
+        const uint64_t part_end = at + l->part[i].iov_len, from = at > begin ? at : begin,
+                       to = part_end < end ? part_end : end;
+        if (from < to) memcpy((uint8_t *)l->part[i].iov_base + (from - at), l->copy + from, to - from);
+    }
 }
 
 /* The letter's next event. */
@@ -101,7 +105,6 @@ FIXTURE static void letter_step(struct post_net *net, uint32_t from, uint32_t to
         break;
     case POST_SENT:
         net->failure = reduce_place(receiver, from, m->kind, m->step, m->bytes, l->part, &l->part_count);
-        if (net->failure != ST_OK) reduce_fail(receiver, net->failure);
         l->stage = POST_PLACED;
         break;
     case POST_PLACED:
@@ -147,6 +150,8 @@ FIXTURE static void *post_main(void *argument)
         if (is_idle || (ns && post_draw(net, 4) == 0))
             nanosleep(&(struct timespec){.tv_nsec = is_idle ? 5000 : ns}, NULL);
     }
+    for (uint32_t n = 0; n < net->node_count && net->failure != ST_OK; n++)
+        reduce_fail(net->node[n].reduce, net->failure);
     return NULL;
 }
 

@@ -67,11 +67,11 @@ static void owned__letters_in_any_order__rows_by_step_and_asker(void **state)
     open_all();
     assert_ok(letter_give(1, 5, (const uint64_t[]){30, 20, 40}, 3));
     assert_ok(letter_give(0, 6, (const uint64_t[]){50, 20}, 2)); /* a step ahead of the other node */
-    assert_ok(owned_settle(owned));
+    assert_ok(owned_settle(owned, 5));
     assert_false(owned_is_settled(owned, 1, 5)); /* the first node's is not there */
     assert_int_equal(store_row_count(model.store, 0), 0);
     assert_ok(letter_give(0, 5, (const uint64_t[]){10, 20}, 2));
-    assert_ok(owned_settle(owned));
+    assert_ok(owned_settle(owned, 5));
     assert_true(owned_is_whole(owned, 5) && owned_is_settled(owned, 0, 6) && !owned_is_settled(owned, 1, 6));
     static const uint64_t expected[] = {10, 20, 30, 40, 50};
     assert_int_equal(store_row_count(model.store, 0), 5);
@@ -119,7 +119,7 @@ static void owned__out_of_turn_or_twice__refused(void **state)
     *(uint32_t *)owned_letter_place(owned, 1, 5) = 19; /* of nine examples of two keys */
     assert_int_equal(owned_letter_arrived(owned, 1, 5, 8), ST_INVALID);
     assert_ok(letter_give(1, 5, (const uint64_t[]){2, 3, 2}, 3));
-    assert_int_equal(owned_settle(owned), ST_INVALID);
+    assert_int_equal(owned_settle(owned, 5), ST_INVALID);
     assert_string_equal(status_message(), "a request for rows of table \"emb\" has a key twice; expected each once");
     close_all();
 }

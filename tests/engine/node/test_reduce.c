@@ -8,7 +8,8 @@
 
 #include <cmocka.h>
 
-#include "engine/model/manifest.h"
+#include "engine/node/save.h"
+#include "io/store/store_figures.h"
 #include "tests/engine/node/post_fixture.h"
 #include "tests/engine/pipe/pipeline_fixture.h"
 
@@ -75,13 +76,8 @@ struct cut {
 };
 
 static const struct cut cuts[] = {
-    {2, {0, 4, 8}},
-    {2, {0, 3, 8}},
-    {3, {0, 1, 2, 8}},
-    {3, {0, 3, 6, 8}},
-    {4, {0, 2, 4, 6, 8}},
-    {5, {0, 1, 4, 5, 7, 8}},
-    {8, {0, 1, 2, 3, 4, 5, 6, 7, 8}},
+    {1, {0, 8}},       {2, {0, 4, 8}},       {2, {0, 3, 8}},          {3, {0, 1, 2, 8}},
+    {3, {0, 3, 6, 8}}, {4, {0, 2, 4, 6, 8}}, {5, {0, 1, 4, 5, 7, 8}}, {8, {0, 1, 2, 3, 4, 5, 6, 7, 8}},
 };
 #define CUT_COUNT (sizeof cuts / sizeof *cuts)
 
@@ -99,22 +95,32 @@ struct runner {
     pthread_t thread;
     uint64_t until;
     status st;
+    struct failure failure;
 };
 static void *runner_main(void *argument)
 {
     struct runner *r = argument;
     r->st = training_until(&r->training, r->until);
+    failure_keep(&r->failure, r->st);
     return NULL;
 }
 
 static struct post_net net;
 static struct runner runners[POST_NODES_MAX];
 
+static uint64_t node_ram_bytes; /* of each node, beside a disk; 0: there is no disk */
+
 static void nodes_open(const struct cut *cut, const char *const *set, uint64_t seed, const char *saved)
 {
     post_open(&net, cut->node_count, seed, SCALED(30000u, 100000u));
     for (uint32_t n = 0; n < cut->node_count; n++) {
         struct setup setup = plans[(n + seed) % PLAN_COUNT];
+        char disk[16];
+        snprintf(disk, sizeof disk, "disk%u", n);
+        setup.disk_name = disk;
+        setup.ram_bytes = node_ram_bytes;
+        setup.disk_bytes = node_ram_bytes ? (uint64_t)48 << 20 : 0;
+        setup.io_threads = n % 2;
         setup.nodes = (struct reduce_options){
             .rank = n, .node_count = cut->node_count, .lane_begin = cut->lane_begin, .post = &net.node[n].post};
         assert_ok(training_open(&runners[n].training, text, set, data, &setup));
@@ -124,43 +130,52 @@ static void nodes_open(const struct cut *cut, const char *const *set, uint64_t s
     post_start(&net);
 }
 
-static void nodes_run(uint64_t until)
-{
-    for (uint32_t n = 0; n < net.node_count; n++) {
-        runners[n].until = until;
-        assert_int_equal(pthread_create(&runners[n].thread, NULL, runner_main, &runners[n]), 0);
-    }
-    for (uint32_t n = 0; n < net.node_count; n++) assert_int_equal(pthread_join(runners[n].thread, NULL), 0);
-    for (uint32_t n = 0; n < net.node_count; n++) assert_int_equal(runners[n].st, ST_OK);
-}
-
 static void nodes_close(void)
 {
     post_close(&net);
     for (uint32_t n = 0; n < net.node_count; n++) training_close(&runners[n].training);
 }
 
-/* Each node's slice of the optimizer state goes to the first node: what a save would gather. */
+/* All nodes do it at once, each on a thread of its own; what comes of it is in their `st`. */
+static void nodes_do(void *(*work)(void *))
+{
+    for (uint32_t n = 0; n < net.node_count; n++)
+        assert_int_equal(pthread_create(&runners[n].thread, NULL, work, &runners[n]), 0);
+    for (uint32_t n = 0; n < net.node_count; n++) assert_int_equal(pthread_join(runners[n].thread, NULL), 0);
+}
+
+static void nodes_are_well(void)
+{
+    for (uint32_t n = 0; n < net.node_count; n++)
+        if (runners[n].st != ST_OK) fail_msg("node %u: %s", n, runners[n].failure.message);
+}
+
+/* To where the first node says. */
+static void nodes_run(uint64_t until)
+{
+    for (uint32_t n = 0; n < net.node_count; n++) runners[n].until = n ? UINT64_MAX : until;
+    nodes_do(runner_main);
+    nodes_are_well();
+}
+
+static void *gather_main(void *context)
+{
+    struct runner *r = context;
+    r->st = reduce_gather(r->training.reduce);
+    return NULL;
+}
+
+/* What one node would have is on the first one. */
 static void states_gather(void)
 {
-    struct model *first = &runners[0].training.model;
-    for (uint32_t n = 1; n < net.node_count; n++) {
-        const struct extent *e = &reduce_exchange(runners[n].training.reduce)->slices;
-        for (uint32_t r = 0; r < e->run_count; r++) {
-            uint64_t begin, end;
-            extent_part(e, n, r, &begin, &end);
-            const struct param_run *run = &e->runs[r];
-            for (uint32_t s = 0; s < run->state_count; s++) {
-                const uint64_t at = run->state_offset + s * run->state_stride + (begin - run->offset);
-                memcpy(first->state + at, runners[n].training.model.state + at, (end - begin) * sizeof(float));
-            }
-        }
-    }
+    nodes_do(gather_main);
+    nodes_are_well();
 }
 
 /* What a training leaves behind. */
 struct outcome {
     uint64_t model, told;
+    uint64_t evicted; /* rows that were too many */
 };
 static struct outcome alone(const char *const *set)
 {
@@ -169,7 +184,8 @@ static struct outcome alone(const char *const *set)
     training_start(&t, NULL);
     assert_ok(training_until(&t, UINT64_MAX));
     assert_int_equal(t.model.progress.examples, t.settings.train_epochs * rows);
-    struct outcome outcome = {training_hash(&t), XXH3_64bits_digest(t.told)};
+    struct outcome outcome = {.model = training_hash(&t), .told = XXH3_64bits_digest(t.told)};
+    for (uint32_t i = 0; i < t.graph.table_count; i++) outcome.evicted += store_life_counts(t.model.store, i).evicted;
     training_close(&t);
     return outcome;
 }
@@ -194,10 +210,10 @@ static void nodes_compare(struct outcome expected, const struct cut *cut, uint64
 }
 
 /* What one node has after so many steps. */
-static uint64_t alone_until(uint64_t step)
+static uint64_t alone_until(const char *const *set, uint64_t step)
 {
     struct training t;
-    assert_ok(training_open(&t, text, NULL, data, &(struct setup){.threads = 1}));
+    assert_ok(training_open(&t, text, set, data, &(struct setup){.threads = 1}));
     training_start(&t, NULL);
     assert_ok(training_until(&t, step));
     const uint64_t hash = training_hash(&t);
@@ -214,32 +230,23 @@ static void assert_same(struct outcome expected, const struct cut *cut, const ch
     nodes_close();
 }
 
+#define NOBODY UINT32_MAX
+static const char *save_path;
+static uint32_t save_wrong = NOBODY; /* the node for which there is no such directory */
+static void *save_main(void *context)
+{
+    struct runner *r = context;
+    const bool is_wrong = reduce_rank(r->training.reduce) == save_wrong;
+    r->st = reduce_save(r->training.reduce, is_wrong ? "/missing/directory" : save_path, 1, NULL);
+    failure_keep(&r->failure, r->st);
+    return NULL;
+}
+
 /* All nodes save into one directory: the first one what all have, and the others their rows. */
 static void nodes_save(const char *path)
 {
-    const uint32_t tables = runners[0].training.graph.table_count;
-    struct manifest_part *parts = calloc((size_t)net.node_count * tables, sizeof *parts);
-    char name[256];
-    uint32_t generation;
-    assert_non_null(parts);
-    states_gather();
-    assert_ok(model_save_claim(&runners[0].training.model, path, &generation));
-    for (uint32_t n = net.node_count; n-- > 0;) {
-        const struct training *t = &runners[n].training;
-        const struct model_save_options options = {
-            .path = path, .row_count = reduce_own_rows(t->reduce), .others = parts, .generation = generation};
-        if (n > 0)
-            assert_ok(model_save_rows(&t->model, &options, parts + (size_t)(n - 1) * tables));
-        else
-            assert_ok(model_save(&t->model, &options, NULL));
-    }
-    model_parts_free(parts, (net.node_count - 1) * tables);
-    free(parts);
-    /* Its files are all of one save. */
-    const uint64_t step = runners[0].training.model.progress.step;
-    snprintf(name, sizeof name, generation ? "%s/dense.%u-%u.safetensors" : "%s/dense.%u.safetensors", path,
-             (unsigned)step, generation);
-    assert_int_equal(access(name, F_OK), 0);
+    save_path = path;
+    nodes_do(save_main);
 }
 
 /* --- bytes -------------------------------------------------------------------------------------- */
@@ -313,21 +320,104 @@ static void nodes__tables__one_nodes_bytes(void **state)
     text = model_text;
 }
 
-/* A training that goes from nodes to other nodes and to one, by saves at any step, one of which is of one node. */
-static void nodes__saved_and_resumed_by_other_nodes__one_nodes_bytes(void **state)
+/* Keys that are admitted late, rows that die by score and by age, rows whose vector comes later, and rows that are too
+ * many. */
+static const char *const lives_sets[][9] = {
+    {"emb.admit=2", "wide.admit=3", NULL},
+    {"store.period=2", "emb.ttl=1", "wide.delete_score=0.15", "wide.decay=0.7", "side.vector_score=0.25", NULL},
+    {"store.period=3", "emb.admit=2", "emb.delete_score=0.2", "emb.vector_score=0.25", "side.admit=4", "side.ttl=2",
+     "wide.optimizer=ftrl 0.1", "wide.admit=2", NULL},
+    {"emb.rows=200", "wide.rows=111", "store.period=3", "wide.delete_score=0.15", NULL},
+};
+
+static void nodes__rows_come_and_go__one_nodes_bytes(void **state)
 {
     (void)state;
+    text = tables_text;
+    const struct outcome without = alone(NULL);
+    for (size_t k = 0; k < sizeof lives_sets / sizeof *lives_sets; k++) {
+        const struct outcome expected = alone(lives_sets[k]);
+        assert_true(expected.model != without.model && expected.told != without.told);
+        assert_int_equal(expected.evicted > 0, k == 3);
+        for (size_t i = k % 2; i < CUT_COUNT; i += k < 3 ? 1 : 2)
+            for (uint64_t seed = 0; seed < (k < 3 ? SEEDS / 4 : 1); seed++)
+                assert_same(expected, &cuts[i], lives_sets[k], seed * 31 + i);
+    }
+    text = model_text;
+}
+
+/* Any node wants to stop, the first too, or all at once: all stop behind the same step, which is near, and go on. */
+static void nodes__one_wants_to_stop__all_stop_behind_the_same_step(void **state)
+{
+    (void)state;
+    static const struct cut by[] = {{2, {0, 3, 8}}, {5, {0, 1, 4, 5, 7, 8}}};
+    text = tables_text;
+    const struct outcome expected = alone(NULL);
+    const uint64_t steps = 2 * ((rows + 31) / 32);
+    for (uint64_t seed = 0; seed < SCALED(12u, 4u); seed++) {
+        const struct cut *cut = &by[seed % 2];
+        const uint32_t who = (uint32_t)(seed / 2 % (cut->node_count + 1)); /* node_count: all */
+        nodes_open(cut, NULL, seed, NULL);
+        for (uint32_t n = 0; n < cut->node_count; n++)
+            if (n == who || who == cut->node_count) runners[n].training.stop_step = 1 + seed % 3;
+        nodes_run(UINT64_MAX);
+        const uint64_t step = runners[0].training.model.progress.step;
+        enum exchange_word word;
+        assert_true(step >= 1 + seed % 3 && step <= 1 + seed % 3 + 6);
+        for (uint32_t n = 0; n < cut->node_count; n++) {
+            assert_int_equal(runners[n].training.model.progress.step, step);
+            if (step == steps) continue; /* the data may end first */
+            assert_false(runners[n].training.is_end);
+            assert_int_equal(exchange_granted(reduce_exchange(runners[n].training.reduce), &word), step);
+            assert_int_equal(word, EXCHANGE_STOPPED);
+        }
+        nodes_run(UINT64_MAX);
+        assert_int_equal(runners[0].training.model.progress.step, steps);
+        nodes_compare(expected, cut, seed, true);
+        nodes_close();
+    }
+    text = model_text;
+}
+
+/* The first node is late: no other begins a step that it has not granted. */
+static void nodes__before_the_first_begins__no_step_begins(void **state)
+{
+    (void)state;
+    static const struct cut cut = {3, {0, 1, 2, 8}};
+    nodes_open(&cut, NULL, 3, NULL);
+    for (uint64_t until = 2; until <= 4; until += 2) {
+        for (uint32_t n = cut.node_count; n-- > 0;) {
+            runners[n].until = n ? UINT64_MAX : until;
+            /* Whoever goes past would be seen by then, on most machines. */
+            if (n == 0) nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+            for (uint32_t k = 1; k < cut.node_count && n == 0; k++)
+                assert_int_equal(atomic_load(&runners[k].training.pipeline->shared_in_flight), 0);
+            assert_int_equal(pthread_create(&runners[n].thread, NULL, runner_main, &runners[n]), 0);
+        }
+        for (uint32_t n = 0; n < cut.node_count; n++) assert_int_equal(pthread_join(runners[n].thread, NULL), 0);
+        for (uint32_t n = 0; n < cut.node_count; n++) {
+            assert_int_equal(runners[n].st, ST_OK);
+            assert_int_equal(runners[n].training.model.progress.step, until);
+        }
+    }
+    nodes_close();
+}
+
+/* A training that goes from nodes to other nodes and to one, by saves at any step, one of which is of one node. */
+static void saved_and_resumed(const char *const *set)
+{
     static const struct cut by[] = {{3, {0, 3, 6, 8}}, {5, {0, 1, 4, 5, 7, 8}}, {2, {0, 3, 8}}};
     char path[128];
     text = tables_text;
-    const struct outcome expected = alone(NULL);
+    const struct outcome expected = alone(set);
     snprintf(path, sizeof path, "%s", fixture_path("saved"));
     for (uint64_t at = 1; at < 6 && at + 4 < 2 * ((rows + 31) / 32); at += 2) { /* with a step left for the last */
-        nodes_open(&by[0], NULL, at, NULL);
+        nodes_open(&by[0], set, at, NULL);
         nodes_run(at);
         nodes_save(path);
+        nodes_are_well();
         nodes_close();
-        nodes_open(&by[1], NULL, at, path);
+        nodes_open(&by[1], set, at, path);
         for (uint32_t n = 0; n < net.node_count; n++) /* what a save before any step has */
             for (uint32_t i = 0; i < runners[n].training.graph.table_count; i++)
                 assert_int_equal(reduce_own_rows(runners[n].training.reduce)[i],
@@ -335,22 +425,183 @@ static void nodes__saved_and_resumed_by_other_nodes__one_nodes_bytes(void **stat
         nodes_run(at + 2);
         nodes_save(path);
         nodes_save(path); /* again: under another name */
+        nodes_are_well();
         nodes_close();
         struct training t;
-        assert_ok(training_open(&t, text, NULL, data, &(struct setup){.threads = 1}));
+        assert_ok(training_open(&t, text, set, data, &(struct setup){.threads = 1}));
         training_start(&t, path);
-        if (training_hash(&t) != alone_until(at + 2)) fail_msg("saved at step %u: other bytes", (unsigned)at + 2);
+        if (training_hash(&t) != alone_until(set, at + 2)) fail_msg("saved at step %u: other bytes", (unsigned)at + 2);
         assert_ok(training_until(&t, at + 4));
         training_save(&t, path);
         assert_ok(training_until(&t, UINT64_MAX));
         if (training_hash(&t) != expected.model)
             fail_msg("saved at step %u, resumed by one: other bytes", (unsigned)at);
         training_close(&t);
-        nodes_open(&by[2], NULL, at, path);
+        nodes_open(&by[2], set, at, path);
         nodes_run(UINT64_MAX);
         nodes_compare(expected, &by[2], at, false);
         nodes_close();
         fixture_tree_remove("saved");
+    }
+    text = model_text;
+}
+
+static void nodes__saved_and_resumed_by_other_nodes__one_nodes_bytes(void **state)
+{
+    (void)state;
+    saved_and_resumed(NULL);
+    saved_and_resumed(lives_sets[2]);
+    saved_and_resumed(lives_sets[3]);
+}
+
+/* The least budget of RAM beside the disk. */
+static uint64_t ram_least(const char *const *set)
+{
+    struct training t;
+    struct setup setup = {.threads = 1, .disk_bytes = (uint64_t)48 << 20, .ram_bytes = (uint64_t)1 << 20};
+    while (training_open(&t, text, set, data, &setup) != ST_OK) {
+        assert_non_null(strstr(status_message(), "raise store.ram"));
+        setup.ram_bytes += 16 << 10;
+    }
+    training_close(&t);
+    return setup.ram_bytes;
+}
+
+/* What a save of the nodes has, in RAM of one. */
+static uint64_t saved_load(struct training *t, const char *path, const char *const *set)
+{
+    assert_ok(training_open(t, text, set, data, &(struct setup){.threads = 1}));
+    assert_ok(model_load(&t->model, path));
+    for (uint32_t i = 0; i < t->graph.table_count; i++) t->row_count[i] = store_row_count(t->model.store, i);
+    return training_hash(t);
+}
+
+static const float *row_of(struct store *store, uint32_t table, uint64_t key)
+{
+    for (uint64_t row = 0; row < store_row_count(store, table); row++)
+        if (store_key(store, table, row) == key) return store_span(store, table, row);
+    return NULL;
+}
+
+/* What the nodes' checks read is what `all`, or where that is NULL the key's owner has: on the one that has the step's
+ * last example. */
+static void assert_checked(struct store *all)
+{
+    uint32_t checked = 0;
+    for (uint32_t n = 0; n < net.node_count; n++) {
+        struct pipeline *p = runners[n].training.pipeline;
+        const uint64_t looks = net.looks;
+        assert_ok(pipeline_check(p));
+        if (net.looks == looks && net.node_count > 1) continue;
+        checked++;
+        for (uint32_t t = 0; t < p->graph->table_count; t++) {
+            const struct ticket_table *table = &p->kept->ticket.table[t];
+            for (uint32_t u = 0; u < table->unique_count; u++) {
+                const uint64_t key = p->kept->batch.key[table->occurrence[table->occurrence_begin[u]]];
+                struct store *owner = runners[shard_owner(shard_of(key), net.node_count)].training.model.store;
+                const float *row = row_of(all ? all : owner, t, key);
+                assert_non_null(row);
+                assert_memory_equal(table->span[u], row, p->graph->tables[t].dim * sizeof(float));
+            }
+        }
+    }
+    assert_int_equal(checked, 1);
+}
+
+/* Each node has a disk, and RAM for little more than a step: rows go and come, and are looked at and saved from
+ * there. */
+static void nodes__rows_on_disk__one_nodes_bytes(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"wide.dim=60", "store.ram=4MiB", NULL};
+    static const struct cut by[] = {
+        {1, {0, 8}}, {2, {0, 3, 8}}, {3, {0, 1, 2, 8}}, {5, {0, 1, 4, 5, 7, 8}}, {8, {0, 1, 2, 3, 4, 5, 6, 7, 8}}};
+    char path[128], saved[128];
+    struct training whole;
+    uint64_t fetched = 0;
+    snprintf(path, sizeof path, "%s", fixture_path("many"));
+    snprintf(saved, sizeof saved, "%s", fixture_path("from_disk"));
+    fixture_data(path, 0, SCALED(600u, 200u), NULL);
+    text = tables_text;
+    data = path;
+    rows = SCALED(600u, 200u);
+    const struct outcome expected = alone(set);
+    const uint64_t ram_bytes = ram_least(set);
+    for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
+        node_ram_bytes = ram_bytes + (i << 14);
+        nodes_open(&by[i], set, i, NULL);
+        nodes_run(3);
+        nodes_save(saved);
+        nodes_are_well();
+        if (saved_load(&whole, saved, set) != alone_until(set, 3))
+            fail_msg("%u nodes, step 3: other bytes", by[i].node_count);
+        assert_checked(whole.model.store);
+        training_close(&whole);
+        nodes_run(UINT64_MAX);
+        nodes_save(saved);
+        nodes_are_well();
+        if (saved_load(&whole, saved, set) != expected.model) fail_msg("%u nodes: other bytes", by[i].node_count);
+        training_close(&whole);
+        for (uint32_t n = 0; n < by[i].node_count; n++) {
+            struct training *t = &runners[n].training;
+            for (uint32_t k = 0; k < t->graph.table_count; k++) fetched += store_counts(t->model.store, k).disk.fetched;
+            assert_int_equal(XXH3_64bits_digest(t->told), expected.told);
+        }
+        nodes_close();
+        fixture_tree_remove("from_disk");
+    }
+    assert_true(fetched > 0);
+    printf("# rows fetched from disks: %lu\n", (unsigned long)fetched);
+    node_ram_bytes = 0;
+    text = model_text;
+    data = data_path;
+    rows = DATA_ROWS;
+}
+
+/* A save that one node cannot make is none, all nodes say so, and the next one can be made. */
+static void nodes__one_cannot_save__all_say_so(void **state)
+{
+    (void)state;
+    static const struct cut cut = {3, {0, 3, 6, 8}};
+    char path[128], file[256];
+    text = tables_text;
+    snprintf(path, sizeof path, "%s", fixture_path("half"));
+    nodes_open(&cut, NULL, 5, NULL);
+    nodes_run(2);
+    for (uint32_t who = 0; who < 3; who++) {
+        static const char *const expected[] = {"missing", "node 1: ", "node 2: "};
+        save_wrong = who;
+        nodes_save(path);
+        save_wrong = NOBODY;
+        for (uint32_t n = 0; n < 3; n++) {
+            assert_true(runners[n].st != ST_OK);
+            assert_non_null(strstr(runners[n].failure.message, expected[who]));
+            assert_string_equal(runners[n].failure.message, runners[0].failure.message);
+        }
+        snprintf(file, sizeof file, "%s/manifest.json", path);
+        assert_int_equal(access(file, F_OK), -1);
+    }
+    nodes_save(path);
+    nodes_are_well();
+    assert_int_equal(access(file, F_OK), 0);
+    nodes_close();
+    fixture_tree_remove("half");
+    text = model_text;
+}
+
+/* The check before a save reads rows as they are, on the node that has the step's last example and on no other. */
+static void nodes__checked_between_jobs__by_rows_as_they_are(void **state)
+{
+    (void)state;
+    static const struct cut by[] = {{2, {0, 3, 8}}, {3, {0, 1, 3, 8}}};
+    text = tables_text;
+    for (size_t i = 0; i < 2; i++) {
+        nodes_open(&by[i], NULL, i, NULL);
+        for (uint64_t until = 1, last = (rows + 31) / 32; until <= last; until++) { /* the last one is short */
+            nodes_run(until);
+            assert_checked(NULL);
+        }
+        nodes_close();
     }
     text = model_text;
 }
@@ -367,7 +618,8 @@ static uint64_t slice_floats(const struct exchange *x, uint32_t node)
     return floats;
 }
 
-/* Each run's sums to their owners, the own slice's values and the losses to all others. */
+/* Each run's sums to their owners, the own slice's values and the losses to all others; and the first node's grant of
+ * the three steps. */
 static void nodes__three_steps__send_each_float_once_to_whom_it_is_for(void **state)
 {
     (void)state;
@@ -385,8 +637,9 @@ static void nodes__three_steps__send_each_float_once_to_whom_it_is_for(void **st
             uint64_t runs = 0;
             for (uint32_t p = 0; p < x->piece_count; p++) runs += x->pieces[p].node == n;
             const uint64_t bytes = 4 * (runs * (all - own) + (nodes - 1) * own) + 8 * losses * (nodes - 1);
-            assert_int_equal(net.bytes[n], 3 * bytes);
-            assert_int_equal(reduce_sent_bytes(runners[n].training.reduce), 3 * bytes);
+            const uint64_t grants = n ? 0 : 8 * (nodes - 1);
+            assert_int_equal(net.bytes[n], 3 * bytes + grants);
+            assert_int_equal(reduce_sent_bytes(runners[n].training.reduce), 3 * bytes + grants);
         }
         nodes_close();
     }
@@ -406,6 +659,42 @@ static void reduce_open__more_nodes_than_lanes__names_the_setting(void **state)
     assert_string_equal(
         status_message(),
         "1 nodes have nothing to compute of 8 lanes: give at most as many nodes, or --set train.lanes=9");
+}
+
+/* Whatever nodes do not do is refused before the first step, by its name. */
+static void pipeline_open__what_one_node_alone_does__refused_by_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set[4], *plan, *said;
+        bool has_disk;
+    } cases[] = {
+        {.set = {"train.sync=asp", "train.lanes=1", "train.micro=32"},
+         .said = "training on several nodes needs train.sync = bsp"},
+        {.set = {"emb.admit=2", "emb.admit_by=bloom"},
+         .said = "table \"emb\": several nodes count for admit exactly; set admit_by = exact"},
+        {.set = {"wide.ttl=3", "store.period=3", "store.ram=24MiB"},
+         .has_disk = true,
+         .said = "table \"wide\": on several nodes rows that come and go have to stay in RAM, found a disk"},
+        {.plan = "0-6:1:1e", .said = "training on several nodes needs stages on cores, found stage 1 of 1 on type emu"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct training t;
+        const struct setup setup = {
+            .threads = 1,
+            .plan = cases[i].plan,
+            .disk_bytes = cases[i].has_disk ? (uint64_t)48 << 20 : 0,
+            .nodes = {
+                .rank = 0, .node_count = 2, .lane_begin = (const uint32_t[]){0, 1, 8}, .post = &net.node[0].post}};
+        struct setup here = setup;
+        const uint32_t one_lane[] = {0, 1};
+        if (i == 0) here.nodes.lane_begin = one_lane;
+        if (i == 0) here.nodes.node_count = 1;
+        post_open(&net, 2, 1, 0);
+        const status st = training_open(&t, tables_text, cases[i].set, data_path, &here);
+        if (st == ST_OK) fail_msg("case %zu is not refused", i);
+        assert_string_equal(status_message(), cases[i].said);
+    }
 }
 
 static void reduce_place__another_message_than_the_next__refused(void **state)
@@ -441,9 +730,16 @@ int main(void)
         cmocka_unit_test(nodes__passes_of_any_length__one_nodes_bytes),
         cmocka_unit_test(nodes__norm_bounded__one_nodes_bytes),
         cmocka_unit_test(nodes__tables__one_nodes_bytes),
+        cmocka_unit_test(nodes__rows_come_and_go__one_nodes_bytes),
+        cmocka_unit_test(nodes__one_wants_to_stop__all_stop_behind_the_same_step),
+        cmocka_unit_test(nodes__before_the_first_begins__no_step_begins),
         cmocka_unit_test(nodes__saved_and_resumed_by_other_nodes__one_nodes_bytes),
+        cmocka_unit_test(nodes__rows_on_disk__one_nodes_bytes),
+        cmocka_unit_test(nodes__one_cannot_save__all_say_so),
+        cmocka_unit_test(nodes__checked_between_jobs__by_rows_as_they_are),
         cmocka_unit_test(nodes__three_steps__send_each_float_once_to_whom_it_is_for),
         cmocka_unit_test(reduce_open__more_nodes_than_lanes__names_the_setting),
+        cmocka_unit_test(pipeline_open__what_one_node_alone_does__refused_by_name),
         cmocka_unit_test(reduce_place__another_message_than_the_next__refused),
     };
     return cmocka_run_group_tests(tests, group_open, fixture_close);

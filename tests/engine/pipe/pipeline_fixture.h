@@ -80,6 +80,7 @@ struct setup {
     uint64_t delay_seed;
     uint32_t delay_ns_max;
     uint64_t ram_bytes, disk_bytes; /* 0: as the text says; no disk                             */
+    const char *disk_name;          /* of its directory; NULL: "disk"                           */
     uint64_t card_row_bytes;
     bool io_threads;
     struct reduce_options nodes; /* node_count 0: there is one */
@@ -106,6 +107,7 @@ struct training {
     XXH3_state_t *told; /* hash of all that was told */
     /* when to stop by itself */
     bool wants_stop;
+    uint64_t stop_step; /* of several nodes: behind it, unless that is 0 */
 };
 
 FIXTURE static void training_told(void *context, const struct step_done *done)
@@ -126,6 +128,10 @@ FIXTURE static void training_told(void *context, const struct step_done *done)
     p->examples += done->example_count;
     for (uint32_t i = 0; i < t->graph.table_count; i++) t->row_count[i] = done->row_count[i];
     t->ticket = done->ticket;
+    if (t->reduce && t->stop_step && p->step == t->stop_step) {
+        struct exchange *x = reduce_exchange(t->reduce);
+        x->vt->job_stop(x);
+    }
     XXH3_64bits_update(t->told, &done->loss_sum, sizeof done->loss_sum);
     XXH3_64bits_update(t->told, t->row_count, sizeof t->row_count);
 }
@@ -161,11 +167,12 @@ FIXTURE static status training_open_parts(struct training *t, const char *text, 
     TRY(settings_read(&t->ini, &t->settings));
     TRY(schema_open(&t->schema, &t->graph, &t->settings));
     TRY(model_open(&t->model, &t->graph,
-                   &(struct model_budget){.ram_bytes = setup->ram_bytes ? setup->ram_bytes : t->settings.store_ram,
-                                          .disk_bytes = setup->disk_bytes,
-                                          .path = setup->disk_bytes ? fixture_path("disk") : NULL,
-                                          .io_threads = setup->io_threads,
-                                          .lives = true}));
+                   &(struct model_budget){
+                       .ram_bytes = setup->ram_bytes ? setup->ram_bytes : t->settings.store_ram,
+                       .disk_bytes = setup->disk_bytes,
+                       .path = setup->disk_bytes ? fixture_path(setup->disk_name ? setup->disk_name : "disk") : NULL,
+                       .io_threads = setup->io_threads,
+                       .lives = true}));
     cores_allowed(&t->cores);
     if (setup->plan) {
         plan_json(json, sizeof json, setup->plan);

@@ -161,6 +161,41 @@ static void admission_exact__one_key_more__says_so(void **state)
     admission_close(&a);
 }
 
+/* Two that have counted different keys, merged: what one has that has counted all, which goes on as one. */
+static void admission_merge__counts_of_two__those_of_one(void **state)
+{
+    (void)state;
+    struct admission one = opened(5, ADMIT_EXACT, 300),
+                     half[2] = {opened(5, ADMIT_EXACT, 300), opened(5, ADMIT_EXACT, 300)},
+                     all = opened(5, ADMIT_EXACT, 300);
+    for (uint32_t i = 0; i < 200; i++) {
+        const uint32_t k = draw(90);
+        assert_int_equal(admission_add(&one, key_of(k)), ST_OK);
+        assert_int_equal(admission_add(&half[k % 2], key_of(k)), ST_OK);
+    }
+    uint64_t key, keys = 0;
+    uint32_t count;
+    for (int h = 0; h < 2; h++)
+        for (uint64_t at = 0; admission_next(&half[h], &at, &key, &count); keys++)
+            assert_int_equal(admission_merge(&all, key, count), ST_OK);
+    assert_int_equal(keys, one.used_count);
+    for (int more = 0; more < 5; more++)
+        for (uint32_t k = 0; k < 90; k++) {
+            assert_int_equal(admission_has(&all, key_of(k)), admission_has(&one, key_of(k)));
+            if (more % 2) assert_int_equal(admission_add(&one, key_of(k)), ST_OK);
+            if (more % 2) assert_int_equal(admission_add(&all, key_of(k)), ST_OK);
+        }
+    struct admission small = opened(5, ADMIT_EXACT, 2);
+    assert_int_equal(admission_merge(&small, 1, 4), ST_OK);
+    assert_int_equal(admission_merge(&small, 2, 1), ST_OK);
+    assert_int_equal(admission_merge(&small, 3, 1), ST_FULL);
+    admission_close(&small);
+    admission_close(&one);
+    admission_close(&half[0]);
+    admission_close(&half[1]);
+    admission_close(&all);
+}
+
 static void admission_grant__a_key_with_a_row__is_admitted(void **state)
 {
     (void)state;
@@ -290,6 +325,7 @@ int main(void)
         cmocka_unit_test(admission_bloom__as_many_keys_as_it_is_for__takes_few_others),
         cmocka_unit_test(admission_bloom__counters__have_as_few_bits_as_count_so_far),
         cmocka_unit_test(admission_exact__one_key_more__says_so),
+        cmocka_unit_test(admission_merge__counts_of_two__those_of_one),
         cmocka_unit_test(admission_grant__a_key_with_a_row__is_admitted),
         cmocka_unit_test(admission_read__exact_counts_into_another__counts_on),
         cmocka_unit_test(admission_read__another_admit__keeps_whom_it_has_admitted),

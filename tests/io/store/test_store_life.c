@@ -186,8 +186,8 @@ static void store_sweep__without_a_home__rows_that_stay_keep_their_spans(void **
 
 enum { KEYS = 40 };
 
-/* A store of KEYS rows in RAM; row k was seen in period k % 5 and shown k times. */
-static void rows_open(struct side *side, struct row_life life)
+/* A store of an owner's part of KEYS rows in RAM; row k was seen in period k % 5 and shown k times. */
+static void rows_open_part(struct side *side, struct row_life life, uint32_t owners, uint32_t owner)
 {
     static const uint8_t serves = 1;
     static const uint32_t span = SPAN;
@@ -204,14 +204,16 @@ static void rows_open(struct side *side, struct row_life life)
                          ticket_bytes(batch, shape, 1, &span, false) + micro_batch_bytes(batch, shape)));
     micro_batch_place(&side->m, &side->arena, batch, shape);
     ticket_place(&side->ticket, &side->arena, batch, shape, 1, &span, false);
-    for (uint32_t k = 0; k < KEYS; k++) {
+    for (uint32_t k = owner; k < KEYS; k += owners) {
         float *row;
         assert_ok(store_put(side->store, 0, k + 1, &row));
         row_init(NULL, 0, k + 1, row);
         row_life_step(&life, row + SPAN - ROW_COUNTER_FLOATS, k % 5, k, k / 4);
     }
-    assert_int_equal(store_row_count(side->store, 0), KEYS);
+    assert_int_equal(store_row_count(side->store, 0), (KEYS - owner + owners - 1) / owners);
 }
+
+static void rows_open(struct side *side, struct row_life life) { rows_open_part(side, life, 1, 0); }
 
 static void fates_check(struct side *side, const struct row_life *life, uint64_t period)
 {
@@ -313,6 +315,38 @@ static void store_sweep__too_many_rows__the_least_by_score_and_key_go(void **sta
         }
 }
 
+/* Owners that count by the same digits remove together what one would. */
+static void store_select__rows_of_several_stores__the_least_of_all_go(void **state)
+{
+    (void)state;
+    enum { OWNERS = 3 };
+    static uint64_t bins[STORE_BINS], sum[STORE_BINS];
+    for (uint64_t most = 1; most < KEYS + 3; most += most < 12 ? 1 : 7) {
+        const struct row_life life = {
+            .row_max = most, .admit = 1, .counts = 1, .decay = 0.5f, .score_show = most % 2 ? 1 : 0, .score_click = 1};
+        struct side one, side[OWNERS];
+        struct store_select select = {.wanted = store_select_wanted(most, KEYS)};
+        rows_open(&one, life);
+        assert_ok(store_sweep(one.store, 5));
+        assert_int_equal(KEYS - store_row_count(one.store, 0), select.wanted);
+        for (uint32_t o = 0; o < OWNERS; o++) rows_open_part(&side[o], life, OWNERS, o);
+        for (uint32_t o = 0; o < OWNERS; o++) store_sweep_dead(side[o].store, 5);
+        for (bool is_last = select.wanted == 0; !is_last; is_last = store_select_choose(&select, sum)) {
+            memset(sum, 0, sizeof sum);
+            for (uint32_t o = 0; o < OWNERS; o++) {
+                store_select_count(side[o].store, 0, &select, bins);
+                for (uint32_t b = 0; b < STORE_BINS; b++) sum[b] += bins[b];
+            }
+        }
+        for (uint32_t o = 0; o < OWNERS && store_select_wanted(most, KEYS); o++)
+            store_select_remove(side[o].store, 0, &select);
+        for (uint32_t k = 0; k < KEYS; k++)
+            assert_int_equal(store_has(side[k % OWNERS].store, 0, k + 1), store_has(one.store, 0, k + 1));
+        for (uint32_t o = 0; o < OWNERS; o++) side_close(&side[o]);
+        side_close(&one);
+    }
+}
+
 static void store_open__no_memory__says_so_fault(void **state)
 {
     (void)state;
@@ -343,6 +377,7 @@ int main(void)
         cmocka_unit_test(store_sweep__too_many_rows__counts_evictions_and_rows),
         cmocka_unit_test(store_sweep__rows_by_age_and_score__die_once_and_are_counted),
         cmocka_unit_test(store_sweep__too_many_rows__the_least_by_score_and_key_go),
+        cmocka_unit_test(store_select__rows_of_several_stores__the_least_of_all_go),
         cmocka_unit_test(store_open__no_memory__says_so_fault),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;

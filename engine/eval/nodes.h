@@ -1,0 +1,35 @@
+/* An evaluation by several nodes: each runs the forward pass over its lanes' part of the data, and rank 0 takes in the
+ * terms of all in the order of the data, so that figures are one node's, to the last digit.
+ *
+ *     other node   micro-batches of its lanes ──terms──▶ blocks ═══▶ ┐
+ *     rank 0       its own micro-batches ────────────────────────▶ heads ──figures──▶ all
+ *
+ * What it finds, or fails with, every node is told. Blocks travel by engine/node/talk.h. */
+#ifndef HETERPS_ENGINE_EVAL_NODES_H
+#define HETERPS_ENGINE_EVAL_NODES_H
+
+#include "engine/eval/heads.h"
+#include "engine/node/talk.h"
+
+struct eval_nodes {
+    struct reduce *reduce;
+    struct heads *heads;
+    struct batch_shape shape;
+    /* of another node than rank 0: the block that is being filled */
+    uint8_t *block;
+    uint32_t used;
+    uint64_t step; /* of the last micro-batch */
+};
+
+/* Keeps both. INVALID: words are to be ranked, which one node alone does. */
+MUST_USE status eval_nodes_begin(struct eval_nodes *nodes, struct reduce *reduce, struct heads *heads);
+/* Takes in a micro-batch of this node, in the order of the data; on rank 0 what other nodes have before it, too. */
+MUST_USE status eval_nodes_add(struct eval_nodes *nodes, const struct slot *slot);
+/* Behind the last one, in any case: `st` is what this node has failed with, or ST_OK. On rank 0 the heads have all
+ * examples then; elsewhere it has none. */
+MUST_USE status eval_nodes_end(struct eval_nodes *nodes, status st);
+/* Rank 0 tells all, with heads that are finished, or what it has failed with, which is returned; the others have the
+ * same then, and count *example_count. */
+MUST_USE status eval_nodes_tell(struct eval_nodes *nodes, status st, uint64_t *example_count);
+
+#endif

@@ -1,0 +1,122 @@
+/* Bounds of rows that are of all owners: behind a step's values everybody knows how many rows there are, and where
+ * they are too many all find the same threshold, digit by digit (io/store/store_life.h).
+ *
+ *     VALUES over ──▶ bins of the first digit to all ──all are here──▶ the next digit's … ──▶ each removes its own ──▶ the step is over
+ *
+ * Bins of a digit are sent when those of the one before have come from all, so nobody is more than one digit ahead,
+ * and there are two of everything. Up to six digits, of 512 KiB to each other node; evictions are rare. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "engine/node/reduce_internal.h"
+
+void evict_layout(struct reduce *r, struct layout *l)
+{
+    struct evicting *e = &r->evicting;
+    for (uint32_t t = 0; t < r->graph->table_count; t++) e->is_bounded |= r->graph->tables[t].life.row_max > 0;
+    for (int i = 0; i < 2 && e->is_bounded; i++) {
+        LAYOUT_TAKE(l, e->own[i], STORE_BINS);
+        LAYOUT_TAKE(l, e->sum[i], STORE_BINS);
+    }
+    for (uint32_t n = 0; n < r->exchange.node_count && e->is_bounded; n++) {
+        uint64_t *bins = NULL;
+        if (n != r->exchange.rank) LAYOUT_TAKE(l, bins, STORE_BINS);
+        if (l->arena) r->peers[n].bins = bins;
+    }
+}
+
+static void bins_add(struct evicting *e, uint64_t round, const uint64_t *bins)
+{
+    for (uint32_t i = 0; i < STORE_BINS; i++) e->sum[round % 2][i] += bins[i];
+}
+
+/* Counts the own rows by the next digit, for all. */
+static status bins_send(struct reduce *r)
+{
+    struct evicting *e = &r->evicting;
+    uint64_t *own = e->own[e->round % 2];
+    store_select_count(r->model->store, e->table, &e->select, own);
+    bins_add(e, e->round, own);
+    e->is_counted = true;
+    for (uint32_t n = 0; n < r->exchange.node_count; n++)
+        if (n != r->exchange.rank) TRY(part_send(r, n, KIND_BINS, e->round, own, STORE_BINS * sizeof *own));
+    return ST_OK;
+}
+
+/* The next table that has too many rows, if there is one. */
+static bool table_begin(struct reduce *r)
+{
+    struct evicting *e = &r->evicting;
+    for (; e->table < r->graph->table_count; e->table++) {
+        const uint64_t wanted = store_select_wanted(r->graph->tables[e->table].life.row_max, r->row_count[e->table]);
+        e->select = (struct store_select){.wanted = wanted};
+        e->wanted = wanted;
+        if (wanted) return true;
+    }
+    return false;
+}
+
+/* All have counted. */
+static void digit_end(struct reduce *r)
+{
+    struct evicting *e = &r->evicting;
+    uint64_t *sum = e->sum[e->round % 2];
+    const bool is_last = store_select_choose(&e->select, sum);
+    memset(sum, 0, STORE_BINS * sizeof *sum); /* for the digit after the next */
+    e->come[e->round % 2] = 0;
+    e->round++;
+    e->is_counted = false;
+    if (!is_last) return;
+    store_select_remove(r->model->store, e->table, &e->select);
+    r->own_rows[e->table] = store_row_count(r->model->store, e->table);
+    r->row_count[e->table] -= e->wanted;
+    e->wanted = 0;
+    e->table++;
+}
+
+status evict_step(struct reduce *r, bool *is_over)
+{
+    struct evicting *e = &r->evicting;
+    *is_over = false;
+    while (e->is_on) {
+        if (!e->is_counted && e->wanted == 0 && (!e->is_bounded || !table_begin(r))) {
+            e->is_on = false;
+            *is_over = true;
+            return ST_OK;
+        }
+        if (!e->is_counted) TRY(bins_send(r));
+        if (e->come[e->round % 2] + 1 < r->exchange.node_count) return ST_OK;
+        digit_end(r);
+    }
+    return ST_OK;
+}
+
+void evict_begin(struct reduce *r)
+{
+    struct evicting *e = &r->evicting;
+    e->is_on = true;
+    e->table = 0;
+    e->wanted = 0;
+}
+
+static bool bins_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes, struct reduce_message *message)
+{
+    const struct peer *peer = &r->peers[from];
+    (void)step;
+    (void)bytes;
+    if (peer->bins == NULL || peer->next_bins > r->evicting.round + 1) return false;
+    message->step = peer->next_bins;
+    message->bytes = STORE_BINS * sizeof *peer->bins;
+    message->part[0].iov_base = peer->bins;
+    return true;
+}
+
+static status bins_arrived(struct reduce *r, uint32_t from, const struct reduce_message *message)
+{
+    bins_add(&r->evicting, message->step, r->peers[from].bins);
+    r->evicting.come[message->step % 2]++;
+    r->peers[from].next_bins++;
+    return ST_OK;
+}
+
+const struct message_kind bins_kind = {bins_expect, bins_arrived};

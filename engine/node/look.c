@@ -1,0 +1,156 @@
+/* Looks: rows as they are, for who only reads them between two steps.
+ *
+ *     asker   look ──letters, to those who own any of its keys──▶ owners ──values──▶ asker
+ *
+ * An asker has LOOKS_MAX looks under way, and an owner as many places for the letters and the answers of each asker;
+ * so a letter and its answer always find their places. An answer's place is free again when the asker has sent the
+ * letter that needs it, for then it has the answer. */
+#include <string.h>
+#include <time.h>
+
+#include "engine/node/reduce_internal.h"
+
+/* Who waits for the end asks so often. */
+#define END_LOOK_NS 50000
+
+/* --- the asker's ------------------------------------------------------------------------------ */
+
+void look_ask(struct exchange *x, struct exchange_look *look)
+{
+    struct reduce *r = (struct reduce *)x;
+    const uint32_t number = r->looks.asked_count++ % EXCHANGE_LOOKS_MAX;
+    /* Relaxed: published by the push. */
+    atomic_store_explicit(&look->shared_is_done, false, memory_order_relaxed);
+    r->looks.waits[number] = look;
+    CHECK(ring_try_push(&r->looks.ring, number));
+    r->post->vt->wake(r->post);
+}
+
+void look_end(struct exchange *x)
+{
+    struct reduce *r = (struct reduce *)x;
+    /* Acquire, both: nobody writes into a look any more. */
+    while (atomic_load_explicit(&r->looks.shared_done, memory_order_acquire) != r->looks.asked_count &&
+           !atomic_load_explicit(&r->shared_is_failed, memory_order_acquire))
+        nanosleep(&(struct timespec){.tv_nsec = END_LOOK_NS}, NULL);
+}
+
+/* Somebody has answered it. Whose look it is may use it again as soon as it is shown to be done. */
+static void look_answered(struct reduce *r, uint64_t number)
+{
+    struct looks *l = &r->looks;
+    struct exchange_look *look = l->flight[number % LOOKS_MAX];
+    if (--l->left[number % LOOKS_MAX] > 0) return;
+    while (l->begin < l->end && l->left[l->begin % LOOKS_MAX] == 0) l->begin++;
+    /* Release, both: with exchange_look_is_done(), and with look_end(). */
+    atomic_store_explicit(&look->shared_is_done, true, memory_order_release);
+    atomic_fetch_add_explicit(&l->shared_done, 1, memory_order_release);
+    gate_ring(r);
+}
+
+static bool owes(const struct exchange_look *look, uint32_t node)
+{
+    return look->asked.float_begin[node] < look->asked.float_begin[node + 1];
+}
+
+/* The look that has just been given a number. */
+static status letters_send(struct reduce *r, struct exchange_look *look)
+{
+    const struct exchange *x = &r->exchange;
+    const struct asked_step *asked = &look->asked;
+    const uint64_t number = asked->step;
+    uint32_t *left = &r->looks.left[number % LOOKS_MAX];
+    *left = 1; /* this thread */
+    for (uint32_t n = 0; n < x->node_count; n++) *left += n != x->rank && owes(look, n);
+    for (uint32_t i = 1; i < x->node_count; i++) {
+        const uint32_t to = (x->rank + i) % x->node_count;
+        if (!owes(look, to)) continue;
+        TRY(part_send(r, to, KIND_LOOK, asked->step, asked->letters + asked->letter_begin[to],
+                      asked->letter_begin[to + 1] - asked->letter_begin[to]));
+    }
+    if (owes(look, x->rank)) {
+        struct asked_letter letter;
+        const uint8_t *at = asked->letters + asked->letter_begin[x->rank];
+        TRY(asked_letter_read(&letter, &x->look_shape, at,
+                              asked->letter_begin[x->rank + 1] - asked->letter_begin[x->rank]));
+        TRY(owned_look(r->owned, &letter, r->own_rows, look->values + asked->float_begin[x->rank]));
+    }
+    look_answered(r, number);
+    return ST_OK;
+}
+
+status looks_step(struct reduce *r)
+{
+    struct looks *l = &r->looks;
+    uint32_t number;
+    if (r->owned == NULL) return ST_OK;
+    while (l->end - l->begin < LOOKS_MAX && ring_try_pop(&l->ring, &number)) {
+        struct exchange_look *look = l->flight[l->end % LOOKS_MAX] = l->waits[number];
+        look->asked.step = l->end++;
+        TRY(letters_send(r, look));
+    }
+    return ST_OK;
+}
+
+static bool looked_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes,
+                          struct reduce_message *message)
+{
+    const struct looks *l = &r->looks;
+    struct peer *peer = &r->peers[from];
+    (void)step;
+    (void)bytes;
+    if (peer->looked < l->begin) peer->looked = l->begin; /* the others had nothing of its */
+    while (peer->looked < l->end && !owes(l->flight[peer->looked % LOOKS_MAX], from)) peer->looked++;
+    if (peer->looked == l->end) return false;
+    struct exchange_look *look = l->flight[peer->looked % LOOKS_MAX];
+    message->step = peer->looked;
+    message->bytes = (look->asked.float_begin[from + 1] - look->asked.float_begin[from]) * sizeof(float);
+    message->part[0].iov_base = look->values + look->asked.float_begin[from];
+    return true;
+}
+
+static status looked_arrived(struct reduce *r, uint32_t from, const struct reduce_message *message)
+{
+    r->peers[from].looked = message->step + 1;
+    look_answered(r, message->step);
+    return ST_OK;
+}
+
+/* --- the owner's ------------------------------------------------------------------------------ */
+
+static bool look_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes, struct reduce_message *message)
+{
+    struct peer *peer = &r->peers[from];
+    const size_t most = r->owned ? asked_letter_bytes_max(&r->exchange.look_shape) : 0;
+    if (r->owned == NULL) return false;
+    message->step = step < peer->look_next ? peer->look_next : step;
+    message->bytes = bytes < most ? bytes : most;
+    message->part[0].iov_base = peer->look_letter[peer->look_count % LOOKS_MAX];
+    return true;
+}
+
+static status look_arrived(struct reduce *r, uint32_t from, const struct reduce_message *message)
+{
+    struct peer *peer = &r->peers[from];
+    struct asked_letter letter;
+    const uint32_t place = peer->look_count++ % LOOKS_MAX;
+    const struct graph *g = r->graph;
+    size_t floats = 0;
+    peer->look_next = message->step + 1;
+    TRY(asked_letter_read(&letter, &r->exchange.look_shape, peer->look_letter[place], message->bytes));
+    for (uint32_t t = 0; t < g->table_count; t++) floats += (size_t)letter.count[t] * g->tables[t].dim;
+    if (floats == 0) return ST_OK; /* nobody waits for it */
+    TRY(owned_look(r->owned, &letter, r->own_rows, peer->look_values[place]));
+    return part_send(r, from, KIND_LOOKED, message->step, peer->look_values[place], floats * sizeof(float));
+}
+
+const struct message_kind look_kind = {look_expect, look_arrived}, looked_kind = {looked_expect, looked_arrived};
+
+void looks_layout(struct reduce *r, struct layout *l, uint32_t node, struct peer *peer)
+{
+    const struct asked_shape *shape = &r->exchange.look_shape;
+    for (uint32_t i = 0; i < LOOKS_MAX && node != r->exchange.rank; i++) {
+        LAYOUT_TAKE(l, peer->look_letter[i], asked_letter_bytes_max(shape));
+        LAYOUT_TAKE(l, peer->look_values[i], asked_floats_max(shape));
+    }
+}

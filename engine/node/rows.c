@@ -1,0 +1,178 @@
+/* Letters of steps, and their rows, where the graph has tables.
+ *
+ * A node sends a step's letter when the step before is open: then every owner is done with the step before that, whose
+ * place the letter takes. An owner sends a step's rows when it has updated for the step before. A step is open when all
+ * its rows have come, and the values of the step before. */
+#include <string.h>
+
+#include "engine/node/reduce_internal.h"
+
+/* By the thread that reads. */
+void step_ask(struct exchange *x, const struct asked_step *asked)
+{
+    struct reduce *r = (struct reduce *)x;
+    const uint32_t number = r->asked_count++ % ASKED_MAX;
+    r->asked_waits[number] = asked;
+    CHECK(ring_try_push(&r->asked_ring, number));
+    r->post->vt->wake(r->post);
+}
+
+/* Sends the letters of the next step, if they are there and it is their time. */
+static status letters_send(struct reduce *r)
+{
+    const struct exchange *x = &r->exchange;
+    uint32_t number;
+    if (r->asked || !ring_try_pop(&r->asked_ring, &number)) return ST_OK;
+    const struct asked_step *asked = r->asked = r->asked_waits[number];
+    CHECK(asked->step == r->open_until);
+    for (uint32_t i = 0; i < x->node_count; i++) {
+        const uint32_t to = (x->rank + i) % x->node_count;
+        uint8_t *letter = asked->letters + asked->letter_begin[to];
+        const size_t bytes = asked->letter_begin[to + 1] - asked->letter_begin[to];
+        if (to != x->rank) {
+            TRY(part_send(r, to, KIND_LETTER, asked->step, letter, bytes));
+            continue;
+        }
+        memcpy(owned_letter_place(r->owned, to, asked->step), letter, bytes);
+        TRY(owned_letter_arrived(r->owned, to, asked->step, bytes));
+    }
+    return ST_OK;
+}
+
+/* Sends rows to the askers whose letters are settled. */
+static status rows_send(struct reduce *r)
+{
+    const struct exchange *x = &r->exchange;
+    for (uint32_t n = 0; n < x->node_count; n++) {
+        struct peer *peer = &r->peers[n];
+        const uint64_t step = peer->rows_sent;
+        if (step > r->updated_until || !owned_is_settled(r->owned, n, step)) continue;
+        const size_t bytes = owned_floats(r->owned, n, step) * sizeof(float);
+        peer->rows_sent++;
+        if (bytes == 0) continue; /* nobody waits for it */
+        if (n == x->rank) {
+            CHECK(r->asked && r->asked->step == step);
+            owned_values(r->owned, n, step, x->rows.values[step % 2] + r->asked->float_begin[n]);
+            peer->next_rows = step + 1;
+            continue;
+        }
+        owned_values(r->owned, n, step, peer->values);
+        TRY(part_send(r, n, KIND_ROWS, step, peer->values, bytes));
+    }
+    return ST_OK;
+}
+
+/* Whether a node owes no rows of the step that is asked for. */
+static bool has_rows_of(const struct reduce *r, uint32_t node)
+{
+    const struct asked_step *asked = r->asked;
+    return r->peers[node].next_rows > asked->step || asked->float_begin[node] == asked->float_begin[node + 1];
+}
+
+/* Opens the step that is asked for when its rows have come. */
+static void rows_look(struct reduce *r)
+{
+    struct exchange *x = &r->exchange;
+    if (r->asked == NULL || r->values_until < r->asked->step) return;
+    for (uint32_t n = 0; n < x->node_count; n++)
+        if (!has_rows_of(r, n)) return;
+    x->rows.asked = r->asked;
+    r->open_until = r->asked->step + 1;
+    for (uint32_t n = 0; n < x->node_count; n++) r->peers[n].next_rows = r->open_until;
+    r->asked = NULL;
+    /* Release pairs with the acquire in exchange_has_rows(): values, and what is asked for. */
+    atomic_store_explicit(&x->rows.shared_step, r->open_until, memory_order_release);
+    gate_ring(r);
+}
+
+/* Does all that can be done. */
+status rows_step(struct reduce *r)
+{
+    if (r->owned == NULL || r->is_held || store_is_held(r)) return ST_OK;
+    for (uint64_t open = r->open_until + 1; open != r->open_until;) {
+        open = r->open_until;
+        TRY(letters_send(r));
+        TRY(owned_settle(r->owned, r->evicting.is_bounded ? r->values_until : r->updated_until));
+        TRY(rows_send(r));
+        rows_look(r);
+    }
+    return ST_OK;
+}
+
+/* --- whose the store is ------------------------------------------------------------------------- */
+
+static bool hold_look(void *context)
+{
+    const struct reduce *r = context;
+    /* Acquire, both: what the node's thread has done to the store is visible; or it has failed. */
+    return atomic_load_explicit(&r->shared_is_held, memory_order_acquire) ||
+           atomic_load_explicit(&r->shared_is_failed, memory_order_acquire);
+}
+
+status store_hold(struct reduce *r)
+{
+    if (r->owned == NULL) return ST_OK;
+    atomic_store_explicit(&r->shared_hold, true, memory_order_release);
+    r->post->vt->wake(r->post);
+    bell_await(&r->talk_bell, false, hold_look, r);
+    return atomic_load_explicit(&r->shared_is_failed, memory_order_acquire) ? failure_adopt(&r->failure) : ST_OK;
+}
+
+void store_let_go(struct reduce *r)
+{
+    if (r->owned == NULL) return;
+    /* Release pairs with store_is_held(); relaxed: nobody else asks before. */
+    atomic_store_explicit(&r->shared_is_held, false, memory_order_relaxed);
+    atomic_store_explicit(&r->shared_hold, false, memory_order_release);
+    r->post->vt->wake(r->post);
+}
+
+bool store_is_held(struct reduce *r)
+{
+    if (!atomic_load_explicit(&r->shared_hold, memory_order_acquire)) return false;
+    /* Release pairs with hold_look(). */
+    atomic_store_explicit(&r->shared_is_held, true, memory_order_release);
+    bell_ring(&r->talk_bell);
+    return true;
+}
+
+/* --- messages --------------------------------------------------------------------------------- */
+
+static bool letter_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes,
+                          struct reduce_message *message)
+{
+    const size_t most = asked_letter_bytes_max(&r->shapes[from]);
+    (void)step;
+    if (r->owned == NULL) return false;
+    message->step = r->peers[from].next_letter;
+    message->bytes = bytes < most ? bytes : most;
+    message->part[0].iov_base = owned_letter_place(r->owned, from, message->step);
+    return true;
+}
+
+static status letter_arrived(struct reduce *r, uint32_t from, const struct reduce_message *message)
+{
+    TRY(owned_letter_arrived(r->owned, from, message->step, message->bytes));
+    r->peers[from].next_letter++;
+    return ST_OK;
+}
+
+static bool rows_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes, struct reduce_message *message)
+{
+    const struct asked_step *asked = r->asked;
+    (void)step;
+    (void)bytes;
+    if (asked == NULL) return false;
+    message->step = asked->step;
+    message->bytes = (asked->float_begin[from + 1] - asked->float_begin[from]) * sizeof(float);
+    message->part[0].iov_base = r->exchange.rows.values[asked->step % 2] + asked->float_begin[from];
+    return true;
+}
+
+static status rows_arrived(struct reduce *r, uint32_t from, const struct reduce_message *message)
+{
+    r->peers[from].next_rows = message->step + 1;
+    return ST_OK;
+}
+
+const struct message_kind letter_kind = {letter_expect, letter_arrived}, rows_kind = {rows_expect, rows_arrived};

@@ -1,0 +1,222 @@
+/* A save in the order of its messages; a few a run. */
+#include "engine/node/save.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/heap.h"
+#include "engine/model/manifest.h"
+#include "engine/model/model_dir.h"
+#include "engine/node/reduce_internal.h"
+#include "io/store/admission.h"
+#include "io/store/store_life.h"
+#include "io/store/store_ticket.h"
+
+/* A file of rows that another node has written, as it travels. */
+struct part_word {
+    uint64_t bytes, xxh3, rows;
+    char name[256];
+};
+
+/* --- the optimizer's state -------------------------------------------------------------------- */
+
+/* Calls for every stretch of the state that is the node's. */
+static status slices_each(struct reduce *r, uint32_t node,
+                          status (*of)(struct reduce *r, uint32_t node, float *state, uint64_t count))
+{
+    const struct extent *e = &r->exchange.slices;
+    for (uint32_t i = 0; i < e->run_count; i++) {
+        const struct param_run *run = &e->runs[i];
+        uint64_t begin, end;
+        extent_part(e, node, i, &begin, &end);
+        for (uint32_t s = 0; s < run->state_count; s++) {
+            float *state = r->model->state + run->state_offset + s * run->state_stride;
+            TRY(of(r, node, state + (begin - run->offset), end - begin));
+        }
+    }
+    return ST_OK;
+}
+
+static status slice_say(struct reduce *r, uint32_t node, float *state, uint64_t count)
+{
+    (void)node;
+    return reduce_say_all(r, 0, state, count * sizeof *state);
+}
+
+static status slice_hear(struct reduce *r, uint32_t node, float *state, uint64_t count)
+{
+    return reduce_hear_all(r, node, state, count * sizeof *state);
+}
+
+status reduce_gather(struct reduce *r)
+{
+    const uint32_t rank = r->exchange.rank;
+    if (rank != 0) return slices_each(r, rank, slice_say);
+    for (uint32_t n = 1; n < r->exchange.node_count; n++) TRY(slices_each(r, n, slice_hear));
+    return ST_OK;
+}
+
+/* --- files of rows ---------------------------------------------------------------------------- */
+
+static status parts_say(struct reduce *r, const struct manifest_part *parts)
+{
+    for (uint32_t t = 0; t < r->graph->table_count; t++) {
+        const struct manifest_part *p = &parts[t];
+        struct part_word word = {.bytes = p->file.bytes, .xxh3 = p->file.xxh3, .rows = p->rows};
+        CHECK(strlen(p->file.name) < sizeof word.name); /* it is a file's */
+        memcpy(word.name, p->file.name, strlen(p->file.name));
+        TRY(reduce_say_all(r, 0, &word, sizeof word));
+    }
+    return ST_OK;
+}
+
+static status parts_hear(struct reduce *r, uint32_t from, struct manifest_part *parts)
+{
+    for (uint32_t t = 0; t < r->graph->table_count; t++) {
+        struct part_word word;
+        char *name;
+        TRY(reduce_hear_all(r, from, &word, sizeof word));
+        if (memchr(word.name, 0, sizeof word.name) == NULL || word.name[0] == 0 || strchr(word.name, '/'))
+            FAIL(INVALID, "node %u names no file for its rows: it does not run the same program", from);
+        TRY(heap_text(&name, "%s", word.name));
+        parts[t] = (struct manifest_part){.file = {name, word.bytes, word.xxh3}, .rows = word.rows};
+    }
+    return ST_OK;
+}
+
+/* --- what tables have counted for the admission of keys ------------------------------------------ */
+
+struct count_word {
+    uint64_t key, count; /* count 0: there is no other */
+};
+#define COUNTS_AT_ONCE 1024u
+
+/* Those of the own shards. */
+static status counts_say(struct reduce *r, const struct admission *admission)
+{
+    struct count_word words[COUNTS_AT_ONCE];
+    uint64_t at = 0, key;
+    uint32_t count, used = 0;
+    for (bool is_end = false; !is_end;) {
+        is_end = !admission_next(admission, &at, &key, &count);
+        if (!is_end && shard_owner(shard_of(key), r->exchange.node_count) != r->exchange.rank) continue;
+        words[used++] = is_end ? (struct count_word){0} : (struct count_word){key, count};
+        if (used < COUNTS_AT_ONCE && !is_end) continue;
+        memset(words + used, 0, (COUNTS_AT_ONCE - used) * sizeof *words);
+        TRY(reduce_say_all(r, 0, words, sizeof words));
+        used = 0;
+    }
+    return ST_OK;
+}
+
+/* Counts the key in `all`, unless that has failed before. */
+static void count_merge(struct admission *all, struct failure *full, uint64_t key, uint64_t count)
+{
+    if (!failure_is(full)) failure_keep(full, admission_merge(all, key, (uint32_t)count));
+}
+
+static status counts_hear(struct reduce *r, uint32_t from, uint32_t admit, struct admission *all, struct failure *full)
+{
+    struct count_word words[COUNTS_AT_ONCE];
+    for (;;) {
+        TRY(reduce_hear_all(r, from, words, sizeof words));
+        for (uint32_t i = 0; i < COUNTS_AT_ONCE; i++) {
+            if (words[i].count == 0) return ST_OK;
+            if (words[i].count >= admit)
+                FAIL(INVALID, "node %u has counted a key %" PRIu64 " times; expected less than admit = %u", from,
+                     words[i].count, admit);
+            count_merge(all, full, words[i].key, words[i].count);
+        }
+    }
+}
+
+/* Rank 0 has all that is counted of a table in `all`, whose memory the caller gives back, unless it is *full. */
+static status table_counts_gather(struct reduce *r, uint32_t t, struct admission *all, struct failure *full)
+{
+    const struct row_life *life = &r->graph->tables[t].life;
+    const struct admission *own = store_admission(r->model->store, t);
+    uint64_t at = 0, key;
+    uint32_t count;
+    if (own == NULL) return ST_OK;
+    if (r->exchange.rank != 0) return counts_say(r, own);
+    const struct admission_options options = {.table = own->table, .life = *life, .addition_max = 1, .ticket_max = 1};
+    if (!failure_is(full)) failure_keep(full, admission_open(all, &options));
+    while (admission_next(own, &at, &key, &count))
+        if (shard_owner(shard_of(key), r->exchange.node_count) == 0) count_merge(all, full, key, count);
+    for (uint32_t n = 1; n < r->exchange.node_count; n++) TRY(counts_hear(r, n, life->admit, all, full));
+    return ST_OK;
+}
+
+/* --- a save ----------------------------------------------------------------------------------- */
+
+/* The tag that rank 0 has found, for all. */
+static status save_claim(struct reduce *r, const char *path, uint32_t *generation)
+{
+    status st = ST_OK;
+    uint64_t word = 0;
+    if (r->exchange.rank == 0) {
+        st = model_save_claim(r->model, path, generation);
+        word = *generation;
+    }
+    TRY(reduce_agree(r, st));
+    TRY(reduce_tell(r, &word, sizeof word));
+    *generation = (uint32_t)word;
+    return ST_OK;
+}
+
+/* Another node's. */
+static status rows_save(struct reduce *r, const struct model_save_options *o, struct manifest_part *parts)
+{
+    const uint32_t tables = r->graph->table_count;
+    const status written = model_save_rows(r->model, o, parts);
+    status st = reduce_agree(r, written);
+    if (st == ST_OK) st = reduce_gather(r);
+    for (uint32_t t = 0; t < tables && st == ST_OK; t++) st = table_counts_gather(r, t, NULL, NULL);
+    if (st == ST_OK) st = parts_say(r, parts);
+    if (st == ST_OK) st = reduce_agree(r, ST_OK); /* what rank 0 has made of it */
+    /* After a failure of its own there is nothing; after another's a manifest may name them, if rank 0 has come so
+     * far. */
+    model_parts_free(parts, tables);
+    return st;
+}
+
+/* Rank 0's: of what the others have written. */
+static status whole_save(struct reduce *r, struct model_save_options *o, struct manifest_part *parts, uint64_t *bytes)
+{
+    const uint32_t tables = r->graph->table_count, others = r->exchange.node_count - 1;
+    struct admission all[GRAPH_TABLES_MAX] = {0}, *admission[GRAPH_TABLES_MAX] = {0};
+    struct failure full = {0};          /* what rank 0 has failed with, while it hears the others */
+    status st = reduce_agree(r, ST_OK); /* the others have written */
+    if (st == ST_OK) st = reduce_gather(r);
+    for (uint32_t t = 0; t < tables && st == ST_OK; t++) st = table_counts_gather(r, t, &all[t], &full);
+    for (uint32_t n = 0; n < others && st == ST_OK; n++) st = parts_hear(r, n + 1, parts + (size_t)n * tables);
+    if (st == ST_OK) {
+        for (uint32_t t = 0; t < tables; t++) admission[t] = all[t].count ? &all[t] : NULL;
+        o->others = parts;
+        o->admission = admission;
+        st = reduce_agree(r, failure_is(&full) ? failure_adopt(&full) : model_save(r->model, o, bytes));
+    }
+    for (uint32_t t = 0; t < tables; t++) admission_close(&all[t]);
+    model_parts_free(parts, others * tables);
+    return st;
+}
+
+status reduce_save(struct reduce *r, const char *path, uint32_t keep, uint64_t *bytes)
+{
+    struct model_save_options options = {.path = path, .row_count = r->own_rows, .keep = keep};
+    const size_t most = (size_t)r->exchange.node_count * r->graph->table_count + 1;
+    TRY(save_claim(r, path, &options.generation));
+    struct manifest_part *parts = calloc(most, sizeof *parts);
+    TRY(reduce_agree(r, parts ? ST_OK : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for a save's files")));
+    status st = store_hold(r);
+    if (st == ST_OK && r->owned) {
+        options.ticket = owned_done_ticket(r->owned);
+        st = store_settle(r->model->store);
+    }
+    st = reduce_agree(r, st);
+    if (st == ST_OK) st = r->exchange.rank == 0 ? whole_save(r, &options, parts, bytes) : rows_save(r, &options, parts);
+    store_let_go(r);
+    free(parts);
+    return st;
+}
