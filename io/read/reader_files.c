@@ -35,9 +35,6 @@ static void list_example_next(struct files_reader *f, struct reader_example *exa
 {
     *over = f->example_number == f->list_count;
     if (*over) return;
-    example->is_bad = false;
-    example->weight = 1;
-    example->group = 0;
     reader_example_empty(f->reader.shape, example);
     candidates_list(f->candidates, f->words_field, f->example_number, example);
 }

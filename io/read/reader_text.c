@@ -221,6 +221,9 @@ static size_t empty_line_begin(const struct reader_text *text)
 
 void reader_example_empty(struct example_shape shape, struct reader_example *example)
 {
+    example->is_bad = false;
+    example->weight = 1;
+    example->group = 0; /* whatever a line had before what is wrong with it */
     memset(example->label, 0, sizeof(float) * shape.label_count);
     memset(example->dense, 0, sizeof(float) * shape.dense_count);
     memset(example->key_end, 0, sizeof(uint32_t) * shape.field_count);
@@ -273,8 +276,8 @@ static status file_example_next(struct reader_text *text, struct reader_example 
         text->counts.bad_count++;
         if (!text->bad_skip) return line_fail(text, text->source.path_index, text->line_number, why);
         if (text->bad_keep) {
-            example->is_bad = true;
             reader_example_empty(text->reader.shape, example);
+            example->is_bad = true;
             return ST_OK;
         }
     }
@@ -398,10 +401,8 @@ static status block_example_next(struct reader_text *text, struct reader_example
         uint64_t lines_before = block->is_file_begin ? 0 : text->line_number;
         if (!text->bad_skip) return line_fail(text, block->path_index, lines_before + entry->line, block->why);
         if (text->bad_keep) {
-            example->is_bad = true;
-            example->weight = 1;
-            example->group = 0;
             reader_example_empty(text->reader.shape, example);
+            example->is_bad = true;
             return ST_OK;
         }
     }

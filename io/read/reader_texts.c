@@ -79,10 +79,8 @@ static bool line_cut(struct texts_reader *t)
 
 static void example_give_empty(const struct texts_reader *t, struct reader_example *example)
 {
-    example->is_bad = true;
-    example->weight = 1;
-    example->group = 0;
     reader_example_empty(t->reader.shape, example);
+    example->is_bad = true;
 }
 
 /* Whether the line, which is cut, gives an example. */

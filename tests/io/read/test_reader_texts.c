@@ -113,7 +113,9 @@ static void texts__last_examples__say_that_a_text_is_answered(void **state)
     const size_t bytes[] = {12, 10, 0, 2};
     struct texts_queue q = {.text = text, .bytes = bytes, .count = 4, .dry = 99};
     struct texts_batch b;
-    assert_ok(texts_read(libsvm_options(), &q, &b));
+    struct reader_options options = libsvm_options();
+    options.bad_keep = true;
+    assert_ok(texts_read(options, &q, &b));
     assert_int_equal(q.over_count, 4);
     assert_int_equal(q.example_count, 6);
     const bool extra[] = {false, false, false, true, true, false};

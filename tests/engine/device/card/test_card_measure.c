@@ -160,11 +160,11 @@ static void card_measure__layers__a_figure_each_and_shares_of_tied_ones(void **s
     end(&m);
 }
 
-/* Launches of the last run that is measured, h2 and h3: two passes at first; then each size's and the update, once
- * to warm up and twice a sample. */
+/* Launches of the last run that is measured, h2 and h3: two passes at first; then each size's and the update, whose
+ * lanes are added up by one more, once to warm up and twice a sample. */
 static uint64_t launches(uint32_t samples)
 {
-    enum { PASSES = 10, UPDATE = 3 };
+    enum { PASSES = 10, UPDATE = 4 };
     return PASSES + (1 + 2 * samples) * (SIZES * PASSES + UPDATE);
 }
 
