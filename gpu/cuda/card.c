@@ -363,7 +363,7 @@ static status card_open(struct cuda_card *c)
     c->gpu.capability = 10 * major + minor;
     /* Compiled from PTX, the kernels have no instructions that cards of one compute capability alone have. */
     if (c->gpu.capability == 90 && strstr(cuda_archs, "sm_90a") == NULL) c->gpu.capability = 89;
-    CUDA_TRY(c, cuDevicePrimaryCtxRetain, (&c->context, c->device), "opening it");
+    TRY(cuda_retain(c, "opening it"));
     TRY(cuda_enter(c));
     for (uint32_t i = 0; i < cuda_fatbin_count; i++)
         CUDA_TRY(c, cuModuleLoadData, (&c->module[i], cuda_fatbins[i].image),

@@ -114,6 +114,21 @@ status cuda_fail(const struct cuda_card *c, const char *call, CUresult result, c
                        "card %u (%s): %s: %s: %s", c->index, c->name, about, call, text);
 }
 
+status cuda_retain(struct cuda_card *c, const char *about)
+{
+    const CUresult result = cuda_calls.cuDevicePrimaryCtxRetain(&c->context, c->device);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        size_t bytes = 0;
+        (void)cuda_calls.cuDeviceTotalMem(&bytes, c->device);
+        FAIL(MEMORY,
+             "card %u (%s): %s: nothing is left of its %.1f GiB: other processes hold them, and nvidia-smi says "
+             "which; end these, take another card, or give --gpu off",
+             c->index, c->name, about, (double)bytes / (1 << 30));
+    }
+    if (result != CUDA_SUCCESS) return cuda_fail(c, "cuDevicePrimaryCtxRetain", result, "%s", about);
+    return ST_OK;
+}
+
 status cuda_enter(const struct cuda_card *c)
 {
     CUDA_TRY(c, cuCtxSetCurrent, (c->context), "making it this thread's");

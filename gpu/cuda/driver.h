@@ -50,6 +50,8 @@ MUST_USE status cuda_fail(const struct cuda_card *c, const char *call, CUresult 
         const CUresult result_ = cuda_calls.call arguments;                                                            \
         if (result_ != CUDA_SUCCESS) return cuda_fail(card, #call, result_, __VA_ARGS__);                              \
     } while (0)
+/* Opens the card's context; `about`: for messages. MEMORY: other processes hold all that the card has. */
+MUST_USE status cuda_retain(struct cuda_card *c, const char *about);
 /* Makes the card the calling thread's: before every call that needs one. */
 MUST_USE status cuda_enter(const struct cuda_card *c);
 MUST_USE status cuda_attribute(const struct cuda_card *c, CUdevice_attribute which, uint32_t *value);

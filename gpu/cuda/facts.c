@@ -60,7 +60,7 @@ status gpu_describe(uint32_t index, struct gpu_facts *facts)
     CUDA_TRY(&c, cuDeviceTotalMem, (&bytes, c.device), "asking for its memory");
     facts->memory_bytes = bytes;
     /* What is free only an open card says. */
-    CUDA_TRY(&c, cuDevicePrimaryCtxRetain, (&c.context, c.device), "opening it to see what memory is free");
+    TRY(cuda_retain(&c, "opening it to see what memory is free"));
     status st = cuda_enter(&c);
     if (st == ST_OK && cuda_calls.cuMemGetInfo(&free_bytes, &bytes) == CUDA_SUCCESS) facts->free_bytes = free_bytes;
     cuda_calls.cuDevicePrimaryCtxRelease(c.device);

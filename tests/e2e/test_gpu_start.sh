@@ -111,6 +111,7 @@ else
 fi
 
 # ---- a driver that answers: the image takes over ----
+fails 1 'nothing is left of its 64.0 GiB: other processes hold them' 'a card whose memory others hold' env LD_LIBRARY_PATH="$driver" HETERPS_STANDIN=taken "$HETERPS" devices --gpu on
 check 'cards are found' sh -c "LD_LIBRARY_PATH='$driver' HETERPS_EMU_CARDS=2 '$HETERPS' devices --gpu on | grep -q 'cuda:1 *emulated card 1'"
 check '--gpu off leaves them alone' sh -c "LD_LIBRARY_PATH='$driver' HETERPS_STANDIN=hang '$HETERPS' devices --gpu off | grep -q '^cards  *none: --gpu is off$'"
 check 'nor do other verbs start it' sh -c "LD_LIBRARY_PATH='$driver' HETERPS_STANDIN=hang '$HETERPS' inspect tiny.bin"

@@ -3,7 +3,7 @@
  * down, and in all that the emulation finds; what it finds it also prints. Kernels are found by name, and are the ones linked in here. Preloaded
  * (LD_PRELOAD) it also ends a program that gives back memory which it has registered.
  *
- *     HETERPS_STANDIN   in cuInit: crash, hang, none (no device), old (a driver of CUDA 12.4); uncaptured: no work can be written down
+ *     HETERPS_STANDIN   in cuInit: crash, hang, none (no device), old (a driver of CUDA 12.4); taken: other processes hold all memory; uncaptured: no work can be written down
  *     HETERPS_EMU_CARDS, HETERPS_EMU_BYTES, HETERPS_EMU_SEED   how many there are, memory of each, the draws of their order of work */
 #pragma GCC visibility push(default)
 #include <cuda.h>
@@ -225,7 +225,9 @@ CUresult cuDeviceGetPCIBusId(char *id, int bytes, CUdevice device)
 }
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
+    const char *how = getenv("HETERPS_STANDIN");
     status st = ST_OK;
+    if (how && strcmp(how, "taken") == 0) return CUDA_ERROR_OUT_OF_MEMORY; /* by other processes */
     pthread_mutex_lock(&lock);
     if (cards[device].uses == 0) st = gpu_emu_open(&cards[device].gpu, card_bytes(), setting("HETERPS_EMU_SEED", 0));
     if (st == ST_OK) {
