@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/words.h"
 #include "engine/node/reduce_internal.h"
 #include "graph/clip.h"
 #include "io/store/store_rows.h"
@@ -355,8 +356,9 @@ status reduce_lanes_check(const struct graph *graph, uint32_t node_count)
 {
     const uint32_t lanes = graph->header->lanes;
     if (node_count > lanes)
-        FAIL(INVALID, "%u nodes have nothing to compute of %u %s: give at most as many nodes, or --set train.lanes=%u",
-             node_count - lanes, lanes, lanes == 1 ? "lane" : "lanes", node_count);
+        FAIL(INVALID, "%u of %u nodes would have nothing to compute of %u lane%s: give at most as many nodes, or --set "
+                      "train.lanes=%u",
+             node_count - lanes, node_count, lanes, words_s(lanes), node_count);
     return ST_OK;
 }
 

@@ -4,29 +4,15 @@
     python3 tests/e2e/learn_check.py PROGRAM FOLDER [KILLS]
 
 FOLDER has what test_serve_learn.sh puts there; with KILLS only the test of crashes runs, with so many."""
-import filecmp, os, shutil, subprocess, sys, threading, time, traceback
+import filecmp, os, shutil, subprocess, sys, threading, time
 
 import learn_client, serve_server
+from checks import read, run_tests, same, test, tests
 
 program, folder = sys.argv[1:3]
 kills = int(sys.argv[3]) if len(sys.argv) > 3 else 0
 os.chdir(folder)
-tests = []
 PUBLISH = "serve.publish=5"
-
-
-def test(function):
-    tests.append(function)
-    return function
-
-
-def read(path):
-    with open(path, "rb") as file:
-        return file.read()
-
-
-def same(found, expected, what=""):
-    assert found == expected, f"{what}: found {found!r:.300}, expected {expected!r:.300}"
 
 
 def run(*arguments):
@@ -249,13 +235,4 @@ def what_is_killed_loses_and_doubles_nothing():
     same_values("online", "offline")
 
 
-failed = 0
-for function in tests if not kills else tests[-1:]:
-    name = function.__name__.replace("_", " ")
-    try:
-        function()
-        print(f"ok {name}", flush=True)
-    except Exception:
-        failed = 1
-        print(f"not ok {name}: {traceback.format_exc()}".replace("\n", "\n# "), flush=True)
-sys.exit(failed)
+sys.exit(1 if run_tests(tests[-1:] if kills else tests) else 0)

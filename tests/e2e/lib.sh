@@ -87,6 +87,21 @@ CFG
     "$HETERPS" compile "$work/csv.cfg" -o "$work/csv.bin" -q
 }
 
+# client_checks LEAST PROGRAM ARGUMENT...: what a client in Python says of each test, of which there are more than LEAST.
+client_checks() {
+    checks_least=$1
+    shift
+    python3 "$@" >"$work/checks" 2>&1
+    while read -r line; do
+        case $line in
+        'ok '*) ok "${line#ok }" ;;
+        'not ok '*) not_ok "${line#not ok }" ;;
+        *) echo "# $line" ;;
+        esac
+    done <"$work/checks"
+    [ "$(grep -c '^ok \|^not ok ' "$work/checks")" -gt "$checks_least" ] || not_ok 'the client ran'
+}
+
 # A model that trains in a moment: $work/tiny.cfg, compiled to $work/tiny.bin.
 tiny_model() {
     cat >"$work/tiny.cfg" <<'CFG'

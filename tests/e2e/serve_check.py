@@ -4,23 +4,13 @@
     python3 tests/e2e/serve_check.py PROGRAM FOLDER
 
 FOLDER has what test_serve.sh puts there: models with their data, and what `predict` says of these."""
-import base64, html.parser, json, os, select, shutil, signal, socket, struct, subprocess, sys, threading, time, traceback, urllib.parse
+import base64, html.parser, json, os, select, shutil, signal, socket, struct, subprocess, sys, threading, time, urllib.parse
 
 import serve_server
+from checks import read, run_tests, same, test
 
 program, folder = sys.argv[1:3]
 os.chdir(folder)
-tests = []
-
-
-def test(function):
-    tests.append(function)
-    return function
-
-
-def read(path):
-    with open(path, "rb") as file:
-        return file.read()
 
 
 class Server(serve_server.Server):
@@ -28,10 +18,6 @@ class Server(serve_server.Server):
 
     def __init__(self, *flags, model=("tiny.bin", "--model", "model"), **more):
         super().__init__(program, *model, *flags, **more)
-
-
-def same(found, expected, what=""):
-    assert found == expected, f"{what}: found {found!r:.300}, expected {expected!r:.300}"
 
 
 def everything(s):
@@ -607,14 +593,4 @@ def a_signal_lets_what_was_asked_be_answered():
         same(server.process.wait(60), 0)
 
 
-for function in tests:
-    name = function.__name__.replace("_", " ")
-    try:
-        begin = time.time()
-        function()
-        print(f"ok {name}")
-        print(f"# {time.time() - begin:.1f} s")
-    except Exception as e:
-        where = traceback.extract_tb(e.__traceback__)[-1]
-        print(f"not ok {name}: {type(e).__name__} {e} ({traceback.extract_tb(e.__traceback__)[1].lineno})".replace("\n", " "))
-    sys.stdout.flush()
+run_tests()

@@ -92,6 +92,8 @@ fi
 
 cp f32 damaged && printf x | dd of=damaged bs=1 seek=$(($(wc -c <f32) - 500)) conv=notrunc 2>/dev/null
 fails 1 'does not match its checksum' 'a damaged file' "$h" predict damaged --data new.tsv
+head -c 300 /dev/urandom >nothing
+fails 1 'nothing: byte 0: expected HPSGRAPH' 'a file that is neither' "$h" predict nothing --data new.tsv
 fails 2 '--model is needed: tiny.bin is a graph without a model' 'a graph without a model' "$h" predict tiny.bin --data new.tsv
 fails 2 '--model is needed' 'serve without a model' "$h" serve tiny.bin --listen 127.0.0.1:0
 fails 1 'expected a model of hash' "another graph's" "$h" predict life.bin --model f32 --data new.tsv

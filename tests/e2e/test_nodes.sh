@@ -244,7 +244,7 @@ bad_line() { # all read all data
 }
 check 'a bad line' bad_line
 check 'nobody there' fails_so 75 'node 0 at 127.0.0.1:[0-9]* is not found within 1 s: 127.0.0.1:[0-9]*: cannot connect: Connection refused' $node --set cluster.connect=1 --nodes "$places" --rank 1 -q
-check 'more nodes than lanes' fails_so 1 '1 nodes have nothing to compute of 1 lane: give at most as many nodes, or --set train.lanes=2' $node --set train.lanes=1 --nodes "$places" --rank 1
+check 'more nodes than lanes' fails_so 1 '1 of 2 nodes would have nothing to compute of 1 lane: give at most as many nodes, or --set train.lanes=2' $node --set train.lanes=1 --nodes "$places" --rank 1
 check 'no key' fails_so 2 'give --key-file FILE' dense.bin --data data.tsv --nodes "$places" --rank 1
 check 'a key that others may read' sh -c "cp key open.key && chmod 644 open.key && ! '$h' dense.bin --data data.tsv --nodes $places --rank 1 --key-file open.key 2>err && grep -q 'chmod 600 open.key' err"
 check 'no rank' fails_so 2 '--rank: expected 0 to 1, the number of this node in --nodes, found none' dense.bin --data data.tsv --key-file key --nodes "$places"
@@ -254,7 +254,7 @@ check 'no --nodes' fails_so 2 'give --nodes, too' dense.bin --data data.tsv --ra
 check 'wsp' fails_so 1 'needs train.sync = bsp' $node --set train.sync=wsp --set train.lanes=1 --set train.clip_norm=0 --nodes "$(cut -d, -f1 places)" --rank 0 --set cluster.min=1 -q
 check 'standard input' fails_so 1 'is a stream: on several nodes each reads all data' dense.bin --data - --key-file key --nodes "$(cut -d, -f1 places)" --rank 0 --set cluster.min=1 -q
 check 'launch: too few lanes' launched 1 2 dense.bin --data data.tsv --set train.lanes=1
-check 'launch: says which setting' says 'error: 1 nodes have nothing to compute of 1 lane.*--set train.lanes=2'
+check 'launch: says which setting' says 'error: 1 of 2 nodes would have nothing to compute of 1 lane:.*--set train.lanes=2'
 check 'launch: nothing to launch' fails_so 2 'expected the command to launch behind --' launch --local 2
 check 'launch: flags that it gives' fails_so 2 '--rank is launch.s to give' launch --local 2 -- dense.bin --rank 1
 check 'a table is not evaluated on several nodes yet' launched 1 2 tables.bin --data data.tsv --eval test.tsv

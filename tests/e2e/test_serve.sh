@@ -19,15 +19,7 @@ cut -d ' ' -f 1 pairs >users.txt
 "$h" towers.bin --data pairs --out towers.model --set train.batch=128 -q </dev/null || not_ok 'training of two towers'
 "$h" predict towers.bin --model towers.model --data users.txt -o towers.plain -q
 
-python3 "$here/serve_check.py" "$h" "$work" >checks 2>&1
-while read -r line; do
-    case $line in
-    'ok '*) ok "${line#ok }" ;;
-    'not ok '*) not_ok "${line#not ok }" ;;
-    *) echo "# $line" ;;
-    esac
-done <checks
-[ "$(grep -c '^ok \|^not ok ' checks)" -gt 10 ] || not_ok 'the client ran'
+client_checks 10 "$here/serve_check.py" "$h" "$work"
 
 # --- what it does not start with ----------------------------------------------------------------------------------------------------
 

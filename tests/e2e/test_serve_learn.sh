@@ -13,15 +13,7 @@ lists_model
 printf 'id,age,job,tags,click\n1,30,smith,a|b,1\n2,40,cook,,0\n' >one.csv
 "$h" csv.bin --data one.csv --out csv.model -q
 
-python3 "$here/learn_check.py" "$h" "$work" >checks 2>&1
-while read -r line; do
-    case $line in
-    'ok '*) ok "${line#ok }" ;;
-    'not ok '*) not_ok "${line#not ok }" ;;
-    *) echo "# $line" ;;
-    esac
-done <checks
-[ "$(grep -c '^ok \|^not ok ' checks)" -gt 4 ] || not_ok 'the client ran'
+client_checks 4 "$here/learn_check.py" "$h" "$work"
 
 fails 1 'no model' 'a model that is not there' "$h" serve tiny.bin --model nowhere --listen 127.0.0.1:0 --learn
 cp -r model ssd

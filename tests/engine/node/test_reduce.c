@@ -658,7 +658,7 @@ static void reduce_open__more_nodes_than_lanes__names_the_setting(void **state)
     assert_int_equal(training_open(&t, model_text, NULL, data_path, &setup), ST_INVALID);
     assert_string_equal(
         status_message(),
-        "1 nodes have nothing to compute of 8 lanes: give at most as many nodes, or --set train.lanes=9");
+        "1 of 9 nodes would have nothing to compute of 8 lanes: give at most as many nodes, or --set train.lanes=9");
 }
 
 /* Whatever nodes do not do is refused before the first step, by its name. */
