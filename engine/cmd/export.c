@@ -199,8 +199,8 @@ static status run(const char *const *positionals, const void *options_pointer)
     const struct export_options *o = options_pointer;
     struct setup setup;
     if (o->purpose) return export_lean(positionals[0], o);
-    if (o->format && strcmp(o->format, "onnx") == 0) return export_onnx(positionals[0], o);
     if (o->store || o->eval || !isnan(o->score)) FAIL(USAGE, "--store, --score and --eval need --for serving");
+    if (o->format && strcmp(o->format, "onnx") == 0) return export_onnx(positionals[0], o);
     TRY(setup_open(
         &setup, &(struct setup_options){.graph_path = positionals[0], .set = o->set.item, .set_count = o->set.count}));
     status st = export(&setup.model, o);

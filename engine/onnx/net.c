@@ -12,7 +12,9 @@
 #define SET_VERSION 17
 #define ML_VERSION  4
 #define ML_DOMAIN   "ai.onnx.ml"
-#define NAME_BYTES  16
+#define NAME_BYTES  24
+/* Of values that no input or output is. */
+#define NAME_INNER "value:"
 
 enum {
     MODEL_IR = 1,
@@ -49,12 +51,15 @@ static const char *name_of(const struct onnx *o, uint32_t value, char text[NAME_
 {
     for (uint32_t i = 0; i < o->named_count; i++)
         if (o->named[i] == value) return o->names[i];
-    snprintf(text, NAME_BYTES, "%u", value);
+    snprintf(text, NAME_BYTES, NAME_INNER "%u", value);
     return text;
 }
 
 static status name_add(struct onnx *o, const char *name, uint32_t value)
 {
+    if (strncmp(name, NAME_INNER, strlen(NAME_INNER)) == 0)
+        FAIL(INVALID,
+             "onnx: %.100s: what is neither input nor output is called " NAME_INNER "N: call it something else", name);
     for (uint32_t i = 0; i < o->named_count; i++)
         if (strcmp(o->names[i], name) == 0)
             FAIL(INVALID,

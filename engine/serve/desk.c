@@ -125,7 +125,7 @@ bool desk_put(struct desk *d, char *text, size_t bytes, struct ask_wants wants, 
     ask->wants = wants;
     ask->arrival_ns = clock_ns();
     ask->bad_count = ask->bad_line = 0;
-    ask->is_refused = false;
+    ask->is_refused = ask->is_over = false;
     CHECK(ring_try_push(&d->waiting, index)); /* it has a cell for every ask */
     return true;
 }
@@ -181,6 +181,13 @@ uint32_t desk_ask_count(const struct desk *d) { return d->options.ask_max - d->s
 const struct reader_texts *desk_texts(struct desk *d) { return &d->texts; }
 
 const struct ask *desk_reading(const struct desk *d) { return &d->asks[d->reading]; }
+
+void desk_give_up(struct desk *d, const char *why)
+{
+    struct ask *ask = &d->asks[d->reading];
+    ask->is_over = true;
+    snprintf(ask->why, sizeof ask->why, "%s", why);
+}
 
 void desk_reader_stop(struct desk *d, bool is_stopped)
 {

@@ -36,6 +36,7 @@ struct ask {
     /* the reader's, for the asker to read with the last piece of the answer */
     uint64_t bad_count, bad_line; /* malformed lines; the first of them, and why */
     bool is_refused;              /* its first line does not name the columns: bad_line's, and there is no answer */
+    bool is_over;                 /* nobody reads any more: why                                                    */
     char why[DESK_WHY_BYTES];
 };
 
@@ -90,6 +91,8 @@ uint32_t desk_ask_count(const struct desk *desk);
 const struct reader_texts *desk_texts(struct desk *desk);
 /* What is being read; of the thread that reads. */
 const struct ask *desk_reading(const struct desk *desk);
+/* Nobody goes on with it, because of this. */
+void desk_give_up(struct desk *desk, const char *why);
 /* From now on the reader gets no text, as if there would be none any more, until it may go on. Any thread. */
 void desk_reader_stop(struct desk *desk, bool is_stopped);
 

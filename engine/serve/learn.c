@@ -84,22 +84,24 @@ bool learn_is_idle(const struct served *m) { return m->teaching == NULL || learn
 
 /* --- ids -------------------------------------------------------------------------------------- */
 
-/* The value of a key of the request's query; false: it has none, or a longer one. */
-static bool query_get(struct evhttp_request *request, const char *key, char *value, size_t bytes)
+/* What a request's query says of a key. BAD: it cannot be read, or the value is empty or too long: what the client has meant is not known. */
+enum said { SAID_NOTHING, SAID_VALUE, SAID_BAD };
+static enum said query_get(struct evhttp_request *request, const char *key, char *value, size_t bytes)
 {
     struct evkeyvalq pairs;
     const char *query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(request));
-    if (query == NULL || evhttp_parse_query_str(query, &pairs) != 0) return false;
+    if (query == NULL) return SAID_NOTHING;
+    if (evhttp_parse_query_str(query, &pairs) != 0) return SAID_BAD;
     const char *found = evhttp_find_header(&pairs, key);
-    const bool is_there = found && *found && strlen(found) < bytes;
-    if (is_there) strcpy(value, found);
+    const enum said said = found == NULL ? SAID_NOTHING : *found != 0 && strlen(found) < bytes ? SAID_VALUE : SAID_BAD;
+    if (said == SAID_VALUE) strcpy(value, found);
     evhttp_clear_headers(&pairs);
-    return is_there;
+    return said;
 }
 
 const char *learn_id(struct evhttp_request *request, char id[LEARN_ID_BYTES])
 {
-    return query_get(request, "id", id, LEARN_ID_BYTES) ? id : NULL;
+    return query_get(request, "id", id, LEARN_ID_BYTES) == SAID_VALUE ? id : NULL;
 }
 
 void learn_keep(struct served *m, const char *id, struct evbuffer *lines)
@@ -129,9 +131,11 @@ static bool lines_learn(struct server *s, struct served *m, struct evhttp_reques
         http_reply_text(s->http, request, 503, "learning has ended; the log says why");
         return false;
     }
-    end.wants.has_after = query_get(request, "after", after, sizeof after);
-    if (end.wants.has_after && !cfg_parse_u64(after, &end.wants.after)) {
-        http_reply_text(s->http, request, 400, "after: expected a sequence number, found \"%.20s\"", after);
+    const enum said said = query_get(request, "after", after, sizeof after);
+    end.wants.has_after = said == SAID_VALUE;
+    if (said == SAID_BAD || (said == SAID_VALUE && !cfg_parse_u64(after, &end.wants.after))) {
+        http_reply_text(s->http, request, 400, "after: expected a sequence number, found \"%.20s\"",
+                        said == SAID_VALUE ? after : "");
         return false;
     }
     if (end.wants.has_after) end.refused_code = 409;
@@ -169,11 +173,17 @@ static bool learns(struct server *s, const struct served *m, struct evhttp_reque
 
 void learn_post(struct server *s, struct served *m, struct evhttp_request *request)
 {
-    char id[LEARN_ID_BYTES];
-    if (!learns(s, m, request)) return;
+    char id[LEARN_ID_BYTES], after[24];
+    if (!learns(s, m, request) || request_is_packed(s, request)) return;
+    const enum said said = query_get(request, "id", id, sizeof id);
     if (s->is_draining)
         http_reply_text(s->http, request, 503, "it is ending");
-    else if (learn_id(request, id))
+    else if (said == SAID_BAD)
+        http_reply_text(s->http, request, 400, "id: expected 1 to %zu bytes, in a query KEY=VALUE&KEY=VALUE",
+                        sizeof id - 1);
+    else if (said == SAID_VALUE && query_get(request, "after", after, sizeof after) != SAID_NOTHING)
+        http_reply_text(s->http, request, 400, "after: labels for an id come when they come; give id or after");
+    else if (said == SAID_VALUE)
         labels_learn(s, m, request, id);
     else
         (void)lines_learn(s, m, request, evhttp_request_get_input_buffer(request));

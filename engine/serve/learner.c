@@ -223,8 +223,10 @@ static void texts_refuse(struct learner *l, const char *why)
     const char *text;
     size_t bytes;
     desk_reader_stop(l->desk, false);
-    if (l->is_inside) text_refuse(l, why);
-    while (desk->next(desk->context, &text, &bytes)) text_refuse(l, why);
+    for (bool is_inside = l->is_inside; is_inside || desk->next(desk->context, &text, &bytes); is_inside = false) {
+        desk_give_up(l->desk, why); /* before the asker has the last piece */
+        text_refuse(l, why);
+    }
 }
 
 static void *learner_main(void *context)

@@ -125,6 +125,14 @@ void request_ring_soon(void *context)
     event_active(s->ring, EV_TIMEOUT, 0);
 }
 
+bool request_is_packed(struct server *s, struct evhttp_request *http)
+{
+    const char *packing = evhttp_find_header(evhttp_request_get_input_headers(http), "Content-Encoding");
+    if (packing == NULL || strcmp(packing, "identity") == 0) return false;
+    http_reply_text(s->http, http, 415, "requests are not unpacked here: Content-Encoding %.40s", packing);
+    return true;
+}
+
 void request_headers(const struct request *r, const struct ask *ask)
 {
     char text[DESK_WHY_BYTES + 64];
@@ -140,7 +148,9 @@ void request_headers(const struct request *r, const struct ask *ask)
 /* The last line is there. */
 static void request_end(struct server *s, struct request *r, const struct ask *ask)
 {
-    if (ask->is_refused)
+    if (ask->is_over)
+        http_reply_text(s->http, r->http, 503, "%s", ask->why);
+    else if (ask->is_refused)
         http_reply_text(s->http, r->http, r->refused_code, "line %llu: %s", (unsigned long long)ask->bad_line,
                         ask->why);
     else if (r->is_cut)

@@ -15,11 +15,7 @@ static void predict_finish(struct server *s, struct request *r, const struct ask
 /* Lines in the graph's own format; the answer is what `predict` writes of a file of these bytes. */
 static void predict(struct server *s, struct served *model, struct evhttp_request *request)
 {
-    const char *packing = evhttp_find_header(evhttp_request_get_input_headers(request), "Content-Encoding");
-    if (packing && strcmp(packing, "identity") != 0) {
-        http_reply_text(s->http, request, 415, "requests are not unpacked here: Content-Encoding %.40s", packing);
-        return;
-    }
+    if (request_is_packed(s, request)) return;
     char id[LEARN_ID_BYTES];
     learn_keep(model, learn_id(request, id), evhttp_request_get_input_buffer(request));
     request_put(s, model, request, evhttp_request_get_input_buffer(request),

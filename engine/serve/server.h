@@ -92,6 +92,8 @@ bool request_put_at(struct server *server, struct counter *counter, struct evhtt
                     struct request_end end);
 /* Takes what the counter's desk has of answers. */
 void request_pieces(struct counter *counter);
+/* Whether the body is packed, which nobody unpacks here: then it is answered, by 415. */
+bool request_is_packed(struct server *server, struct evhttp_request *http);
 /* Headers that every answer of a model has: its version, and malformed lines. */
 void request_headers(const struct request *request, const struct ask *ask);
 /* Takes what a model's threads have done (an event's callback; context: struct version). */

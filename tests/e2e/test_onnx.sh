@@ -53,7 +53,7 @@ cat >rest.cfg <<'CFG'
 [data]
 format = csv
 label = click, kind, amount
-dense = age, size
+dense = age, 2
 sparse = job, tags, place, other
 transform = none
 missing_value = 0.25
@@ -179,7 +179,7 @@ label = kind
 [store]
 ram = 64MiB
 CFG
-awk 'BEGIN { srand(7); print "age,size,job,tags,place,other,click,kind,amount"
+awk 'BEGIN { srand(7); print "age,2,job,tags,place,other,click,kind,amount"
     for (i = 0; i < 1800; i++) { t = ""; n = int(rand() * 4); for (k = 0; k < n; k++) t = t (k ? "|" : "") "t" int(rand() * 60)
         printf "%s,%.3f,j%d,%s,%s,%s,%d,%d,%.3f\n", rand() < 0.1 ? "" : int(rand() * 80) - 20, rand() * 5, rand() * 90, t, rand() < 0.2 ? "" : "p" int(rand() * 9), rand() < 0.3 ? "" : "t1|t2", rand() < 0.4, rand() * 4, rand() * 10 } }' >rest.all
 head -1501 rest.all >rest.train
