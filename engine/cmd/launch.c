@@ -24,6 +24,7 @@
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
 #include "engine/model/manifest.h"
+#include "engine/model/model.h"
 #include "engine/node/member.h"
 #include "io/net/address.h"
 #include "io/net/key.h"
@@ -63,8 +64,8 @@ struct launch {
     const struct launch_options *o;
     struct cores cores;
     int key_fd;
-    char *nodes;     /* --nodes=… */
-    const char *dir; /* where saves go, or NULL */
+    char *nodes; /* --nodes=… */
+    char *dir;   /* where saves go, or NULL */
     struct process process[MEMBER_NODES_MAX];
     uint32_t restarts;       /* since the last new save */
     struct stat saved;       /* the newest save that has been seen */
@@ -130,6 +131,18 @@ static void cores_set(const struct launch *l, uint32_t rank)
     cores_pin(l->cores.processor + begin, end - begin);
 }
 
+/* The value of a flag among the words, or NULL. */
+static const char *flag_value(const struct command_rest *rest, const char *flag)
+{
+    const size_t bytes = strlen(flag);
+    for (uint32_t i = 0; i < rest->count; i++) {
+        if (strncmp(rest->words[i], flag, bytes) != 0) continue;
+        if (rest->words[i][bytes] == '=') return rest->words[i] + bytes + 1;
+        if (rest->words[i][bytes] == 0) return i + 1 < rest->count ? rest->words[i + 1] : "";
+    }
+    return NULL;
+}
+
 /* In the child: becomes node `rank`. */
 _Noreturn static void node_become(const struct launch *l, uint32_t rank, bool is_again, const int out[2],
                                   const int error[2], pid_t parent)
@@ -159,7 +172,7 @@ _Noreturn static void node_become(const struct launch *l, uint32_t rank, bool is
     snprintf(own[1], sizeof own[1], "--key-fd=%d", key);
     snprintf(own[2], sizeof own[2], "--listen-fd=%d", l->process[rank].listen_fd);
     for (uint32_t i = 0; i < 3; i++) words[count++] = own[i];
-    if (is_again) words[count++] = (char *)(uintptr_t) "--again";
+    if (is_again && !flag_value(rest, "--again")) words[count++] = (char *)(uintptr_t) "--again";
     execv("/proc/self/exe", words);
     dprintf(STDERR_FILENO, "heterps-run: error: cannot start a node: %s\n", strerror(errno));
     _exit(1);
@@ -260,12 +273,13 @@ static status process_ended(struct launch *l, uint32_t rank, int how)
     else
         snprintf(text, sizeof text, "with exit status %d", code);
     log_detail("launch   node %u has ended %s", rank, text);
-    if (l->is_stopping || l->end_ns) return ST_OK;
+    if (l->end_ns) return ST_OK;
     if (rank == 0 && WIFEXITED(how) && code == 0) {
         l->is_complete = true;
         l->end_ns = clock_ns() + GRACE_NS; /* of one that was started again and has come too late */
         return ST_OK;
     }
+    if (l->is_stopping && (WIFSIGNALED(how) || code == 0 || code == MEMBER_EXIT_AGAIN)) return ST_OK;
     if (WIFSIGNALED(how) || code == MEMBER_EXIT_AGAIN) return process_again(l, rank, text);
     if (code == 0) return ST_OK;
     l->failed = code;
@@ -349,16 +363,13 @@ static status all_run(struct launch *l)
 
 /* --- before -------------------------------------------------------------------------------------- */
 
-/* The value of a flag among the words, or NULL. */
-static const char *flag_value(const struct command_rest *rest, const char *flag)
+/* Where the nodes save: --out, or where they go on. */
+static status saves_find(struct launch *l, const struct command_rest *rest)
 {
-    const size_t bytes = strlen(flag);
-    for (uint32_t i = 0; i < rest->count; i++) {
-        if (strncmp(rest->words[i], flag, bytes) != 0) continue;
-        if (rest->words[i][bytes] == '=') return rest->words[i] + bytes + 1;
-        if (rest->words[i][bytes] == 0) return i + 1 < rest->count ? rest->words[i + 1] : "";
-    }
-    return NULL;
+    const char *out = flag_value(rest, "--out"), *resume = flag_value(rest, "--resume"),
+               *from = resume ? resume : flag_value(rest, "--continue");
+    if (out) return heap_text(&l->dir, "%s", out);
+    return from ? model_dir_of(from, &l->dir) : ST_OK;
 }
 
 static status rest_check(const struct command_rest *rest)
@@ -422,13 +433,13 @@ static status run(const char *const *positionals, const void *options_pointer)
     *l = (struct launch){.o = o, .key_fd = -1};
     for (uint32_t r = 0; r < o->local; r++)
         l->process[r] = (struct process){.listen_fd = -1, .out.from = -1, .error.from = -1};
-    l->dir = flag_value(&o->rest, "--out") ? flag_value(&o->rest, "--out") : flag_value(&o->rest, "--resume");
+    status st = saves_find(l, &o->rest);
     (void)has_saved(l);
     cores_allowed(&l->cores);
     const struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    status st = key_make_memory(&l->key_fd);
+    if (st == ST_OK) st = key_make_memory(&l->key_fd);
     if (st == ST_OK) st = sockets_open(l);
     if (st == ST_OK)
         log_info("launch   %u nodes on %u core%s of this machine%s", o->local, l->cores.count,
@@ -444,6 +455,7 @@ static status run(const char *const *positionals, const void *options_pointer)
     }
     if (l->key_fd >= 0) close(l->key_fd);
     free(l->nodes);
+    free(l->dir);
     free(l);
     return failure_adopt(&failure);
 }

@@ -19,9 +19,10 @@ status saved_run(const char *graph_path, const struct saved_options *options,
 {
     struct setup setup;
     struct crew crew;
-    TRY(setup_open(&setup, &(struct setup_options){
-                               .graph_path = graph_path, .set = options->set.item, .set_count = options->set.count,
-                               .model = options->model}));
+    TRY(setup_open(&setup, &(struct setup_options){.graph_path = graph_path,
+                                                   .set = options->set.item,
+                                                   .set_count = options->set.count,
+                                                   .model = options->model}));
     status st = crew_open(&crew, &setup, &(struct crew_options){.threads = options->threads, .isa = options->isa});
     if (st == ST_OK) st = use(&crew, options);
     crew_close(&crew);

@@ -13,10 +13,11 @@ struct crew_options {
     uint32_t threads; /* 0: all processors that this process may use            */
     const char *isa;  /* instruction set by name, or NULL: the best here        */
     bool share;       /* stages of the plan may share cores                     */
-    struct exchange
-        *exchange;   /* of crew_finish, for training with other nodes; kept until close; NULL: there are none */
-    bool may_change; /* crew_change may follow: room for whatever plan of the same types comes */
-    struct reduce *nodes; /* the same, of whom evaluations too ask for rows (engine/eval/nodes.h); instead of exchange */
+    bool may_change;  /* crew_change may follow: room for whatever plan of the same types comes */
+    /* Of crew_finish, training with other nodes, kept until close: one of them or none. With exchange evaluations are this node's own, with nodes
+     * they are of all (engine/eval/nodes.h). */
+    struct exchange *exchange;
+    struct reduce *nodes;
 };
 
 struct crew {

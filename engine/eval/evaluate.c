@@ -94,8 +94,8 @@ static bool stop_tick(void *context)
 status evaluate_run(struct crew *c, struct feed *feed, forward_sink *sink, void *context)
 {
     TRY(feed_start(feed, NULL));
-    /* On nodes a signal waits, for all have the same part of what is evaluated behind them. */
-    return pipeline_forward(c->pipeline, feed, sink, c->nodes ? NULL : stop_tick, context);
+    /* On nodes a signal waits: they all stop at a step that they agree on, behind this. */
+    return pipeline_forward(c->pipeline, feed, sink, c->options.exchange ? NULL : stop_tick, context);
 }
 
 /* What an evaluation is for. */

@@ -356,8 +356,9 @@ status reduce_lanes_check(const struct graph *graph, uint32_t node_count)
 {
     const uint32_t lanes = graph->header->lanes;
     if (node_count > lanes)
-        FAIL(INVALID, "%u of %u nodes would have nothing to compute of %u lane%s: give at most as many nodes, or --set "
-                      "train.lanes=%u",
+        FAIL(INVALID,
+             "%u of %u nodes would have nothing to compute of %u lane%s: give at most as many nodes, or --set "
+             "train.lanes=%u",
              node_count - lanes, node_count, lanes, words_s(lanes), node_count);
     return ST_OK;
 }
@@ -555,7 +556,5 @@ void reduce_start(struct reduce *r, uint64_t step)
     for (uint32_t t = 0; r->owned && t < r->graph->table_count; t++)
         r->own_rows[t] = store_row_count(r->model->store, t);
     atomic_store_explicit(&r->exchange.rows.shared_step, step, memory_order_relaxed);
-    for (uint32_t t = 0; r->owned && t < r->graph->table_count; t++)
-        r->own_rows[t] = store_row_count(r->model->store, t);
     if (r->owned) owned_start(r->owned, step);
 }

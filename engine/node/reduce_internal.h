@@ -127,7 +127,7 @@ struct reduce {
     /* the node's thread's */
     struct peer *peers; /* [node_count] */
     uint32_t unsent;    /* messages under way, and whatever else must be done before the round is over */
-    bool is_held; /* by reduce_hold */
+    bool is_held;       /* by reduce_hold */
     bool is_under_way;
     struct cursor round;            /* that is under way; message is not used                       */
     const struct asked_step *asked; /* whose letters are sent, and which is not open; or NULL       */
@@ -141,9 +141,11 @@ struct reduce {
     struct looks looks;
     struct grants grants;
     struct evicting evicting;
-    _Atomic bool shared_hold, shared_is_held; /* the main thread wants the store; it has it */
-    struct bell talk_bell;                    /* of who talks */
-    struct failure failure;                   /* what reduce_fail was told, before … */
+    /* The main thread adds 1 when it wants the store, which makes it odd, and when it lets go; the node's thread says which of these it has
+     * seen while it was out. */
+    _Atomic uint32_t shared_hold, shared_held;
+    struct bell talk_bell;  /* of who talks */
+    struct failure failure; /* what reduce_fail was told, before … */
     _Atomic bool shared_is_failed;
     /* shared */
     _Atomic uint64_t shared_begun; /* by begin(): step * ROUNDS + round, plus one; 0: none */

@@ -104,15 +104,17 @@ status rows_step(struct reduce *r)
 static bool hold_look(void *context)
 {
     const struct reduce *r = context;
-    /* Acquire, both: what the node's thread has done to the store is visible; or it has failed. */
-    return atomic_load_explicit(&r->shared_is_held, memory_order_acquire) ||
+    /* Acquire, both: what the node's thread has done to the store is visible; or it has failed. Relaxed: this thread's own. */
+    return atomic_load_explicit(&r->shared_held, memory_order_acquire) ==
+               atomic_load_explicit(&r->shared_hold, memory_order_relaxed) ||
            atomic_load_explicit(&r->shared_is_failed, memory_order_acquire);
 }
 
 status store_hold(struct reduce *r)
 {
     if (r->owned == NULL) return ST_OK;
-    atomic_store_explicit(&r->shared_hold, true, memory_order_release);
+    /* Relaxed: what matters is what the other thread has done. */
+    atomic_fetch_add_explicit(&r->shared_hold, 1, memory_order_relaxed);
     r->post->vt->wake(r->post);
     bell_await(&r->talk_bell, false, hold_look, r);
     return atomic_load_explicit(&r->shared_is_failed, memory_order_acquire) ? failure_adopt(&r->failure) : ST_OK;
@@ -121,17 +123,17 @@ status store_hold(struct reduce *r)
 void store_let_go(struct reduce *r)
 {
     if (r->owned == NULL) return;
-    /* Release pairs with store_is_held(); relaxed: nobody else asks before. */
-    atomic_store_explicit(&r->shared_is_held, false, memory_order_relaxed);
-    atomic_store_explicit(&r->shared_hold, false, memory_order_release);
+    /* Release pairs with the acquire in store_is_held(): what was done to the store meanwhile. */
+    atomic_fetch_add_explicit(&r->shared_hold, 1, memory_order_release);
     r->post->vt->wake(r->post);
 }
 
 bool store_is_held(struct reduce *r)
 {
-    if (!atomic_load_explicit(&r->shared_hold, memory_order_acquire)) return false;
+    const uint32_t hold = atomic_load_explicit(&r->shared_hold, memory_order_acquire);
+    if (hold % 2 == 0) return false;
     /* Release pairs with hold_look(). */
-    atomic_store_explicit(&r->shared_is_held, true, memory_order_release);
+    atomic_store_explicit(&r->shared_held, hold, memory_order_release);
     bell_ring(&r->talk_bell);
     return true;
 }

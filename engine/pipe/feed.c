@@ -403,9 +403,17 @@ static bool thread_end(struct feed *feed)
     return true;
 }
 
+void feed_end(struct feed *feed)
+{
+    if (feed == NULL || !feed->is_started) return;
+    feed->is_started = false;
+    feed->is_behind = !thread_end(feed);
+}
+
 void feed_close(struct feed *feed)
 {
-    if (feed == NULL || (feed->is_started && !thread_end(feed))) return;
+    feed_end(feed);
+    if (feed == NULL || feed->is_behind) return;
     if (feed->looks) feed->exchange->vt->look_end(feed->exchange);
     numberers_stop(feed->numberers);
     memory_note("threads", -(size_t)feed->numbering.count * THREAD_STACK_BYTES); /* taken back, modulo 2^64 */

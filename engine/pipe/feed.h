@@ -115,7 +115,9 @@ void feed_interrupt(void *feed);
 /* For stop_listen: interrupts if the consumer has asked in vain and the thread has been at the same micro-batch ever since the last
  * call, as when it waits for a pipe; returns whether it did. From a signal handler; one caller. */
 bool feed_wake(void *feed);
-/* Stops the thread and gives the memory back; a thread that is stuck reading a pipe is left behind, with its memory. */
+/* Stops the thread; only feed_close may follow. NULL is ignored. */
+void feed_end(struct feed *feed);
+/* Stops the thread, if it has not ended, and gives the memory back; a thread that is stuck reading a pipe is left behind, with its memory. */
 void feed_close(struct feed *feed);
 
 #endif

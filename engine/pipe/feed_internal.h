@@ -51,7 +51,7 @@ struct feed {
     struct bell own_bell;    /* that, where it has none */
     struct bell free_bell;   /* the thread's */
     pthread_t thread;
-    bool is_started;
+    bool is_started, is_behind; /* it was left behind, with all memory */
     /* the thread's */
     struct row_numbers *numbers; /* [table_count]                                                 */
     uint32_t held_input;         /* taken and not used, or NUMBER_NONE                            */

@@ -401,7 +401,6 @@ status pipeline_open(struct pipeline **out, const struct pipeline_options *o)
     p->exchange = o->exchange;
     p->by_lane = !o->training || sync_by_lane(o->sync);
     p->gate_bell = o->feed_bell;
-    p->exchange = o->exchange;
     p->pipeline_count = o->training ? o->pipeline_count : 1;
     p->stage_count = o->plan->stage_count;
     p->lanes = shape.lanes;

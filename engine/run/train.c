@@ -314,6 +314,7 @@ static status train(struct trainer *t)
     if (!t->options->out) report_unsaved("the model goes when the run ends, for --out DIR is not given");
     TRY(store_touch_start(s->setup.model.store, feed_example_estimate(t->feed)));
     TRY(loop(t));
+    TRY(train_nodes_meet(t));
     const struct progress *progress = &s->setup.model.progress;
     bool is_begin = progress->step == progress->first_step && progress->epoch_examples == 0;
     if (is_begin && s->setup.settings.train_epochs > 0 && !train_is_stopped(t))
@@ -367,7 +368,11 @@ status train_run(struct session *session, const struct train_options *options)
                         .begun_step = UINT64_MAX,
                         .saved_step = UINT64_MAX,
                         .eval_step = UINT64_MAX};
-    status st = session_end(session, train(&t)); /* before the feed goes, whose letters nodes send */
+    struct failure failure;
+    failure_keep(&failure, train(&t));
+    /* A node's links end between the feed's thread, which sends by them, and its memory, which they send. */
+    if (t.node) feed_end(t.feed);
+    const status st = session_end(session, failure_adopt(&failure));
     stop_listen(NULL, NULL);
     if (options->watch) options->watch->ending(options->watch->context);
     saver_close(t.saver);

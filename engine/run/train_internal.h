@@ -105,6 +105,8 @@ bool train_stop_look(const struct trainer *t);
 /* AGAIN: after which step all have stopped, and how to go on. */
 MUST_USE status train_nodes_stopped(const struct trainer *t);
 /* As model_save: each node its rows, node 0 all else, in a directory that all share. The store is held. */
+/* All nodes have come to here, with all that their steps have sent. */
+MUST_USE status train_nodes_meet(const struct trainer *t);
 MUST_USE status train_nodes_save(const struct trainer *t, const struct model_save_options *options, uint64_t *bytes);
 /* What node 0 has found in an evaluation all know then: whether the model is the best, and which is. */
 MUST_USE status train_nodes_verdict(const struct trainer *t, bool *is_better);

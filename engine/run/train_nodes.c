@@ -266,12 +266,22 @@ static status save_whole(const struct trainer *t, struct model_save_options *opt
     return st;
 }
 
+status train_nodes_meet(const struct trainer *t)
+{
+    uint64_t word = 1;
+    if (t->node == NULL) return ST_OK;
+    if (node_index(t->node) > 0) return node_give(t->node, 0, &word, sizeof word);
+    for (uint32_t i = 1; i < node_count(t->node); i++) TRY(node_take(t->node, i, &word, sizeof word));
+    return ST_OK;
+}
+
 status train_nodes_save(const struct trainer *t, const struct model_save_options *given, uint64_t *bytes)
 {
     struct model_save_options options = *given;
     uint64_t is_done = 1;
     options.row_count = node_own_rows(t->node);
     if (bytes) *bytes = 0;
+    TRY(train_nodes_meet(t)); /* one that has found the model diverged does not come */
     if (node_index(t->node) == 0) TRY(model_save_claim(&t->session->setup.model, options.path, &options.generation));
     TRY(node_tell(t->node, &options.generation, sizeof options.generation));
     TRY(states_gather(t));
