@@ -1,6 +1,8 @@
 /* The table of ops, and the shapes of launches that many of them share. */
 #include "gpu/ops.h"
 
+#include "gpu/product.h"
+
 const struct gpu_op gpu_op_table[OP_ID_COUNT] = {
 #define GPU_OP(id, ...) [OP_ID_##id] = {.forward = gpu_##id##_forward, .backward = gpu_##id##_backward, __VA_ARGS__},
 #include "gpu/ops.def"
@@ -70,10 +72,11 @@ size_t gpu_scratch_floats(const struct graph *graph)
     return most;
 }
 
-bool gpu_node_is_rounded(const struct graph_node *n)
+bool gpu_node_wants_library(const struct gpu *gpu, const struct graph_node *n)
 {
     const struct gpu_op *op = &gpu_op_table[n->op];
-    return op->is_rounded && op->is_rounded(n);
+    return gpu->capability >= PRODUCT_MMA_CAPABILITY && gpu->capability != PRODUCT_PACKED_CAPABILITY &&
+           op->is_rounded && op->is_rounded(n);
 }
 
 uint32_t gpu_node_words(const struct graph *g, const struct graph_node *n)

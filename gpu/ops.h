@@ -65,8 +65,9 @@ size_t gpu_node_param_floats(const struct graph *graph, const struct graph_node 
 #define GPU_SCRATCH_FLOATS ((size_t)16 << 20)
 #define GPU_GRID_Y_MAX     65535u
 
-/* Whether factors of the node's products are rounded, on cards that can. */
-bool gpu_node_is_rounded(const struct graph_node *n);
+/* Whether a library would be given products of the node: where its factors are rounded, on cards that can, but for those whose own kernels take
+ * packed factors, are about as fast, faster on rows of odd widths, and give the same bits whether or not there is a library. */
+bool gpu_node_wants_library(const struct gpu *gpu, const struct graph_node *n);
 /* Words that an op knows of its node beforehand: how many, and what they are. */
 uint32_t gpu_node_words(const struct graph *g, const struct graph_node *n);
 void gpu_node_words_fill(const struct graph *g, const struct graph_node *n, uint32_t *words);

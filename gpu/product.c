@@ -45,7 +45,8 @@ static const struct tile *tile_choose(enum factor_kind kind, uint32_t rows, uint
 }
 
 /* Kernels of packed factors (gpu/product_packed.h); room: for how many blocks a multiprocessor has room. Nanoseconds, on an H100: of 128 bytes of
- * terms of a tile, where every multiprocessor has tiles; of its beginning and end. */
+ * terms of a tile, where every multiprocessor has tiles; of its beginning and end: from the times that heterps-run bench card --shape MxNxK gives of
+ * shapes with few and with many of either. */
 static const struct packed_tile {
     uint32_t cols, room, step_ns, end_ns;
     enum gpu_kernel bf16, tf32;
@@ -287,18 +288,15 @@ static status product_run(const struct fc *fc, enum pass pass, const struct tile
                       sizeof *args);
 }
 
-/* Gives the product to the library, if there is one and it is worth it; rows behind those of the micro-batch are zeros in prepared factors, so it
- * takes them all. What comes after the sums but bias and relu is the caller's. */
 #define BLAS_SIDE_LEAST    64u
 #define BLAS_DWEIGHT_LEAST (512u * 512)
 #define BLAS_WORKSPACE     ((size_t)32 << 20)
-/* Before factors are prepared, which the library takes in rows. Not where own kernels take packed ones: they are as fast, on rows of odd widths
- * several times faster, and give the same bits whether or not there is a library. */
+/* Whether there is a library, and it is worth it. */
 static bool blas_wants(const struct fc *fc, enum pass pass, const struct product_args *args)
 {
     const struct product_result *result = &args->result;
-    if (fc->w->blas == NULL || fc->is_packed || !(fc->kind == FACTOR_BF16 || fc->kind == FACTOR_TF32) ||
-        args->rows < BLAS_SIDE_LEAST || args->cols < BLAS_SIDE_LEAST || args->terms < BLAS_SIDE_LEAST ||
+    if (fc->w->blas == NULL || !(fc->kind == FACTOR_BF16 || fc->kind == FACTOR_TF32) || args->rows < BLAS_SIDE_LEAST ||
+        args->cols < BLAS_SIDE_LEAST || args->terms < BLAS_SIDE_LEAST ||
         (result->groups > 1 && result->stride != result->groups * result->width))
         return false;
     /* Where din is added to what stands there, only our kernels can have its slope as the last factor. Narrower gradients of weights are summed
@@ -306,6 +304,8 @@ static bool blas_wants(const struct fc *fc, enum pass pass, const struct product
     if (pass == DIN) return !(args->activation != ACT_NONE && args->adds);
     return pass == FORWARD || args->rows * args->cols >= BLAS_DWEIGHT_LEAST;
 }
+/* Gives it the product; rows behind those of the micro-batch are zeros in prepared factors, so it takes them all. What comes after the sums but
+ * bias and relu is the caller's. */
 static status blas_run(const struct fc *fc, enum pass pass, const struct product_args *args, bool *is_taken)
 {
     const struct product_result *result = &args->result;

@@ -97,7 +97,7 @@ GPU_RUN(embed_bag_backward)
     const struct gpu_dim hot_grid = {(attr.dim + 31) / 32, uniques < HOT_BLOCKS ? uniques : HOT_BLOCKS, 1},
                          hot_block = {32, EACH_THREADS / 32, 1};
     TRY(gpu_launch_each(w, GPU_KERNEL_bag_backward, uniques, attr.dim, &args, sizeof args));
-    if (w->micro * c->graph->tables[attr.table].key_count_max <= BAG_HOT) return ST_OK;
+    if (uniques <= BAG_HOT) return ST_OK;
     return gpu_launch(w->gpu, w->stream, GPU_KERNEL_bag_backward_hot, hot_grid, hot_block, &args, sizeof args);
 }
 

@@ -74,7 +74,7 @@ DEVICE void bag_rest_add(const struct bag_backward_args *a, uint32_t position, u
         if (bag_term(a, position, home, s, d, &term)) *sum += term;
 }
 
-/* A unique each y, a number of its row each x. Some keys occur in most examples, and to find each occurrence takes one read behind another: so
+/* A unique each y, a number of its row each x. To find each occurrence takes one read behind another: so
  * AT_ONCE of them are looked up beside each other, and then added in their order. */
 #define AT_ONCE 8u
 KERNEL_BOUND(bag_backward, EACH_THREADS)
@@ -115,7 +115,7 @@ KERNEL_BOUND(bag_backward, EACH_THREADS)
 }
 
 /* A key that occurs in most examples has its terms brought together by a block, BAG_HOT occurrences at a time, for a warp that adds them in their
- * order: an addition takes a hundredth of the time in which a term is found. A term that there is not is -0, which changes no sum. */
+ * order: to find a term takes far longer than to add it. A term that there is not is -0, which changes no sum. */
 #define bag_backward_hot_args bag_backward_args
 KERNEL_BOUND(bag_backward_hot, EACH_THREADS)
 {

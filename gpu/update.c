@@ -64,7 +64,7 @@ status gpu_update_params(const struct gpu_work *w, const struct param_update *u,
 status gpu_update_rows(const struct gpu_work *w, const struct table_update *u)
 {
     const struct optimizer *o = &optimizer_table[u->optimizer->kind];
-    const struct rows_fold_args fold = {row_sums_of(u), u->row_count, u->table->dim};
+    const struct rows_fold_args fold = {row_sums_of(u), u->span, u->row_count, u->table->dim};
     const struct rows_update_args args = {.rule = rule_of(u->optimizer, u->scale, u->rate, u->t),
                                           .grad = u->grad,
                                           .place = u->lanes > 1 ? u->last_lane_row : NULL,

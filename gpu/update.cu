@@ -121,6 +121,7 @@ KERNEL(rows_fold)
     for (uint32_t row = blockIdx.y * blockDim.y + threadIdx.y; row < a.row_count; row += gridDim.y * blockDim.y)
         EACH_COL(d, a.dim)
         {
+            if (a.span[row] == NULL) continue;
             const float sum = lane_rows_take(&a.sums, row, a.dim, d);
             a.sums.grad[0][(uint64_t)a.sums.last_lane_row[row] * a.dim + d] = sum;
         }
@@ -300,7 +301,7 @@ DEVICE void quads_update(const struct rows_update_args *a, float *span, float *s
             UNROLL for (uint32_t j = 0; j < STATES; j++) if (j < a->rule.state_count)
                 quad_put(span + (1 + j) * dim + begin, q.state[j], there, is_wide);
         }
-        /* Last: a store to where a load is still under way holds up the memory of an H100 by more than half of the kernel's time. */
+        /* Last: a store to where a load is still under way holds up an H100's memory (heterps-run bench card, update of rows). */
         quad_put(sums + at + begin, zeros, there, is_wide);
         for (uint32_t use = 1; use < use_count; use++) quad_put(a->grad[use] + at + begin, zeros, there, is_wide);
     }

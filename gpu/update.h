@@ -27,9 +27,10 @@ struct params_fold_args {
     struct gpu_sums sums;
     uint64_t begin, count;
 };
-/* Of rows, into the first use where their last lane is. */
+/* Of rows that have a span, into the first use where their last lane is. */
 struct rows_fold_args {
     struct gpu_sums sums;
+    float *const *span;
     uint32_t row_count, dim;
 };
 /* Takes and clears sums of one lane. */

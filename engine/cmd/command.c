@@ -32,7 +32,8 @@ static const struct flag global_flags[] = {
     {"--gpu", FLAG_TEXT, "WHEN", "cards: off, auto (if there are any), on; default: HETERPS_GPU, or auto",
      offsetof(struct global_options, gpu), 0, 0, false},
     {"--blas", FLAG_TEXT, "WHEN",
-     "bfloat16 products on cards: auto (by cuBLASLt, if it is installed), off; default: auto",
+     "rounded products on cards but of compute capability 9.0: auto (by cuBLASLt, if it is installed), off; default: "
+     "auto",
      offsetof(struct global_options, blas), 0, 0, false},
 };
 #define CARD_FLAGS      2u

@@ -337,9 +337,10 @@ static status gpu_open_for(struct card_stage *s, const struct resource_type *typ
 /* cuBLASLt, where a product of the stage would be given to it: opening it takes time and memory. */
 static status blas_open(struct card_stage *s)
 {
-    const char *why = "no product of it is of bfloat16";
+    const char *why = "none of its products would be given to it";
     bool is_wanted = false;
-    for (uint32_t i = s->extent->forward_begin; i < s->extent->forward_end; i++) is_wanted |= gpu_node_is_rounded(&s->graph->nodes[i]);
+    for (uint32_t i = s->extent->forward_begin; i < s->extent->forward_end; i++)
+        is_wanted |= gpu_node_wants_library(s->gpu, &s->graph->nodes[i]);
     if (is_wanted) TRY(gpu_blas_open(s->gpu, &s->blas, &why));
     if (s->blas != NULL)
         log_detail("stage %s: cuBLASLt: %s", s->name, gpu_blas_library(&why));

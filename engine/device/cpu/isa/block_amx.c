@@ -6,7 +6,7 @@
  *     block: rows x columns       for each strip of 32 rows, packed (32 KiB, stay in L1)
  *                                     for each panel (512 KiB together, stay in L2): 2 x 2 tiles of sums, 4 products for 4 loads
  *
- * The unit takes 64 cycles for four products, and nothing else for most of them. Meanwhile the core brings the sums of the panel before to
+ * The unit is at four products for most of the time that their loads leave. Meanwhile the core brings the sums of the panel before to
  * their end, row after row, until it stores its own there, and packs a part of the strip that comes next, beside this one.
  *
  * An element's terms are added 32 at a time, as TILE_ADD has it, from the first one on of each group; a group's last ones are filled up by

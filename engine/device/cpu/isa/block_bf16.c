@@ -123,12 +123,6 @@ static void panel_ask(const float *panel, uint32_t steps, uint32_t i, uint32_t p
     for (uint32_t l = lines * i / parts; l < lines * (i + 1) / parts; l++) prefetch_far(panel + l * LINE_FLOATS);
 }
 
-/* Where a piece's arrays are in its scratch. Sums that wait: tile after tile, of each all panels. */
-struct arrays {
-    float *waiting, *left, *tile;
-    vf *col_sums; /* of a piece that packs the right factor itself; or NULL */
-};
-
 /* Rows x columns `at`, of one group, by one block of terms. */
 void KERNEL(product_bf16_block)(const struct product *p, struct product_place at, struct terms of,
                                 const struct bf16_arrays *to)
