@@ -403,6 +403,14 @@ static void nodes__before_the_first_begins__no_step_begins(void **state)
     nodes_close();
 }
 
+/* What all nodes have of a table behind their last step; whoever reads ahead makes others meanwhile. */
+static uint64_t all_rows(uint32_t table)
+{
+    uint64_t count = 0;
+    for (uint32_t n = 0; n < net.node_count; n++) count += reduce_own_rows(runners[n].training.reduce)[table];
+    return count;
+}
+
 /* A training that goes from nodes to other nodes and to one, by saves at any step, one of which is of one node. */
 static void saved_and_resumed(const char *const *set)
 {
@@ -416,12 +424,12 @@ static void saved_and_resumed(const char *const *set)
         nodes_run(at);
         nodes_save(path);
         nodes_are_well();
+        uint64_t saved_rows[FIXTURE_TABLES];
+        for (uint32_t i = 0; i < runners[0].training.graph.table_count; i++) saved_rows[i] = all_rows(i);
         nodes_close();
         nodes_open(&by[1], set, at, path);
-        for (uint32_t n = 0; n < net.node_count; n++) /* what a save before any step has */
-            for (uint32_t i = 0; i < runners[n].training.graph.table_count; i++)
-                assert_int_equal(reduce_own_rows(runners[n].training.reduce)[i],
-                                 store_row_count(runners[n].training.model.store, i));
+        for (uint32_t i = 0; i < runners[0].training.graph.table_count; i++) /* what a save before any step has */
+            assert_int_equal(all_rows(i), saved_rows[i]);
         nodes_run(at + 2);
         nodes_save(path);
         nodes_save(path); /* again: under another name */
