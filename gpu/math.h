@@ -78,7 +78,8 @@ DEVICE float gpu_tanh(float x)
     return x < 0 ? -y : y;
 }
 
-/* enum activation of graph/op.h. The first three without a branch: one by a table of places takes longer than all the rest. */
+/* enum activation of graph/op.h. The first three without a branch: one by a table of places takes longer than all the
+ * rest. */
 DEVICE float gpu_activation(uint32_t activation, float slope, float x)
 {
     if (activation <= 2) {

@@ -65,8 +65,9 @@ size_t gpu_node_param_floats(const struct graph *graph, const struct graph_node 
 #define GPU_SCRATCH_FLOATS ((size_t)16 << 20)
 #define GPU_GRID_Y_MAX     65535u
 
-/* Whether a library would be given products of the node: where its factors are rounded, on cards that can, but for those whose own kernels take
- * packed factors, are about as fast, faster on rows of odd widths, and give the same bits whether or not there is a library. */
+/* Whether a library would be given products of the node: where its factors are rounded, on cards that can, but for
+ * those whose own kernels take packed factors, are about as fast, faster on rows of odd widths, and give the same bits
+ * whether or not there is a library. */
 bool gpu_node_wants_library(const struct gpu *gpu, const struct graph_node *n);
 /* Words that an op knows of its node beforehand: how many, and what they are. */
 uint32_t gpu_node_words(const struct graph *g, const struct graph_node *n);
@@ -88,12 +89,13 @@ MUST_USE status gpu_rows_take(const struct gpu_work *w, const struct table_updat
                               uint32_t count, float *packed);
 MUST_USE status gpu_sum_params(const struct gpu_work *w, const struct param_sums *sums);
 
-/* One product of a fully connected layer by our own kernels, described as the library's is (gpu/blas.h): for benchmarks of one beside the other.
- * Left transposed is the gradient of weights, whose result is contiguous and which adds; right transposed that of the input; else forward. The
- * rows that are the micro-batch's are those that w->now has. precision: of cfg/settings.h, which takes a card that has it.
- * First prepare: p's factors are float32, rows aligned to 16 bytes; *ready has them as the product wants them, where it wants others in p's
- * workspace (gpu_factors_floats and, of gradients in parts, more), and what is left of that. Then gpu_product of *ready, again and again. for_library:
- * as the library wants them instead (gpu/blas.h). */
+/* One product of a fully connected layer by our own kernels, described as the library's is (gpu/blas.h): for benchmarks
+ * of one beside the other. Left transposed is the gradient of weights, whose result is contiguous and which adds; right
+ * transposed that of the input; else forward. The rows that are the micro-batch's are those that w->now has. precision:
+ * of cfg/settings.h, which takes a card that has it. First prepare: p's factors are float32, rows aligned to 16 bytes;
+ * *ready has them as the product wants them, where it wants others in p's workspace (gpu_factors_floats and, of
+ * gradients in parts, more), and what is left of that. Then gpu_product of *ready, again and again. for_library: as the
+ * library wants them instead (gpu/blas.h). */
 size_t gpu_factors_floats(uint32_t rows, uint32_t cols, uint32_t terms);
 MUST_USE status gpu_factors_prepare(const struct gpu_work *w, const struct gpu_blas_product *p, uint32_t precision,
                                     bool for_library, struct gpu_blas_product *ready);

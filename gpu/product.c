@@ -44,9 +44,9 @@ static const struct tile *tile_choose(enum factor_kind kind, uint32_t rows, uint
     return t;
 }
 
-/* Kernels of packed factors (gpu/product_packed.h); room: for how many blocks a multiprocessor has room. Nanoseconds, on an H100: of 128 bytes of
- * terms of a tile, where every multiprocessor has tiles; of its beginning and end: from the times that heterps-run bench card --shape MxNxK gives of
- * shapes with few and with many of either. */
+/* Kernels of packed factors (gpu/product_packed.h); room: for how many blocks a multiprocessor has room. Nanoseconds,
+ * on an H100: of 128 bytes of terms of a tile, where every multiprocessor has tiles; of its beginning and end: from the
+ * times that heterps-run bench card --shape MxNxK gives of shapes with few and with many of either. */
 static const struct packed_tile {
     uint32_t cols, room, step_ns, end_ns;
     enum gpu_kernel bf16, tf32;
@@ -103,8 +103,8 @@ struct fc {
     struct scratch scratch;
 };
 
-/* As float32 even where they are bfloat16, so that a card that has no such factors goes by the same plan; packed or not, and a multiple of 256
- * bytes. */
+/* As float32 even where they are bfloat16, so that a card that has no such factors goes by the same plan; packed or
+ * not, and a multiple of 256 bytes. */
 static size_t prepared_floats(uint32_t rows, uint32_t cols)
 {
     return (size_t)(divide_up(rows, 64) * 64) * (divide_up(cols, 64) * 64);
@@ -221,8 +221,8 @@ struct packing {
     struct factor_pack_args args;
     uint32_t count, blocks;
 };
-/* One more, of `rows` rows: *as_rows: its rows as rows, its columns as terms; *as_terms: the other way; NULL: not. out as above. has_sums: sums
- * of its columns are asked for, too: of the first alone. */
+/* One more, of `rows` rows: *as_rows: its rows as rows, its columns as terms; *as_terms: the other way; NULL: not. out
+ * as above. has_sums: sums of its columns are asked for, too: of the first alone. */
 static void pack_add(struct fc *fc, struct packing *p, const struct product_factor *from, uint32_t rows,
                      bool is_of_batch, const struct product_factor *out, bool has_sums, struct product_factor *as_rows,
                      struct product_factor *as_terms)
@@ -299,13 +299,13 @@ static bool blas_wants(const struct fc *fc, enum pass pass, const struct product
         args->cols < BLAS_SIDE_LEAST || args->terms < BLAS_SIDE_LEAST ||
         (result->groups > 1 && result->stride != result->groups * result->width))
         return false;
-    /* Where din is added to what stands there, only our kernels can have its slope as the last factor. Narrower gradients of weights are summed
-     * in parts, for which the library has no order that is fixed. */
+    /* Where din is added to what stands there, only our kernels can have its slope as the last factor. Narrower
+     * gradients of weights are summed in parts, for which the library has no order that is fixed. */
     if (pass == DIN) return !(args->activation != ACT_NONE && args->adds);
     return pass == FORWARD || args->rows * args->cols >= BLAS_DWEIGHT_LEAST;
 }
-/* Gives it the product; rows behind those of the micro-batch are zeros in prepared factors, so it takes them all. What comes after the sums but
- * bias and relu is the caller's. */
+/* Gives it the product; rows behind those of the micro-batch are zeros in prepared factors, so it takes them all. What
+ * comes after the sums but bias and relu is the caller's. */
 static status blas_run(const struct fc *fc, enum pass pass, const struct product_args *args, bool *is_taken)
 {
     const struct product_result *result = &args->result;

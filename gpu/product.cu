@@ -263,7 +263,8 @@ DEVICE void tile_pack(const struct pack_factor *a, uint32_t kind, const float *t
     }
 }
 
-/* A block goes down 64 columns, a tile of 64 rows at a time, as far as there are rows; behind them, and beside the columns, the last tile is zeros. */
+/* A block goes down 64 columns, a tile of 64 rows at a time, as far as there are rows; behind them, and beside the
+ * columns, the last tile is zeros. */
 DEVICE void factor_go(const struct factor_pack_args *a, const struct pack_factor *f, uint32_t block, float *tile)
 {
     const uint32_t col_blocks = (f->cols + PACK_SIDE - 1) / PACK_SIDE, part = block / col_blocks,

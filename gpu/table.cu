@@ -114,8 +114,9 @@ KERNEL_BOUND(bag_backward, EACH_THREADS)
         }
 }
 
-/* A key that occurs in most examples has its terms brought together by a block, BAG_HOT occurrences at a time, for a warp that adds them in their
- * order: to find a term takes far longer than to add it. A term that there is not is -0, which changes no sum. */
+/* A key that occurs in most examples has its terms brought together by a block, BAG_HOT occurrences at a time, for a
+ * warp that adds them in their order: to find a term takes far longer than to add it. A term that there is not is -0,
+ * which changes no sum. */
 #define bag_backward_hot_args bag_backward_args
 KERNEL_BOUND(bag_backward_hot, EACH_THREADS)
 {

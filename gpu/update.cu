@@ -240,8 +240,8 @@ DEVICE float adam_correction(float beta, uint32_t t)
     return (float)(1 / (1 - power));
 }
 
-/* Four neighbouring numbers of a row, or as many of them as there are. Rows begin on 16 bytes, and so does what lies behind them if their `dim` is a
- * multiple of four: then they are `wide`. */
+/* Four neighbouring numbers of a row, or as many of them as there are. Rows begin on 16 bytes, and so does what lies
+ * behind them if their `dim` is a multiple of four: then they are `wide`. */
 #define QUAD 4u
 DEVICE void quad_fill(float x[QUAD], const float4 four) { x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w; }
 DEVICE void quad_put(float *to, const float x[QUAD], uint32_t there, bool is_wide)
@@ -301,7 +301,7 @@ DEVICE void quads_update(const struct rows_update_args *a, float *span, float *s
             UNROLL for (uint32_t j = 0; j < STATES; j++) if (j < a->rule.state_count)
                 quad_put(span + (1 + j) * dim + begin, q.state[j], there, is_wide);
         }
-        /* Last: a store to where a load is still under way holds up an H100's memory (heterps-run bench card, update of rows). */
+        /* Last: a store to where a load is under way holds up an H100's memory (bench card, update of rows). */
         quad_put(sums + at + begin, zeros, there, is_wide);
         for (uint32_t use = 1; use < use_count; use++) quad_put(a->grad[use] + at + begin, zeros, there, is_wide);
     }

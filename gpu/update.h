@@ -15,7 +15,8 @@ struct gpu_rule {
     float scale, rate, l1, l2, clip_value, clip_norm, param[GPU_RULE_PARAMS];
     float m_correction, v_correction; /* Adam, of this t: not where rows count for themselves */
 };
-/* Uses are added in order, then lanes (params_fold, rows_fold), at most GPU_LANES_MAX (cfg/keys.def), along a tree (graph/device.h); all are cleared. */
+/* Uses are added in order, then lanes (params_fold, rows_fold), at most GPU_LANES_MAX (cfg/keys.def), along a tree
+ * (graph/device.h); all are cleared. */
 #define GPU_LANES_MAX 1024u
 struct gpu_sums {
     float *const *grad; /* in memory of the card, as all: [lane], of rows [use] */

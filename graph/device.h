@@ -64,7 +64,7 @@ struct param_sums {
     float *const *grad; /* [lane]: whole arrays; the sums end in the first lane's, the others are zeroed */
     uint32_t lanes, block_count;
     const struct param_block *block;
-    /* [block_count]: of the sums, in the order of optimizer_squares(); NULL: not wanted, of a device whose units are cores. */
+    /* [block_count]: of the sums, in the order of optimizer_squares(); NULL: not wanted, of devices of cores. */
     double *squares;
     uint64_t t;
 };

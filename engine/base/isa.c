@@ -17,8 +17,8 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
-/* The system gives a process its tiles when it asks for them: Linux from 5.16 on, unless something around it refuses. Then all its threads have
- * them, and asking again changes nothing. */
+/* The system gives a process its tiles when it asks for them: Linux from 5.16 on, unless something around it refuses.
+ * Then all its threads have them, and asking again changes nothing. */
 #define REQUEST_STATE 0x1023 /* ARCH_REQ_XCOMP_PERM */
 #define TILE_STATE    18     /* XFEATURE_XTILEDATA */
 static bool has_amx(void)

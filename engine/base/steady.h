@@ -21,9 +21,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* From begin to end, by any thread of the caller's scope (scope.h), calls are counted, and memory_take and memory_give stop the program
- * (CHECK); of several trainings in a scope while any of them is between the two. A thread that other synchronisation orders behind begin is counted; one that runs beside it, from some
- * moment on. */
+/* From begin to end, by any thread of the caller's scope (scope.h), calls are counted, and memory_take and memory_give
+ * stop the program (CHECK); of several trainings in a scope while any of them is between the two. A thread that other
+ * synchronisation orders behind begin is counted; one that runs beside it, from some moment on. */
 void steady_begin(void);
 void steady_end(void);
 bool steady_is_on(void);

@@ -12,7 +12,8 @@ struct scope;
  * asked from a handler (so it may only use atomics and futexes): it unblocks a thread that waits for input, and returns true; or false if
  * nothing is stuck, to be asked again a second later. NULL: nothing to wake. When this returns, no handler calls the `wake` before it. */
 void stop_listen(bool (*wake)(void *context), void *context);
-/* SIGINT and SIGTERM are another's, who asks scopes as it sees fit: stop_listen leaves their handlers alone from now on. Before threads. */
+/* SIGINT and SIGTERM are another's, who asks scopes as it sees fit: stop_listen leaves their handlers alone from now
+ * on. Before threads. */
 void stop_signals_leave(void);
 /* Asks that scope alone, as the signal would. */
 void stop_ask(struct scope *scope, int signal);

@@ -1,8 +1,9 @@
-/* How near the kernels of a card come to what the card can do: copies to those of its driver, updates and the preparing of factors to that too,
- * products to its multiply-adds (float32) or to cuBLASLt (bfloat16, TF32), where that is installed: of factors that are prepared, each as it wants
- * them, and with the preparing, as a training step has it.
+/* How near the kernels of a card come to what the card can do: copies to those of its driver, updates and the preparing
+ * of factors to that too, products to its multiply-adds (float32) or to cuBLASLt (bfloat16, TF32), where that is
+ * installed: of factors that are prepared, each as it wants them, and with the preparing, as a training step has it.
  *
- * A figure is many repeats in one stream between two looks at the clock, written down once and replayed, as training does it. */
+ * A figure is many repeats in one stream between two looks at the clock, written down once and replayed, as training
+ * does it. */
 #include "engine/bench/bench.h"
 
 #include <stdio.h>

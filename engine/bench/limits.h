@@ -12,7 +12,8 @@
 /* GFLOP/s of all threads together, a multiply-add being two; takes some milliseconds. by_wall: one thread by the clock on the wall too, beside
  * what is measured so. */
 double limit_fma(enum isa isa, uint32_t threads, const int *processors, bool by_wall);
-/* Of products of bfloat16, summed in float32, by the instruction of that set: VDPBF16PS, TDPBF16PS. 0: it has none, or does not run here. */
+/* Of products of bfloat16, summed in float32, by the instruction of that set: VDPBF16PS, TDPBF16PS. 0: it has none, or
+ * does not run here. */
 double limit_bf16(enum isa isa, uint32_t threads, const int *processors, bool by_wall);
 
 /* GB/s, bytes read and written together, of threads that each copy a half of their share of `bytes` to the other half, back and forth. 0: there is no

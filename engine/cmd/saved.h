@@ -41,7 +41,7 @@ struct saved_options {
             offsetof(struct saved_options, set), 0, 0, false                                                           \
     }
 
-/* The path of the model: `model`, or the graph's own (engine/model/lean.h), where that is NULL. USAGE: there is none. */
+/* The path of the model: `model`, or where that is NULL the graph's own (engine/model/lean.h). USAGE: it has none. */
 MUST_USE status saved_model(const char *graph_path, const char *model, const char **path);
 
 /* Opens set-up and crew for the graph, has them used, and closes them. Errors are those of setup_open, crew_open and of `use`. */

@@ -14,8 +14,8 @@ struct crew_options {
     const char *isa;  /* instruction set by name, or NULL: the best here        */
     bool share;       /* stages of the plan may share cores                     */
     bool may_change;  /* crew_change may follow: room for whatever plan of the same types comes */
-    /* Of crew_finish, training with other nodes, kept until close: one of them or none. With exchange evaluations are this node's own, with nodes
-     * they are of all (engine/eval/nodes.h). */
+    /* Of crew_finish, training with other nodes, kept until close: one of them or none. With exchange evaluations are
+     * this node's own, with nodes they are of all (engine/eval/nodes.h). */
     struct exchange *exchange;
     struct reduce *nodes;
 };

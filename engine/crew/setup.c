@@ -57,8 +57,8 @@ static status table_budgets_read(const struct setup *s, struct model_table_setti
     return ST_OK;
 }
 
-/* Whether some table of the saved model has more rows than the store has room for; fills rows[table_count]. What is wrong with the save who loads it
- * will say. */
+/* Whether some table of the saved model has more rows than the store has room for; fills rows[table_count]. What is
+ * wrong with the save who loads it will say. */
 static bool rows_are_many(const struct setup *s, uint64_t *rows)
 {
     struct model_saved saved;

@@ -72,8 +72,9 @@ struct model_budget {
     const struct model_table_settings *table; /* [table_count], for the call; NULL: all share */
     bool lives;                               /* training: rows come and go as their tables say          */
     bool looks_up; /* predicting alone: rows have no optimizer state in memory; implied by `rows` */
-    /* [table_count], for the call, or NULL: rows are only looked up, stay in the files of the save that is loaded, and ram_bytes are for their
-     * index and for copies of some (io/store/filed.h); how many there are. MEMORY: what the index needs. */
+    /* [table_count], for the call, or NULL: rows are only looked up, stay in the files of the save that is loaded, and
+     * ram_bytes are for their index and for copies of some (io/store/filed.h); how many there are. MEMORY: what the
+     * index needs. */
     const uint64_t *rows;
 };
 
@@ -154,11 +155,10 @@ MUST_USE status model_dir_find(const char *path);
 /* The directory that such a PATH lies in, or is: where training that is resumed from it saves. malloc'd: yours, NULL after a
  * failure (MEMORY). */
 MUST_USE status model_dir_of(const char *path, char **directory);
-/* Loads what model_save wrote into a freshly opened model, also while another process goes on saving there; `path` as above, or that of a
- * file of graph and model (engine/model/lean.h). Sizes,
- * checksums, model hash and every name and shape are verified before the model is touched: CORRUPT, MISMATCH or
- * INVALID name the file and what differs; IO one that is missing. Rows beyond the budget: FULL, and the model is
- * then only good for model_close. */
+/* Loads what model_save wrote into a freshly opened model, also while another process goes on saving there; `path` as
+ * above, or that of a file of graph and model (engine/model/lean.h). Sizes, checksums, model hash and every name and
+ * shape are verified before the model is touched: CORRUPT, MISMATCH or INVALID name the file and what differs; IO one
+ * that is missing. Rows beyond the budget: FULL, and the model is then only good for model_close. */
 MUST_USE status model_load(struct model *model, const char *path);
 /* Notes the manifest that a path leads to (engine/base/inputs.h), where nothing is saved: a save takes its name. MEMORY. */
 MUST_USE status model_manifest_note(const char *path);

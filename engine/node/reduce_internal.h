@@ -141,8 +141,8 @@ struct reduce {
     struct looks looks;
     struct grants grants;
     struct evicting evicting;
-    /* The main thread adds 1 when it wants the store, which makes it odd, and when it lets go; the node's thread says which of these it has
-     * seen while it was out. */
+    /* The main thread adds 1 when it wants the store, which makes it odd, and when it lets go; the node's thread says
+     * which of these it has seen while it was out. */
     _Atomic uint32_t shared_hold, shared_held;
     struct bell talk_bell;  /* of who talks */
     struct failure failure; /* what reduce_fail was told, before … */

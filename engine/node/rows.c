@@ -104,7 +104,7 @@ status rows_step(struct reduce *r)
 static bool hold_look(void *context)
 {
     const struct reduce *r = context;
-    /* Acquire, both: what the node's thread has done to the store is visible; or it has failed. Relaxed: this thread's own. */
+    /* Acquire, both: what the node's thread has done to the store is visible; or it has failed. Relaxed: the own. */
     return atomic_load_explicit(&r->shared_held, memory_order_acquire) ==
                atomic_load_explicit(&r->shared_hold, memory_order_relaxed) ||
            atomic_load_explicit(&r->shared_is_failed, memory_order_acquire);

@@ -46,7 +46,8 @@ struct feed_options {
     struct reader *source;
     const int *processors; /* [processor_count], kept until close: the thread's; none: it runs anywhere */
     uint32_t processor_count;
-    /* Threads that number keys (numberers.h), on the reader's processors; 0: they are numbered as their rows are found. Not of several nodes. */
+    /* Threads that number keys (numberers.h), on the reader's processors; 0: they are numbered as their rows are found.
+     * Not of several nodes. */
     uint32_t numberers;
 };
 
@@ -58,7 +59,7 @@ struct feed_counts {
     uint64_t read_ns, prepare_ns, wait_ns;
 };
 
-/* How many of them are of use beside so many threads that parse: a key takes half as long to number as to parse. Each has an input of its own. */
+/* How many of them beside so many threads that parse: a rule, and no measurement. Each has an input of its own. */
 static inline uint32_t feed_numberers(uint32_t readers) { return readers / 2; }
 
 struct team;
@@ -117,7 +118,8 @@ void feed_interrupt(void *feed);
 bool feed_wake(void *feed);
 /* Stops the thread; only feed_close may follow. NULL is ignored. */
 void feed_end(struct feed *feed);
-/* Stops the thread, if it has not ended, and gives the memory back; a thread that is stuck reading a pipe is left behind, with its memory. */
+/* Stops the thread, if it has not ended, and gives the memory back; a thread that is stuck reading a pipe is left
+ * behind, with its memory. */
 void feed_close(struct feed *feed);
 
 #endif

@@ -426,7 +426,8 @@ static status read_give(struct feed *feed, struct place *at, uint32_t left)
     return ST_OK;
 }
 
-/* An input has been read, which belongs to the step under way: its rows are found when its keys are numbered, while those behind it are read. */
+/* An input has been read, which belongs to the step under way: its rows are found when its keys are numbered, while
+ * those behind it are read. */
 static status input_give(struct feed *feed, struct place *at, uint32_t index)
 {
     const uint32_t most = feed->input_count / 2, ahead = 2 * feed->numbering.count;
@@ -539,7 +540,8 @@ static void feed_fail(struct feed *feed, status st)
     if (st != ST_OK && !failure_is(&feed->result)) failure_keep(&feed->result, st);
 }
 
-/* What has been read before the end, or a failure of reading, is the consumer's still, and a failure of its rows comes first. */
+/* What has been read before the end, or a failure of reading, is the consumer's still, and a failure of its rows comes
+ * first. */
 static status reading_end(struct feed *feed, struct place *at, status of_reading)
 {
     struct failure failure = {0};

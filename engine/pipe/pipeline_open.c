@@ -253,10 +253,11 @@ static uint32_t inputs_ahead(const struct pipeline_options *o)
     return slots < INPUTS_AHEAD ? INPUTS_AHEAD : slots < INPUTS_AHEAD_DISK ? (uint32_t)slots : INPUTS_AHEAD_DISK;
 }
 
-/* How many threads parse: as many as asked for, or those of the cores that no stage has but one, which is left to the rows. A rule, and no
- * measurement: parsing is a tenth of the reading thread's time where finding rows is most of it, so with stages on all cores another parser
- * mostly displaces one of them, and with cores of its own it costs nothing (two cores of a Xeon with AVX-512, Criteo from a file,
- * samples a second with one and with two parsers: ctrdnn1 768,000 and 704,000, lr 764,000 and 743,000). */
+/* How many threads parse: as many as asked for, or those of the cores that no stage has but one, which is left to the
+ * rows. A rule, and no measurement: parsing is a tenth of the reading thread's time where finding rows is most of it,
+ * so with stages on all cores another parser mostly displaces one of them, and with cores of its own it costs nothing
+ * (two cores of a Xeon with AVX-512, Criteo from a file, samples a second with one and with two parsers: ctrdnn1
+ * 768,000 and 704,000, lr 764,000 and 743,000). */
 static uint32_t readers_of(uint32_t asked, uint32_t service_count)
 {
     const uint32_t most = 8;

@@ -11,7 +11,7 @@ struct report_progress;
 struct train_watch {
     void *context;
     const struct reader_texts *texts; /* malformed lines are skipped; kept */
-    /* Called by the thread that trains: what `from` says is done, and the first step may begin; the feed is there until `ending`. */
+    /* Called by the thread that trains: what `from` says is done, and the first step may begin. */
     void (*begun)(void *context, struct feed *feed, const struct progress *from);
     void (*ending)(void *context);
     void (*saved)(void *context, const struct progress *progress);       /* a save is complete, of this */

@@ -83,8 +83,8 @@ struct request_end {
     struct ask_wants wants;
     int refused_code; /* 0: 400 */
 };
-/* Takes the text out of the buffer and puts it on the desk of the model's version; `finish` follows. Where it is too large, or
- * there is no room, the answer says so: 413, or 503 with Retry-After. */
+/* Takes the text out of the buffer and puts it on the desk of the model's version; `finish` follows. Where it is too
+ * large, or there is no room, the answer says so: 413, or 503 with Retry-After. */
 void request_put(struct server *server, struct served *model, struct evhttp_request *http, struct evbuffer *text,
                  struct request_end end);
 /* The same on a counter's desk; whether there was room. */
@@ -121,8 +121,8 @@ struct servant_counts versions_counts(const struct served *model);
 void version_get(struct server *server, struct served *model, struct evhttp_request *request);
 void version_post(struct server *server, struct served *model, struct evhttp_request *request);
 
-/* learn.c, where the server learns. Opens what learns from the lines that come, behind what the model's directory has; what the
- * training says that cannot begin. */
+/* learn.c, where the server learns. Opens what learns from the lines that come, behind what the model's directory has;
+ * what the training says that cannot begin. */
 MUST_USE status learn_open(struct served *model);
 /* Ends it behind its last whole step, which is saved. One that is not open is ignored. */
 void learn_close(struct served *model);

@@ -1,4 +1,4 @@
-/* What the emulation's parts share: emu.c (fibers, barriers), emu_check.c (accesses), emu_wgmma.c (cards of compute capability 9.0). */
+/* What the emulation's parts share: emu.c (fibers, barriers), emu_check.c (accesses), emu_wgmma.c (sm_90's own). */
 #ifndef HETERPS_GPU_EMU_INTERNAL_H
 #define HETERPS_GPU_EMU_INTERNAL_H
 
@@ -121,7 +121,7 @@ struct emu {
     struct emu_region *region; /* of the device, by address: as of the launch's beginning */
     uint32_t region_count, region_max;
     const struct emu_region *region_last;
-    /* emu_wgmma.c; by warp: how often it has arrived, what it knows of others' arrivals, the phases that it has waited for */
+    /* emu_wgmma.c; by warp: how often it has arrived, what it knows of others' arrivals, the phases waited for */
     struct emu_barrier barrier[EMU_BARRIERS_MAX];
     struct emu_bulk bulk[EMU_BULKS_MAX];
     struct emu_read read[EMU_READS_MAX];

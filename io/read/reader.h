@@ -117,7 +117,8 @@ struct reader_texts {
      * text. May wait. */
     bool (*is_dry)(void *context);
     /* Of each example, as it is given. is_last: of its text; is_extra: it is an empty one that the text has not, given
-     * because a text ended without another to be its last. Without bad_keep, those of malformed lines and extra ones are told here and not given. */
+     * because a text ended without another to be its last. Without bad_keep, those of malformed lines and extra ones
+     * are told here and not given. */
     void (*example)(void *context, bool is_last, bool is_extra);
     /* A line is malformed, and why; its example is an empty one with is_bad. is_whole: no line of this text is read,
      * for its first line does not name the columns. */

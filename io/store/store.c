@@ -113,8 +113,10 @@ static status home_open(struct store *store, const struct store_options *o, stru
     struct home_table_options *tables = calloc(o->table_count, sizeof *tables);
     if (tables == NULL) FAIL(MEMORY, "no memory to describe %" PRIu32 " tables", o->table_count);
     for (uint32_t t = 0; t < o->table_count; t++)
-        tables[t] = (struct home_table_options){
-            .name = o->table[t].name, .span_floats = o->table[t].span_floats, .bytes = part[t].bytes, .rows = o->table[t].rows};
+        tables[t] = (struct home_table_options){.name = o->table[t].name,
+                                                .span_floats = o->table[t].span_floats,
+                                                .bytes = part[t].bytes,
+                                                .rows = o->table[t].rows};
     const struct home_options home = {
         .table_count = o->table_count,
         .table = tables,

@@ -222,8 +222,8 @@ void store_number(const struct store *store, const struct distinct *slots, const
     ticket->is_numbered = true;
 }
 
-/* The owner's half of a table whose keys are numbered: what it says of keys that repeat, of which there are none, goes where nobody needs
- * it. */
+/* The owner's half of a table whose keys are numbered: what it says of keys that repeat, of which there are none, goes
+ * where nobody needs it. */
 static status numbered_resolve(struct store *store, uint32_t table_index, enum store_mode mode,
                                struct ticket_table *out)
 {

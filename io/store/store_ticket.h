@@ -31,8 +31,9 @@ MUST_USE status store_make_room(struct store *store, bool *has_room);
 MUST_USE status store_prepare(struct store *store, const struct micro_batch *m, enum store_mode mode,
                               struct ticket *ticket);
 
-/* The asker's half of a ticket whose tables have a place for keys, for the store_prepare that follows: numbers the micro-batch's keys.
- * By any thread, beside all others: it looks into no row. `slots`: memory of its own, of distinct_slots_layout for store_key_count_max. */
+/* The asker's half of a ticket whose tables have a place for keys, for the store_prepare that follows: numbers the
+ * micro-batch's keys. By any thread, beside all others: it looks into no row. `slots`: memory of its own, of
+ * distinct_slots_layout for store_key_count_max. */
 void store_number(const struct store *store, const struct distinct *slots, const struct micro_batch *m,
                   struct ticket *ticket);
 /* Most keys of a micro-batch. */

@@ -119,8 +119,8 @@ static void gpu_op__tf32__is_near_the_reference(void **state)
     tolerance = TOLERANCE;
 }
 
-/* Without any one barrier some text must fail; those of rounded products test_products.c leaves out. Runs last: what ran before has reached them
- * all. */
+/* Without any one barrier some text must fail; those of rounded products test_products.c leaves out. Runs last: what
+ * ran before has reached them all. */
 static void gpu_op__barrier_dropped__is_found(void **state)
 {
     (void)state;

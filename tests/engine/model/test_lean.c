@@ -1,4 +1,4 @@
-/* A graph and its model in one file: what comes back is what was written, as near as its numbers allow; what is damaged is refused. */
+/* A graph and its model in one file: what comes back is what was written, or as near as its numbers allow. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -27,7 +27,7 @@ struct bf16_arrays {
     vf *col_sums; /* of a piece that packs the right factor itself; or NULL */
 };
 
-/* Rows x columns `at`, of one group, by one block of terms: block_bf16.c, and block_amx.c for the set that has tiles. */
+/* Rows x columns `at`, of one group, by one block of terms: block_bf16.c, or block_amx.c where there are tiles. */
 void KERNEL(product_bf16_block)(const struct product *p, struct product_place at, struct terms of,
                                 const struct bf16_arrays *to);
 

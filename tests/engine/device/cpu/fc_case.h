@@ -1,4 +1,4 @@
-/* An fc of one node, what it is tried with in bfloat16, and the sums of the matrix unit in plain C. Included behind cmocka.h. */
+/* An fc of one node, what it is tried with in bfloat16, and a matrix unit in plain C. Included behind cmocka.h. */
 #ifndef HETERPS_TESTS_ENGINE_CPU_FC_CASE_H
 #define HETERPS_TESTS_ENGINE_CPU_FC_CASE_H
 
@@ -93,7 +93,8 @@ static inline void fc_amx_run(struct fixture *f)
     free(dz);
 }
 
-/* Shapes in bfloat16, on the instruction sets [isa, end), against `run`. Activations whose exponentials are approximated are not among them. */
+/* Shapes in bfloat16, on the instruction sets [isa, end), against `run`. Activations whose exponentials are
+ * approximated are not among them. */
 static inline void fc_bf16_check(void (*run)(struct fixture *), int isa, int end)
 {
     static const uint32_t shapes[][4] = {
@@ -123,7 +124,7 @@ static inline void fc_bf16_check(void (*run)(struct fixture *), int isa, int end
         }
 }
 
-/* More rows than there is room for their sums to wait for the next terms, and enough columns for that; of one member. */
+/* More rows than there is room for their sums to wait for the next terms, and enough columns; of one member. */
 static inline void fc_bf16_many_check(void (*run)(struct fixture *), int isa, int end)
 {
     struct fc_params p = {530,
