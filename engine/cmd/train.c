@@ -12,6 +12,7 @@
 #include "engine/cmd/run.h"
 #include "engine/base/trace.h"
 #include "engine/base/trust.h"
+#include "engine/node/talk.h"
 #include "sched/solution.h"
 
 /* For planning before training begins. */
@@ -139,7 +140,7 @@ static char *resume_command(const char *graph, const struct run_options *o, cons
 static status again_look(const struct session *s, struct train_options *options, bool is_again)
 {
     uint32_t is_there = is_again && options->out && model_dir_find(options->out) == ST_OK;
-    if (s->node) TRY(node_tell(s->node, &is_there, sizeof is_there));
+    if (s->node) TRY(reduce_tell(node_reduce(s->node), &is_there, sizeof is_there));
     if (!is_there) return ST_OK;
     options->resume = options->out;
     options->is_new_pass = false;

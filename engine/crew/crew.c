@@ -40,7 +40,6 @@ status crew_finish(struct crew *c, struct setup *setup, const struct crew_option
 {
     const struct settings *settings = &setup->settings;
     c->setup = setup;
-    CHECK(o->exchange == NULL || o->nodes == NULL);
     c->nodes = o->nodes;
     memory_note("threads", 2 * THREAD_STACK_BYTES); /* reading, for training and for evaluation */
     c->options = (struct pipeline_options){.graph = &setup->graph,
@@ -57,7 +56,7 @@ status crew_finish(struct crew *c, struct setup *setup, const struct crew_option
                                            .in_flight = settings->train_in_flight,
                                            .pipeline_count = settings->train_pipelines,
                                            .clock_distance = settings->train_clock_distance,
-                                           .exchange = o->nodes ? reduce_exchange(o->nodes) : o->exchange,
+                                           .exchange = o->nodes ? reduce_exchange(o->nodes) : NULL,
                                            .feed_bell = o->may_change ? &c->feed_bell : NULL,
                                            .worker_count_max = o->may_change ? workers_max(c) : 0};
     TRY(pipeline_open(&c->pipeline, &c->options));
@@ -117,7 +116,7 @@ struct feed_options crew_feed_options(struct crew *c, const char *paths)
     return (struct feed_options){
         .graph = &c->setup->graph,
         .model = &c->setup->model,
-        .exchange = c->nodes ? c->options.exchange : NULL,
+        .exchange = c->options.exchange,
         .input_count = pipeline_input_count(c->pipeline),
         .processors = cores,
         .processor_count = core_count,

@@ -14,9 +14,7 @@ struct crew_options {
     const char *isa;  /* instruction set by name, or NULL: the best here        */
     bool share;       /* stages of the plan may share cores                     */
     bool may_change;  /* crew_change may follow: room for whatever plan of the same types comes */
-    /* Of crew_finish, training with other nodes, kept until close: one of them or none. With exchange evaluations are
-     * this node's own, with nodes they are of all (engine/eval/nodes.h). */
-    struct exchange *exchange;
+    /* Of crew_finish: training and evaluating with other nodes, kept until close; NULL: there is one. */
     struct reduce *nodes;
 };
 

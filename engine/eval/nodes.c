@@ -102,9 +102,9 @@ static status end_say(struct eval_nodes *n, status st)
 
 /* --- rank 0 ----------------------------------------------------------------------------------- */
 
-static status chunk_invalid(uint32_t from)
+static status chunk_invalid(uint32_t name)
 {
-    FAIL(INVALID, "node %u sent terms of an evaluation that are none: it does not run the same program", from);
+    FAIL(INVALID, "node %u sent terms of an evaluation that are none: it does not run the same program", name);
 }
 
 /* The chunk at `at`, of `left` bytes; *bytes of it. */
@@ -112,12 +112,14 @@ static status chunk_read(const struct eval_nodes *n, uint32_t from, const uint8_
                          const struct chunk **chunk, uint32_t *bytes)
 {
     *chunk = (const struct chunk *)(const void *)at;
-    if (left < sizeof **chunk) return chunk_invalid(from);
+    if (left < sizeof **chunk) return chunk_invalid(reduce_name(n->reduce, from));
     const uint32_t count = (*chunk)->count;
     *bytes = left;
-    if (count > n->shape.micro || (*chunk)->code >= (count ? 2 : ST_COUNT)) return chunk_invalid(from);
+    if (count > n->shape.micro || (*chunk)->code >= (count ? 2 : ST_COUNT))
+        return chunk_invalid(reduce_name(n->reduce, from));
     if (count) *bytes = (uint32_t)(sizeof **chunk + heads_terms_bytes(n->heads, count));
-    if (*bytes > left || (count == 0 && (left == sizeof **chunk || at[left - 1] != 0))) return chunk_invalid(from);
+    if (*bytes > left || (count == 0 && (left == sizeof **chunk || at[left - 1] != 0)))
+        return chunk_invalid(reduce_name(n->reduce, from));
     return ST_OK;
 }
 
@@ -137,7 +139,7 @@ static status node_hear(struct eval_nodes *n, uint32_t from, uint64_t step, bool
             *is_end = chunk->count == 0;
             is_over = *is_end || (chunk->code && chunk->step == step);
             if (*is_end && chunk->code)
-                return status_fail((status)chunk->code, __FILE__, __LINE__, "node %u: %s", from,
+                return status_fail((status)chunk->code, __FILE__, __LINE__, "node %u: %s", reduce_name(n->reduce, from),
                                    (const char *)(chunk + 1));
             if (!*is_end && !drop) TRY(heads_terms_add(n->heads, chunk + 1, chunk->count));
         }
@@ -213,7 +215,7 @@ static status verdict_hear(struct eval_nodes *n, uint64_t *example_count)
     at += sizeof verdict;
     if (bytes < sizeof verdict || verdict.code >= ST_COUNT || verdict.bytes > TALK_BYTES ||
         bytes != verdict_bytes(n, &verdict) || (verdict.bytes && at[verdict.bytes - 1] != 0))
-        return chunk_invalid(0);
+        return chunk_invalid(reduce_name(n->reduce, 0));
     *example_count = verdict.example_count;
     status st = ST_OK;
     if (verdict.code && verdict.bytes)

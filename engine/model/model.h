@@ -9,6 +9,7 @@
 #include "engine/model/model_data.h"
 #include "graph/graph.h"
 #include "graph/optimizer.h"
+#include "io/store/shard.h"
 
 struct progress {
     uint64_t step;           /* steps done since the start of training                                  */
@@ -33,6 +34,10 @@ struct best {
 struct model_share {
     uint32_t owner, owner_count; /* count 0: all */
 };
+static inline bool model_share_has(const struct model_share *share, uint64_t key)
+{
+    return share->owner_count == 0 || shard_owner(shard_of(key), share->owner_count) == share->owner;
+}
 
 struct model {
     const struct graph *graph;

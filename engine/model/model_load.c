@@ -151,7 +151,7 @@ static status rows_copy(const struct load *l, struct model *model, uint32_t tabl
     const uint32_t floats = model_row_floats(model, table);
     for (const float *from; model_rows_next(rows, &walk, &key, &from);) {
         float *span;
-        if (share->owner_count && shard_owner(shard_of(key), share->owner_count) != share->owner) continue;
+        if (!model_share_has(share, key)) continue;
         TRY(store_put(model->store, table, key, &span));
         memcpy(span, from, floats * sizeof *span);
     }

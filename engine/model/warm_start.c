@@ -355,8 +355,8 @@ static status match(struct warm_start *w)
         source->is_taken = source->is_there && source->dim == g->tables[t].dim;
         if (w->is_saved && source->is_taken && source->row_count)
             TRY(warm_keys_check(w->saved.manifest_path, &w->saved.manifest, g, t));
-        uint64_t row_max = store_row_max(w->model->store, t);
-        if (source->is_taken && source->row_count > row_max)
+        const uint64_t row_max = store_row_max(w->model->store, t);
+        if (source->is_taken && source->row_count > row_max && w->model->share.owner_count == 0)
             FAIL(FULL, "%s: %" PRIu64 " rows of table %s, where its budget has room for %" PRIu64 "; raise store.ram",
                  w->o->path, source->row_count, graph_string(g, g->tables[t].name), row_max);
     }
@@ -394,6 +394,7 @@ static status saved_rows_copy(struct warm_start *w, uint32_t table)
     uint64_t key;
     for (const float *from; model_rows_next(source->rows, &walk, &key, &from);) {
         float *span;
+        if (!model_share_has(&w->model->share, key)) continue;
         TRY(store_put(w->model->store, table, key, &span));
         if (source->floats == source->dim) model_row_init(w->model, table, key, span);
         memcpy(span, from, source->floats * sizeof *span);
@@ -455,6 +456,7 @@ static status rows_copy(struct warm_start *w, uint32_t table)
         float *span;
         uint64_t key;
         TRY(row_key(w, source, row, &words, &key));
+        if (!model_share_has(&w->model->share, key)) continue;
         status st = store_insert(w->model->store, table, key, &span);
         if (st == ST_INVALID)
             FAIL(INVALID, "%s: row %" PRIu64 " of table %s has the key %016" PRIx64 " of an earlier row", w->o->path,

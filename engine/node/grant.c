@@ -50,11 +50,14 @@ static status grants_send(struct reduce *r, uint64_t job)
         g->word = EXCHANGE_GOES_ON;
     }
     if (g->word != EXCHANGE_GOES_ON) return ST_OK;
+    /* A wish that comes when its job has been granted to the bound is one for the next. */
+    const bool is_wished = g->wish > g->stopped && g->wish <= job;
     const uint64_t bound = atomic_load_explicit(&g->shared_until, memory_order_relaxed),
                    done = r->values_until > g->until ? g->until : r->values_until;
     uint64_t until = done + GRANT_STEPS < bound ? done + GRANT_STEPS : bound;
-    g->word = g->wish == job ? EXCHANGE_STOPPED : until == bound ? EXCHANGE_BOUND : EXCHANGE_GOES_ON;
-    if (g->wish == job) until = g->until; /* what is granted is run: somebody may have begun it */
+    g->word = is_wished ? EXCHANGE_STOPPED : until == bound ? EXCHANGE_BOUND : EXCHANGE_GOES_ON;
+    if (is_wished) until = g->until; /* what is granted is run: somebody may have begun it */
+    if (is_wished) g->stopped = job;
     if (!is_new && g->word == EXCHANGE_GOES_ON && until < g->until + GRANT_STEPS / 2) return ST_OK;
     g->until = until;
     grant_set(r, job, until, g->word);
@@ -100,7 +103,8 @@ static status grant_arrived(struct reduce *r, uint32_t from, const struct reduce
                    own = atomic_load_explicit(&r->exchange.shared_job, memory_order_acquire);
     if (job < own) return ST_OK; /* it is over here, with the data or a pass of them */
     if (job - own >= EXCHANGE_JOBS)
-        FAIL(INVALID, "node %u grants steps of job %" PRIu64 "; expected one near job %" PRIu64, from, job, own);
+        FAIL(INVALID, "node %u grants steps of job %" PRIu64 "; expected one near job %" PRIu64, reduce_name(r, from),
+             job, own);
     grant_set(r, job, message->step, (enum exchange_word)(word & 3));
     return ST_OK;
 }

@@ -1,5 +1,4 @@
-/* Opens and closes a node; and the main thread's side of it, which sleeps at a bell while its thread does what it has
- * asked for. */
+/* Opens and closes a node; and the main thread's side of it, which sleeps at a bell until its thread has answered. */
 #include "engine/node/node_internal.h"
 
 #include <errno.h>
@@ -137,7 +136,6 @@ status node_open(struct node **out, const struct node_options *options)
     n->post.vt = &post_vt;
     n->o = *options;
     n->facts_link = MEMBER_NONE;
-    atomic_init(&n->shared_until, UINT64_MAX);
     const status st = parts_open(n);
     if (st == ST_OK) *out = n;
     if (st == ST_OK) return st;
@@ -202,84 +200,39 @@ status node_join(struct node *n, struct model *model)
                                            .rank = n->index,
                                            .node_count = n->count,
                                            .lane_begin = n->lane_begin,
-                                           .post = &n->post};
+                                           .post = &n->post,
+                                           .rank_of = n->rank_of};
     return reduce_open(&n->reduce, &options);
 }
 
-struct exchange *node_exchange(struct node *n) { return reduce_exchange(n->reduce); }
-const uint64_t *node_own_rows(const struct node *n) { return reduce_own_rows(n->reduce); }
-uint64_t node_sent_bytes(const struct node *n) { return reduce_sent_bytes(n->reduce); }
-
-/* --- asks --------------------------------------------------------------------------------------- */
+struct reduce *node_reduce(struct node *n) { return n->reduce; }
 
 static bool is_answered(void *context)
 {
     struct node *n = context;
-    /* Acquire pairs with node_ask_done(). */
+    /* Acquire pairs with ask_look(). */
     return atomic_load_explicit(&n->shared_ask, memory_order_acquire) == ASK_NONE || node_state(n) >= STATE_FAILED;
 }
 
 static status asked(struct node *n, enum node_ask what)
 {
-    /* Release pairs with node_ask_look(). */
+    /* Release pairs with ask_look(). */
     atomic_store_explicit(&n->shared_ask, what, memory_order_release);
     links_wake(n->links);
     bell_await(&n->bell, false, is_answered, n);
     if (atomic_load_explicit(&n->shared_ask, memory_order_acquire) == ASK_NONE) return ST_OK;
-    /* the job is complete, and nobody asks for rows */
-    if (what == ASK_LET_GO && !failure_is(&n->result)) return ST_OK;
     return failure_is(&n->result)
                ? failure_adopt(&n->result)
                : status_fail(ST_PEER_LOST, __FILE__, __LINE__, "the job has ended while this node was at work");
 }
 
+status node_listen(struct node *n) { return asked(n, ASK_LISTEN); }
+
 status node_begin(struct node *n, uint64_t step)
 {
-    reduce_start(n->reduce, step);
-    n->ask.step = step;
+    n->begin_step = step; /* published by the ask */
     return asked(n, ASK_BEGIN);
 }
-
-status node_hold(struct node *n, bool is_held) { return asked(n, is_held ? ASK_HOLD : ASK_LET_GO); }
-
-/* A message of a link has less than 4 GiB. */
-#define TALK_BYTES (UINT64_C(1) << 30)
-
-status node_give(struct node *n, uint32_t to, const void *data, uint64_t bytes)
-{
-    for (uint64_t at = 0; at < bytes; at += n->ask.bytes) {
-        n->ask.index = to;
-        n->ask.from = (const uint8_t *)data + at;
-        n->ask.bytes = bytes - at < TALK_BYTES ? bytes - at : TALK_BYTES;
-        TRY(asked(n, ASK_GIVE));
-    }
-    return ST_OK;
-}
-
-status node_take(struct node *n, uint32_t from, void *data, uint64_t bytes)
-{
-    for (uint64_t at = 0; at < bytes; at += n->ask.bytes) {
-        n->ask.index = from;
-        n->ask.to = (uint8_t *)data + at;
-        n->ask.bytes = bytes - at < TALK_BYTES ? bytes - at : TALK_BYTES;
-        TRY(asked(n, ASK_TAKE));
-    }
-    return ST_OK;
-}
-
-status node_tell(struct node *n, void *data, uint64_t bytes)
-{
-    if (n->index > 0) return node_take(n, 0, data, bytes);
-    for (uint32_t i = 1; i < n->count; i++) TRY(node_give(n, i, data, bytes));
-    return ST_OK;
-}
-
-void node_stop_ask(struct node *n)
-{
-    if (!atomic_exchange_explicit(&n->shared_stop, true, memory_order_relaxed)) links_wake(n->links);
-}
-
-uint64_t node_until(const struct node *n) { return atomic_load_explicit(&n->shared_until, memory_order_relaxed); }
 
 /* --- the end ------------------------------------------------------------------------------------ */
 

@@ -1,9 +1,9 @@
 /* A node of a training: its thread, which has the links to the others, its part in their membership (member.h) and
- * the exchange of steps (reduce.h); and what the main thread asks of it, one thing at a time.
+ * the exchange of steps (reduce.h).
  *
- *     main thread   node_open ─ all have met ─▶ node_join ──▶ node_begin ──▶ steps … ──▶ node_end
- *                       │                                        ▲ rounds,       between them: give, take, hold
- *     its thread        └▶ links, beats, who is in ──────────────┴ letters, rows ──────▶ all have ended
+ *     main thread   node_open ─ all have met ─▶ node_join ──▶ node_listen ──▶ node_begin ──▶ steps … ──▶ node_end
+ *                       │                                         ▲ talk          ▲ rounds,
+ *     its thread        └▶ links, beats, who is in ───────────────┴───────────────┴ letters, rows ─▶ all have ended
  *
  * What ends one node ends all, in one sentence: a failure goes to node 0, and from there to everybody. A node that is
  * lost ends the others with exit status 75: the job can go on from its last save.
@@ -16,7 +16,7 @@
 #include "engine/node/facts.h"
 #include "engine/node/member.h"
 #include "engine/node/place.h"
-#include "engine/sync/exchange.h"
+#include "engine/node/reduce.h"
 #include "io/net/secure.h"
 
 /* What a process that starts itself anew leaves to the next. */
@@ -56,25 +56,13 @@ const char *node_name(const struct node *node, uint32_t index, char name[NODE_NA
 
 /* Opens the exchange over a model, which stays until node_close, before the pipeline that gets it. As reduce_open. */
 MUST_USE status node_join(struct node *node, struct model *model);
-struct exchange *node_exchange(struct node *node);
-const uint64_t *node_own_rows(const struct node *node); /* reduce_own_rows */
-uint64_t node_sent_bytes(const struct node *node);      /* reduce_sent_bytes */
-/* Before the first step, whose number this is: from now on what others send is taken. What the node failed with. */
+struct reduce *node_reduce(struct node *node);
+/* The pipeline has the exchange: from now on the main threads of all nodes may talk (engine/node/talk.h). What the
+ * node failed with. */
+MUST_USE status node_listen(struct node *node);
+/* Before the first step, whose number this is, and when the model has its rows: from now on what belongs to steps is
+ * taken. Likewise. */
 MUST_USE status node_begin(struct node *node, uint64_t step);
-
-/* Between jobs, in the same order on all nodes. What the node failed with, if that comes first. */
-/* Sends to another node, and returns when the kernel has it; receives from one, as many bytes as that gives. */
-MUST_USE status node_give(struct node *node, uint32_t to, const void *data, uint64_t bytes);
-MUST_USE status node_take(struct node *node, uint32_t from, void *data, uint64_t bytes);
-/* What node 0 has in `data` all have then. */
-MUST_USE status node_tell(struct node *node, void *data, uint64_t bytes);
-/* Keeps the node's thread out of the store, and lets it in again (reduce_hold). */
-MUST_USE status node_hold(struct node *node, bool is_held);
-
-/* Asks all nodes to stop, after the step that is under way or the next one: node 0 decides. May be asked again. */
-void node_stop_ask(struct node *node);
-/* The step that is not begun any more; UINT64_MAX: none has been agreed on. Final once a job has ended there. */
-uint64_t node_until(const struct node *node);
 
 /* The main thread is done, with this status: tells the others of a failure, or waits until all are done, node 0 last.
  * Returns `st` if it is one, else how the job has ended. The links are closed then, and what they sent and received,

@@ -2,8 +2,7 @@
  *
  *     node.c          opening and closing; what the main thread asks
  *     node_thread.c   the thread: events of links, asks of the main thread, time
- *     node_member.c   membership: its frames, what it puts out, and in which words a node ends
- *     node_talk.c     what main threads give each other between jobs */
+ *     node_member.c   membership: its frames, what it puts out, and in which words a node ends */
 #ifndef HETERPS_ENGINE_NODE_NODE_INTERNAL_H
 #define HETERPS_ENGINE_NODE_NODE_INTERNAL_H
 
@@ -21,12 +20,10 @@ enum node_kind {
     KIND_FRAME = 16, /* of membership                                                   */
     KIND_FACTS,      /* a text, before a hello                                          */
     KIND_WHY,        /* a text, before a frame that ends something                      */
-    KIND_TALK,       /* of main threads                                                 */
     KIND_HERE,       /* before a hello; tag: the port where this node listens           */
-    KIND_PLACES,     /* before a roster: where others listen, struct node_there each    */
-    KIND_UNTIL       /* to node 0: to stop is asked for; from it, tag: before which step */
+    KIND_PLACES      /* before a roster: where others listen, struct node_there each    */
 };
-enum node_cookie { COOKIE_REDUCE, COOKIE_TALK, COOKIE_FACTS, COOKIE_LETTER };
+enum node_cookie { COOKIE_REDUCE, COOKIE_FACTS, COOKIE_LETTER };
 
 #define LETTER_BYTES 1024u
 #define LETTERS      512u
@@ -64,7 +61,7 @@ struct node_link {
 };
 
 enum node_state { STATE_MEETING, STATE_RUNNING, STATE_FAILED, STATE_OVER };
-enum node_ask { ASK_NONE, ASK_BEGIN, ASK_HOLD, ASK_LET_GO, ASK_GIVE, ASK_TAKE };
+enum node_ask { ASK_NONE, ASK_LISTEN, ASK_BEGIN };
 
 struct node {
     struct post post; /* first: a struct post * is a struct node * */
@@ -84,7 +81,7 @@ struct node {
     /* the generation: set by the thread before STATE_RUNNING, and never again */
     uint32_t index, count;
     uint32_t rank_of[MEMBER_NODES_MAX], link_of[MEMBER_NODES_MAX], lane_begin[MEMBER_NODES_MAX + 1];
-    struct reduce *reduce; /* the main thread's until ASK_BEGIN */
+    struct reduce *reduce; /* the main thread's until ASK_LISTEN */
     /* the thread's */
     struct link_event events[EVENTS_MAX];
     struct member_event follow[FOLLOW_MAX]; /* what comes of what membership puts out */
@@ -92,24 +89,14 @@ struct node {
     uint32_t facts_link; /* whose facts are coming, or MEMBER_NONE */
     uint32_t refused;    /* times in a row that rank 0 has refused a connection */
     uint64_t timer_ns, tick_ns, notice_ns;
-    uint64_t begin_step, sums_until; /* sums of steps below it have been sent */
-    bool has_begun, is_timer, is_stop_told;
+    uint64_t begin_step, sums_until; /* the first step, set by the main thread; sums of steps below it have been sent */
+    bool listens, has_begun, is_timer;
     char why[WHY_BYTES];         /* what another node says, or this one, before an end   */
     char lost[WHY_BYTES];        /* the last node that was lost, and how                 */
     char connect_why[WHY_BYTES]; /* the last connection that did not come about   */
-    /* asks of the main thread: its fields are set before shared_ask */
-    struct {
-        uint32_t index;
-        const void *from;
-        void *to;
-        uint64_t bytes, step;
-        bool is_under_way;
-    } ask;
-    _Atomic uint32_t shared_ask; /* the thread makes it ASK_NONE when it is done */
-    _Atomic bool shared_stop;    /* node_stop_ask                                */
+    _Atomic uint32_t shared_ask; /* of the main thread; the thread makes it ASK_NONE when it is done */
     char finish_why[WHY_BYTES];
     _Atomic uint32_t shared_finish; /* exit status + 1: the main thread is done */
-    _Atomic uint64_t shared_until;
     _Atomic uint32_t shared_state;
     struct bell bell;          /* of the main thread */
     _Atomic bool shared_leave; /* nobody wakes the thread any more */
@@ -156,12 +143,5 @@ void node_why_take(struct node *n, uint32_t link, uint32_t bytes);
 void node_places_take(struct node *n, uint32_t link, uint32_t bytes);
 /* Says for whom it waits. */
 void node_notice(struct node *n);
-
-/* --- node_talk.c -------------------------------------------------------------------------------- */
-
-/* What the main thread asks for can be done now, or a message of another one has come for it. */
-void node_ask_look(struct node *n);
-bool node_talk_arrives(struct node *n, uint32_t link, const struct link_event *event);
-void node_ask_done(struct node *n);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/stop.h"
 #include "engine/base/log.h"
 #include "engine/node/node_internal.h"
 
@@ -214,8 +215,7 @@ static void start_anew(struct node *n, const struct member_roster *roster)
 {
     const char *why = *n->lost ? n->lost : *n->why ? n->why : "the members of the job have changed";
     const struct node_past past = {.roster = *roster, .nonce = n->member->o.nonce};
-    const bool is_stopped = atomic_load_explicit(&n->shared_stop, memory_order_relaxed);
-    if (n->o.anew && !is_stopped && node_state(n) < STATE_FAILED) { /* what it has failed by is what it says */
+    if (n->o.anew && !stop_requested() && node_state(n) < STATE_FAILED) { /* what it has failed by is what it says */
         log_warning("%s; this node starts anew", why);
         if (n->o.anew(n->o.anew_context, &past) != ST_OK) log_warning("%s", status_message());
     }

@@ -101,9 +101,9 @@ static bool message_place(struct node *n, const struct link_event *e)
     struct node_link *l = &n->link[e->link];
     struct iovec part[REDUCE_PARTS_MAX] = {{l->in, e->bytes}};
     uint32_t part_count = 1;
-    if (e->kind == KIND_TALK) return node_talk_arrives(n, e->link, e);
     if (e->kind < KIND_FRAME) {
-        if (!n->has_begun || l->index == INDEX_NONE || node_state(n) != STATE_RUNNING) return false;
+        const bool is_awaited = n->has_begun || (n->listens && reduce_is_talk(e->kind));
+        if (!is_awaited || l->index == INDEX_NONE || node_state(n) != STATE_RUNNING) return false;
         const status st = reduce_place(n->reduce, l->index, e->kind, e->tag, e->bytes, part, &part_count);
         if (st != ST_OK) node_break(n, st);
         if (st != ST_OK) return false;
@@ -145,31 +145,6 @@ static void waiting_look(struct node *n)
     }
 }
 
-/* Node 0: all stop before the first step that nobody can have begun. A node ends a step when it has the sums of all,
- * so nobody has begun one further than the step that follows those whose sums this node has sent; and it hears of
- * this before the sums that it would need for that. */
-static void until_decide(struct node *n)
-{
-    const uint64_t until = n->count > 1 ? n->sums_until + 1 : 0;
-    if (!n->has_begun || node_until(n) != UINT64_MAX) return;
-    atomic_store_explicit(&n->shared_until, until, memory_order_relaxed);
-    atomic_store_explicit(&node_exchange(n)->shared_until, until, memory_order_relaxed);
-    for (uint32_t i = 1; i < n->count; i++)
-        if (n->link_of[i] != MEMBER_NONE) node_letter_send(n, n->link_of[i], KIND_UNTIL, until, "", 0);
-}
-
-static void until_take(struct node *n, const struct link_event *e)
-{
-    if (node_is_first(n)) {
-        atomic_store_explicit(&n->shared_stop, true, memory_order_relaxed); /* decided when steps have begun */
-        until_decide(n);
-        return;
-    }
-    if (n->link[e->link].index != 0) return;
-    atomic_store_explicit(&n->shared_until, e->tag, memory_order_relaxed);
-    if (n->has_begun) atomic_store_explicit(&node_exchange(n)->shared_until, e->tag, memory_order_relaxed);
-}
-
 static void message_arrived(struct node *n, const struct link_event *e)
 {
     struct node_link *l = &n->link[e->link];
@@ -184,10 +159,8 @@ static void message_arrived(struct node *n, const struct link_event *e)
     case KIND_FRAME: node_frame_take(n, e->link, e->bytes); break;
     case KIND_FACTS: node_facts_take(n, e->link, e->bytes); break;
     case KIND_WHY: node_why_take(n, e->link, e->bytes); break;
-    case KIND_TALK: node_ask_done(n); break;
     case KIND_HERE: l->port = (uint16_t)e->tag; break;
     case KIND_PLACES: node_places_take(n, e->link, e->bytes); break;
-    case KIND_UNTIL: until_take(n, e); break;
     default: link_drop(n, e->link, "it sends what no node sends"); break;
     }
 }
@@ -199,7 +172,6 @@ static void message_sent(struct node *n, const struct link_event *e)
         const status st = reduce_sent(n->reduce);
         if (st != ST_OK) node_break(n, st);
     }
-    if (e->cookie == COOKIE_TALK) node_ask_done(n);
     if (e->cookie < COOKIE_LETTER) return;
     n->letters[e->cookie - COOKIE_LETTER].is_used = false;
     l->letters--;
@@ -218,6 +190,24 @@ static void event_take(struct node *n, const struct link_event *e)
     }
 }
 
+/* --- asks --------------------------------------------------------------------------------------- */
+
+static void ask_look(struct node *n)
+{
+    /* Acquire pairs with asked(): the exchange, the first step, the model's rows. */
+    const enum node_ask ask = (enum node_ask)atomic_load_explicit(&n->shared_ask, memory_order_acquire);
+    if (ask == ASK_NONE || node_state(n) != STATE_RUNNING) return;
+    n->listens = true;
+    if (ask == ASK_BEGIN) {
+        n->has_begun = true;
+        n->sums_until = n->begin_step;
+        reduce_start(n->reduce, n->begin_step);
+    }
+    /* Release pairs with is_answered(). */
+    atomic_store_explicit(&n->shared_ask, ASK_NONE, memory_order_release);
+    bell_ring(&n->bell);
+}
+
 /* --- failing ------------------------------------------------------------------------------------ */
 
 void node_fail(struct node *n, status failure)
@@ -226,11 +216,9 @@ void node_fail(struct node *n, status failure)
     failure_keep(&kept, failure);
     if (node_state(n) >= STATE_FAILED) return;
     failure_keep(&n->result, failure);
-    /* The memory that the main thread has lent is its own again. */
-    if (n->ask.is_under_way && n->link_of[n->ask.index] != MEMBER_NONE) node_link_close(n, n->link_of[n->ask.index]);
-    const bool computes = n->has_begun;
+    const bool listens = n->listens;
     node_state_set(n, STATE_FAILED);
-    if (computes) reduce_fail(n->reduce, failure_adopt(&kept));
+    if (listens) reduce_fail(n->reduce, failure_adopt(&kept));
 }
 
 /* Tells the others that this node has failed, or, of node 0, that it is done. */
@@ -280,16 +268,6 @@ static void heard_look(struct node *n)
     }
 }
 
-static void stop_look(struct node *n)
-{
-    if (!n->has_begun || !atomic_load_explicit(&n->shared_stop, memory_order_relaxed)) return;
-    if (node_is_first(n))
-        until_decide(n);
-    else if (!n->is_stop_told && n->link_of[0] != MEMBER_NONE)
-        node_letter_send(n, n->link_of[0], KIND_UNTIL, 0, "", 0);
-    n->is_stop_told = true;
-}
-
 static void time_look(struct node *n)
 {
     const uint64_t now = clock_ns();
@@ -314,15 +292,14 @@ static status turn(struct node *n)
     TRY(links_wait(n->links, n->events, EVENTS_MAX, end_ns, &count));
     memset(n->is_dead, 0, sizeof n->is_dead);
     for (uint32_t i = 0; i < count && node_state(n) != STATE_OVER; i++) event_take(n, &n->events[i]);
-    finish_look(n);
-    if (node_state(n) == STATE_OVER) return ST_OK;
-    node_ask_look(n);
-    stop_look(n);
-    waiting_look(n);
-    if (n->has_begun && node_state(n) == STATE_RUNNING) {
-        const status st = reduce_look(n->reduce);
+    ask_look(n);
+    if (n->listens && node_state(n) == STATE_RUNNING) {
+        const status st = reduce_look(n->reduce); /* what the main thread has said it has said before its end */
         if (st != ST_OK) node_break(n, st);
     }
+    finish_look(n);
+    if (node_state(n) == STATE_OVER) return ST_OK;
+    waiting_look(n);
     time_look(n);
     return ST_OK;
 }

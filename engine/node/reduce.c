@@ -269,13 +269,13 @@ status reduce_place(struct reduce *r, uint32_t from, uint16_t kind, uint64_t ste
     CHECK(from < r->exchange.node_count && from != r->exchange.rank);
     struct reduce_message *message = &r->peers[from].coming;
     if (!message_expect(r, from, kind, step, bytes, message))
-        FAIL(INVALID, "node %u sent %" PRIu64 " bytes of kind %u of step %" PRIu64 "; expected none of that kind", from,
-             bytes, kind, step);
+        FAIL(INVALID, "node %u sent %" PRIu64 " bytes of kind %u of step %" PRIu64 "; expected none of that kind",
+             reduce_name(r, from), bytes, kind, step);
     if (message->kind != kind || message->step != step || message->bytes != bytes)
         FAIL(INVALID,
              "node %u sent %" PRIu64 " bytes of %s of step %" PRIu64 "; expected %" PRIu64 " of %s of step %" PRIu64
              ": it does not train the same graph in the same way",
-             from, bytes, name_of(kind), step, message->bytes, name_of(message->kind), message->step);
+             reduce_name(r, from), bytes, name_of(kind), step, message->bytes, name_of(message->kind), message->step);
     memcpy(part, message->part, message->part_count * sizeof *part);
     *part_count = message->part_count;
     return ST_OK;
@@ -284,6 +284,7 @@ status reduce_place(struct reduce *r, uint32_t from, uint16_t kind, uint64_t ste
 /* Does all that can be done. */
 static status all_step(struct reduce *r)
 {
+    if (!r->is_started) return talk_step(r);
     TRY(rows_step(r));
     over_look(r);
     TRY(values_step(r));
@@ -320,12 +321,6 @@ status reduce_sent(struct reduce *r)
     return all_step(r);
 }
 
-status reduce_hold(struct reduce *r, bool is_held)
-{
-    r->is_held = is_held;
-    return all_step(r);
-}
-
 void reduce_fail(struct reduce *r, status failure)
 {
     r->is_under_way = false;
@@ -335,6 +330,8 @@ void reduce_fail(struct reduce *r, status failure)
     bell_ring(&r->talk_bell);
     if (r->exchange.site.over) r->exchange.site.over(r->exchange.site.context, EXCHANGE_SUMS, failure);
 }
+
+uint32_t reduce_name(const struct reduce *r, uint32_t node) { return r->rank_of ? r->rank_of[node] : node; }
 
 const uint64_t *reduce_own_rows(const struct reduce *r) { return r->own_rows; }
 
@@ -497,10 +494,10 @@ static status parts_open(struct reduce *r, const struct reduce_options *o)
     r->model = o->model;
     r->post = o->post;
     r->lane_begin = o->lane_begin;
+    r->rank_of = o->rank_of;
     r->micros_a_lane = batch_micro_count(shape) / shape.lanes;
     r->is_bounded = clip_optimizer(o->graph) != NULL;
     x->vt = &reduce_vt;
-    atomic_init(&x->shared_until, UINT64_MAX);
     x->rank = o->rank;
     x->node_count = o->node_count;
     x->own = (struct fold_lanes){o->lane_begin[o->rank], o->lane_begin[o->rank + 1] - o->lane_begin[o->rank]};
@@ -557,4 +554,7 @@ void reduce_start(struct reduce *r, uint64_t step)
         r->own_rows[t] = store_row_count(r->model->store, t);
     atomic_store_explicit(&r->exchange.rows.shared_step, step, memory_order_relaxed);
     if (r->owned) owned_start(r->owned, step);
+    r->is_started = true;
 }
+
+bool reduce_is_talk(uint16_t kind) { return kind == KIND_BLOCK || kind == KIND_TAKEN; }

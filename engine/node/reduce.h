@@ -53,7 +53,8 @@ struct reduce_options {
     uint32_t rank, node_count;
     /* [node_count + 1], kept: node n has the lanes from its number to the next one's, at least one. */
     const uint32_t *lane_begin;
-    struct post *post; /* kept until close */
+    struct post *post;       /* kept until close                                                       */
+    const uint32_t *rank_of; /* [node_count], kept: by what messages name nodes; NULL: by their numbers */
 };
 
 /* INVALID: so many nodes have not a lane each; says what to set. */
@@ -66,11 +67,14 @@ MUST_USE status reduce_open(struct reduce **reduce, const struct reduce_options 
 /* NULL is ignored. */
 void reduce_close(struct reduce *reduce);
 struct exchange *reduce_exchange(struct reduce *reduce);
-/* Before the first round, and while no message is under way: that of this step is the next. */
-void reduce_start(struct reduce *reduce, uint64_t step);
 
 /* --- by the node's thread ----------------------------------------------------------------------- */
 
+/* Once the model has its rows, and before the first round: that of this step is the next. Until then there is talk
+ * alone (engine/node/talk.h). */
+void reduce_start(struct reduce *reduce, uint64_t step);
+/* Whether messages of this kind are talk, which may come before that. */
+bool reduce_is_talk(uint16_t kind);
 /* After wake: sends what a round that has begun has to send. What the post failed with. */
 MUST_USE status reduce_look(struct reduce *reduce);
 /* A message of `bytes` comes from a node: puts where it goes, vectors that stay until it has arrived. INVALID: it
@@ -81,15 +85,14 @@ MUST_USE status reduce_place(struct reduce *reduce, uint32_t from, uint16_t kind
 MUST_USE status reduce_arrived(struct reduce *reduce, uint32_t from);
 /* A message that was given to the post is sent, and its parts are free. */
 MUST_USE status reduce_sent(struct reduce *reduce);
-/* While held, nothing is looked up or made in the store: between jobs, for who saves or evaluates. Letters that come
- * meanwhile are answered when it is let go. */
-MUST_USE status reduce_hold(struct reduce *reduce, bool is_held);
 /* Nothing more comes, because of this: the job is over. */
 void reduce_fail(struct reduce *reduce, status failure);
 
 /* Rows of each table [table_count] that this node owns, as of the last step, whatever has been asked for since:
  * what a save of it has. Between jobs, after a step. */
 const uint64_t *reduce_own_rows(const struct reduce *reduce);
+/* Of a node, for messages: its rank in the job, of which not all nodes may be there. */
+uint32_t reduce_name(const struct reduce *reduce, uint32_t node);
 /* Payload bytes that this node has sent. By any thread, exact while nobody sends. */
 uint64_t reduce_sent_bytes(const struct reduce *reduce);
 

@@ -65,6 +65,7 @@ struct grants {
     uint64_t job, until;
     enum exchange_word word;
     uint64_t wish;              /* the last job that any node wants to end, or, of others, that rank 0 was told of */
+    uint64_t stopped;           /* the last job that a wish has ended */
     uint64_t body[GRANT_CELLS]; /* of messages under way */
     uint32_t body_count;
 };
@@ -116,6 +117,7 @@ struct reduce {
     struct post *post;
     struct arena arena, sums_arena; /* sums: other nodes' pieces of the own slice */
     const uint32_t *lane_begin;     /* [node_count + 1]: the options'             */
+    const uint32_t *rank_of;        /* the options'                               */
     uint32_t micros_a_lane;
     bool is_bounded;            /* the norm is: there are squares             */
     struct owned *owned;        /* NULL: there are no tables                  */
@@ -127,8 +129,7 @@ struct reduce {
     /* the node's thread's */
     struct peer *peers; /* [node_count] */
     uint32_t unsent;    /* messages under way, and whatever else must be done before the round is over */
-    bool is_held;       /* by reduce_hold */
-    bool is_under_way;
+    bool is_started, is_under_way;
     struct cursor round;            /* that is under way; message is not used                       */
     const struct asked_step *asked; /* whose letters are sent, and which is not open; or NULL       */
     uint64_t open_until;            /* steps below it are or were open: their rows are here         */

@@ -88,7 +88,7 @@ static void rows_look(struct reduce *r)
 /* Does all that can be done. */
 status rows_step(struct reduce *r)
 {
-    if (r->owned == NULL || r->is_held || store_is_held(r)) return ST_OK;
+    if (r->owned == NULL || store_is_held(r)) return ST_OK;
     for (uint64_t open = r->open_until + 1; open != r->open_until;) {
         open = r->open_until;
         TRY(letters_send(r));

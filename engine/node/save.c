@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/base/heap.h"
 #include "engine/model/manifest.h"
@@ -71,14 +72,27 @@ static status parts_say(struct reduce *r, const struct manifest_part *parts)
     return ST_OK;
 }
 
-static status parts_hear(struct reduce *r, uint32_t from, struct manifest_part *parts)
+/* Whether a file that the node has written is here, too. */
+static status file_check(const char *path, const struct part_word *word, uint32_t name)
+{
+    char full[FILE_PATH_BYTES];
+    struct stat about;
+    if (stat(file_path_join(full, path, word->name), &about) != 0 || (uint64_t)about.st_size != word->bytes)
+        FAIL(IO, "%s is not here as node %u has written it: --out has to be a directory that all nodes share", full,
+             name);
+    return ST_OK;
+}
+
+static status parts_hear(struct reduce *r, uint32_t from, const char *path, struct manifest_part *parts,
+                         struct failure *missing)
 {
     for (uint32_t t = 0; t < r->graph->table_count; t++) {
         struct part_word word;
         char *name;
         TRY(reduce_hear_all(r, from, &word, sizeof word));
         if (memchr(word.name, 0, sizeof word.name) == NULL || word.name[0] == 0 || strchr(word.name, '/'))
-            FAIL(INVALID, "node %u names no file for its rows: it does not run the same program", from);
+            FAIL(INVALID, "node %u names no file for its rows: it does not run the same program", reduce_name(r, from));
+        if (!failure_is(missing)) failure_keep(missing, file_check(path, &word, reduce_name(r, from)));
         TRY(heap_text(&name, "%s", word.name));
         parts[t] = (struct manifest_part){.file = {name, word.bytes, word.xxh3}, .rows = word.rows};
     }
@@ -124,8 +138,8 @@ static status counts_hear(struct reduce *r, uint32_t from, uint32_t admit, struc
         for (uint32_t i = 0; i < COUNTS_AT_ONCE; i++) {
             if (words[i].count == 0) return ST_OK;
             if (words[i].count >= admit)
-                FAIL(INVALID, "node %u has counted a key %" PRIu64 " times; expected less than admit = %u", from,
-                     words[i].count, admit);
+                FAIL(INVALID, "node %u has counted a key %" PRIu64 " times; expected less than admit = %u",
+                     reduce_name(r, from), words[i].count, admit);
             count_merge(all, full, words[i].key, words[i].count);
         }
     }
@@ -190,7 +204,8 @@ static status whole_save(struct reduce *r, struct model_save_options *o, struct 
     status st = reduce_agree(r, ST_OK); /* the others have written */
     if (st == ST_OK) st = reduce_gather(r);
     for (uint32_t t = 0; t < tables && st == ST_OK; t++) st = table_counts_gather(r, t, &all[t], &full);
-    for (uint32_t n = 0; n < others && st == ST_OK; n++) st = parts_hear(r, n + 1, parts + (size_t)n * tables);
+    for (uint32_t n = 0; n < others && st == ST_OK; n++)
+        st = parts_hear(r, n + 1, o->path, parts + (size_t)n * tables, &full);
     if (st == ST_OK) {
         for (uint32_t t = 0; t < tables; t++) admission[t] = all[t].count ? &all[t] : NULL;
         o->others = parts;

@@ -28,19 +28,25 @@ struct waiting {
     uint64_t bound;
     bool is_above; /* … or not below it */
 };
+static bool is_there(const struct waiting *w)
+{
+    /* Acquire, both: what the counts stand for is there. `less` first: it never overtakes the other. */
+    const uint64_t less = atomic_load_explicit(w->less, memory_order_acquire),
+                   apart = atomic_load_explicit(w->more, memory_order_acquire) - less;
+    return (apart < w->bound) != w->is_above;
+}
+
 static bool waiting_look(void *context)
 {
     const struct waiting *w = context;
-    /* Acquire, all: what the counts stand for is there. `less` first: it never overtakes the other. */
-    const uint64_t less = atomic_load_explicit(w->less, memory_order_acquire),
-                   apart = atomic_load_explicit(w->more, memory_order_acquire) - less;
-    return (apart < w->bound) != w->is_above || atomic_load_explicit(&w->r->shared_is_failed, memory_order_acquire);
+    return is_there(w) || atomic_load_explicit(&w->r->shared_is_failed, memory_order_acquire);
 }
 
+/* What has come before a failure counts. */
 static status way_await(struct waiting w)
 {
     bell_await(&w.r->talk_bell, false, waiting_look, &w);
-    return atomic_load_explicit(&w.r->shared_is_failed, memory_order_acquire) ? failure_adopt(&w.r->failure) : ST_OK;
+    return is_there(&w) ? ST_OK : failure_adopt(&w.r->failure);
 }
 
 status reduce_say_place(struct reduce *r, uint32_t to, uint8_t **at)
@@ -99,7 +105,8 @@ status reduce_hear_all(struct reduce *r, uint32_t from, void *at, uint64_t bytes
         uint32_t count;
         TRY(reduce_hear(r, from, &block, &count));
         if (count > bytes - heard)
-            FAIL(INVALID, "node %u sent a block of %u bytes; expected at most %" PRIu64, from, count, bytes - heard);
+            FAIL(INVALID, "node %u sent a block of %u bytes; expected at most %" PRIu64, reduce_name(r, from), count,
+                 bytes - heard);
         memcpy((uint8_t *)at + heard, block, count);
         reduce_heard(r, from);
         heard += count;
@@ -137,9 +144,11 @@ static status standing_hear(struct reduce *r, uint32_t from, bool who, status *s
     const char *message = (const char *)at + sizeof word;
     const bool is_one = bytes >= sizeof word && word.code < ST_COUNT && bytes == sizeof word + word.bytes &&
                         (word.code == ST_OK) == (word.bytes == 0) && (word.bytes == 0 || message[word.bytes - 1] == 0);
-    if (!is_one) FAIL(INVALID, "node %u says nothing that can be understood: it does not run the same program", from);
+    if (!is_one)
+        FAIL(INVALID, "node %u says nothing that can be understood: it does not run the same program",
+             reduce_name(r, from));
     *st = (status)word.code;
-    if (*st != ST_OK && who) *st = status_fail(*st, __FILE__, __LINE__, "node %u: %s", from, message);
+    if (*st != ST_OK && who) *st = status_fail(*st, __FILE__, __LINE__, "node %u: %s", reduce_name(r, from), message);
     if (*st != ST_OK && !who) *st = status_fail(*st, __FILE__, __LINE__, "%s", message);
     reduce_heard(r, from);
     return ST_OK;

@@ -127,7 +127,6 @@ static bool gate_is_closed(const struct pipeline *p)
     bool is_stop = atomic_load_explicit(&p->shared_stop, memory_order_relaxed);
     if (p->job == JOB_FORWARD) return is_stop;
     const struct input *held = p->gate.held;
-    if (p->exchange && p->gate.is_between_steps && p->gate.step_next >= exchange_until(p->exchange)) return true;
     bool is_pass_over = held && p->epoch_until && held->batch.epoch >= p->epoch_until;
     return p->gate.is_between_steps &&
            (is_stop || is_pass_over || p->gate.step_next >= p->step_until || is_granted_over(p));
@@ -315,6 +314,17 @@ static bool all_are_idle(void *context)
     return true;
 }
 
+/* Of several nodes all end it behind the same step. */
+static void job_stop(struct pipeline *p)
+{
+    if (p->exchange && p->job == JOB_TRAIN) {
+        p->exchange->vt->job_stop(p->exchange);
+        return;
+    }
+    atomic_store_explicit(&p->shared_stop, true, memory_order_relaxed);
+    pipeline_gate_ring(p);
+}
+
 /* Runs the job that is set up, and returns when all workers are idle. */
 static status job_run(struct pipeline *p, bool (*tick)(void *context), void *context)
 {
@@ -330,15 +340,8 @@ static status job_run(struct pipeline *p, bool (*tick)(void *context), void *con
     atomic_store_explicit(&p->shared_in_flight, 0, memory_order_relaxed);
     atomic_store_explicit(&p->shared_runs, true, memory_order_seq_cst);
     pipeline_bells_ring(p);
-    while (!bell_await_until(&p->main_bell, false, clock_ns() + TICK_NS, job_is_over, p)) {
-        if (tick == NULL || !tick(context)) continue;
-        if (p->exchange && p->job == JOB_TRAIN) {
-            p->exchange->vt->job_stop(p->exchange);
-            continue;
-        }
-        atomic_store_explicit(&p->shared_stop, true, memory_order_relaxed);
-        pipeline_gate_ring(p);
-    }
+    while (!bell_await_until(&p->main_bell, false, clock_ns() + TICK_NS, job_is_over, p))
+        if (tick && tick(context)) job_stop(p);
     atomic_store_explicit(&p->shared_runs, false, memory_order_seq_cst);
     bell_await(&p->main_bell, false, all_are_idle, p);
     if (p->helped) feed_team_set(p->feed, NULL, false);
@@ -363,6 +366,7 @@ status pipeline_train(struct pipeline *p, const struct train_job *job, bool *is_
     p->gate.step_next = p->model->progress.step;
     p->sync->vt->begin(p->sync);
     if (p->exchange) p->exchange->vt->job_begin(p->exchange, p->gate.step_next, job->step_until);
+    if (p->exchange && job->tick && job->tick(job->context)) job_stop(p); /* it may be too short for a tick */
     steady_begin();
     status st = job_run(p, job->tick, job->context);
     steady_end();

@@ -60,7 +60,8 @@ static void rows_look(void *context, const struct micro_batch *m)
 {
     struct rows_look *l = context;
     const struct graph *g = &l->setup->graph;
-    const struct store *store = l->setup->model.store;
+    const struct model *model = &l->setup->model;
+    const struct store *store = model->store;
     l->example_count = m->example_count;
     for (uint32_t t = 0; t < g->table_count; t++) {
         if (store_row_count(store, t) == 0) continue;
@@ -68,6 +69,7 @@ static void rows_look(void *context, const struct micro_batch *m)
         for (uint32_t i = 0; i < m->example_count * g->field_count; i++) {
             if (!l->serves[i % g->field_count]) continue;
             for (uint32_t k = m->key_begin[i]; k < m->key_begin[i + 1]; k++) {
+                if (!model_share_has(&model->share, m->key[k])) continue;
                 key_count(l, t, m->key[k]);
                 l->is_found[t] |= store_has(store, t, m->key[k]);
             }

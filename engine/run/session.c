@@ -1,8 +1,10 @@
 /* Opens and closes what a training needs, and changes its plan. */
 #include "engine/run/session.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/heap.h"
 #include "engine/base/isa.h"
 #include "engine/base/log.h"
 #include "engine/base/stop.h"
@@ -83,11 +85,25 @@ static status nodes_meet(struct session *s, const struct session_options *o)
     return node_open(&s->node, &options);
 }
 
+/* What a node writes for itself has its rank in its name, as several may share a machine or a directory. */
+static status nodes_paths(struct session *s, const struct session_options *o)
+{
+    const char **paths[SESSION_PATHS] = {&s->setup.settings.store_path, &s->setup.settings.cache_path};
+    for (uint32_t i = 0; i < SESSION_PATHS && o->nodes; i++) {
+        size_t bytes = strlen(*paths[i]);
+        while (bytes > 1 && (*paths[i])[bytes - 1] == '/') bytes--;
+        if (bytes == 0) continue;
+        TRY(heap_text(&s->paths[i], "%.*s.%u", (int)bytes, *paths[i], o->nodes->place.rank));
+        *paths[i] = s->paths[i];
+    }
+    return ST_OK;
+}
+
 static status exchange_open(struct session *s, struct crew_options *crew)
 {
     if (s->node == NULL) return ST_OK;
     TRY(node_join(s->node, &s->setup.model));
-    crew->exchange = node_exchange(s->node);
+    crew->nodes = node_reduce(s->node);
     return ST_OK;
 }
 
@@ -101,11 +117,13 @@ status session_open(struct session *s, const struct session_options *o)
     TRY_GOTO(nodes_meet(s, o), failed);
     if (s->node && node_count(s->node) == 0) return ST_OK;
     /* Before the model takes its memory and its directory on disk, which a profile takes for a while, too. */
+    TRY_GOTO(nodes_paths(s, o), failed);
     TRY_GOTO(plan_open(s, o), failed);
     TRY_GOTO(setup_finish(&s->setup), failed);
     TRY_GOTO(exchange_open(s, &crew), failed);
     crew.may_change = s->replanner != NULL;
     TRY_GOTO(crew_finish(&s->crew, &s->setup, &crew), failed);
+    if (s->node) TRY_GOTO(node_listen(s->node), failed);
     return ST_OK;
 failed:
     st = session_end(s, st);
@@ -122,6 +140,7 @@ void session_close(struct session *s)
     facts_free(&s->facts);
     replanner_close(s->replanner);
     setup_close(&s->setup);
+    for (uint32_t i = 0; i < SESSION_PATHS; i++) free(s->paths[i]);
     memset(s, 0, sizeof *s);
 }
 

@@ -33,8 +33,12 @@ struct session_options {
     const struct session_nodes *nodes;     /* NULL: there is one; kept until close        */
 };
 
+/* Settings that are paths of what a node writes: store.path, cache.path. */
+#define SESSION_PATHS 2u
+
 struct session {
     struct setup setup;
+    char *paths[SESSION_PATHS]; /* of a node: its own; NULL: the settings' */
     struct crew crew;
     struct facts facts;          /* that nodes have in common */
     struct node *node;           /* NULL: there is one        */

@@ -10,6 +10,7 @@
 #include "engine/base/log.h"
 #include "engine/base/stop.h"
 #include "engine/base/trace.h"
+#include "engine/node/talk.h"
 #include "engine/run/train_internal.h"
 #include "io/event_file.h"
 #include "io/store/store_life.h"
@@ -111,11 +112,11 @@ static bool tick(void *context)
     standing_look(t);
     trace_tell();
     bool is_over = train_saves_look(t);
-    return train_stop_look(t) || is_over;
+    return stop_requested() || is_over;
 }
 
 /* A signal wakes a feed that is stuck; of several nodes none ends before the others. */
-static void feed_listen(struct trainer *t) { stop_listen(t->node ? NULL : feed_wake, t->feed); }
+static void feed_listen(const struct trainer *t, struct feed *feed) { stop_listen(t->node ? NULL : feed_wake, feed); }
 
 /* What the evaluation of a set says: whether the model is still one, and, of the first set, whether it is the
  * best. */
@@ -138,15 +139,15 @@ static status evaluate_set(struct trainer *t, uint32_t i, bool *is_better)
 {
     uint64_t begin = clock_ns();
     TRY(eval_feeds_open(&t->eval, &t->session->crew, i));
-    stop_listen(feed_wake, t->eval.feed);
+    feed_listen(t, t->eval.feed);
     status st = feed_hold(t->feed);
     struct store *store = t->session->setup.model.store;
-    if (st == ST_OK) st = store_sees_until(store, t->row_count, t->ticket);
+    if (st == ST_OK && t->node == NULL) st = store_sees_until(store, t->row_count, t->ticket);
     if (st == ST_OK) st = eval_feeds_measure(&t->eval, &t->session->crew, &t->heads, NULL);
     if (st == ST_OK) report_eval(&t->report, t->eval.sets.item[i].name, &t->heads, t->eval_step);
-    feed_listen(t);
+    feed_listen(t, t->feed);
     eval_feeds_shut(&t->eval); /* its thread uses the store till then */
-    store_sees_all(store);
+    if (t->node == NULL) store_sees_all(store);
     feed_let_go(t->feed);
     trace_span(TRACE_EVAL, "eval", begin, clock_ns(), t->eval_step, 0);
     trace_tell();
@@ -155,19 +156,15 @@ static status evaluate_set(struct trainer *t, uint32_t i, bool *is_better)
     return st;
 }
 
-/* Of every set, unless that has been done after this step. Of several nodes the first one does it, and the others
- * hear what comes of it. */
+/* Of every set, unless that has been done after this step. Several nodes do it together, and find the same. */
 static status evaluate(struct trainer *t)
 {
     if (t->eval_step == t->session->setup.model.progress.step) return ST_OK;
     t->eval_step = t->session->setup.model.progress.step;
-    const bool is_mine = t->node == NULL || node_index(t->node) == 0;
     status st = ST_OK;
     for (uint32_t i = 0; i < t->eval.sets.count && st == ST_OK; i++) {
         bool is_better = false;
-        if (is_mine) st = evaluate_set(t, i, &is_better);
-        if (i > 0 || t->stop.head == NULL) continue;
-        if (st == ST_OK || st == ST_STOPPED) TRY(train_nodes_verdict(t, &is_better));
+        st = evaluate_set(t, i, &is_better);
         if (is_better) TRY(train_best_save(t));
     }
     return st == ST_STOPPED ? ST_OK : st; /* the caller sees the signal too, and saves first */
@@ -256,7 +253,7 @@ static status loop(struct trainer *t)
     const struct settings *settings = &t->session->setup.settings;
     const struct progress *progress = &t->session->setup.model.progress, from = *progress;
     TRY(feed_start(t->feed, &from));
-    feed_listen(t);
+    feed_listen(t, t->feed);
     t->look_every = LOOK_EVERY_FIRST;
     look_begin(t);
     if (t->stop.head && settings->eval_every == 0) t->epoch_until = from.epoch + 1;
@@ -277,6 +274,7 @@ static status loop(struct trainer *t)
                                 .context = t};
         t->is_woken = false;
         status st = pipeline_train(t->session->crew.pipeline, &job, &is_end);
+        if (st == ST_OK) st = train_nodes_job_end(t, &is_end);
         if (st != ST_OK) return train_fail_unsaved(t, st);
         standing_look(t);
         if (t->save_result != ST_OK) return train_fail_unsaved(t, t->save_result);
@@ -314,7 +312,7 @@ static status train(struct trainer *t)
     if (!t->options->out) report_unsaved("the model goes when the run ends, for --out DIR is not given");
     TRY(store_touch_start(s->setup.model.store, feed_example_estimate(t->feed)));
     TRY(loop(t));
-    TRY(train_nodes_meet(t));
+    if (t->node) TRY(reduce_agree(node_reduce(t->node), ST_OK));
     const struct progress *progress = &s->setup.model.progress;
     bool is_begin = progress->step == progress->first_step && progress->epoch_examples == 0;
     if (is_begin && s->setup.settings.train_epochs > 0 && !train_is_stopped(t))
@@ -326,7 +324,7 @@ static status train(struct trainer *t)
     }
     TRY(train_save_settle(t));
     status held = feed_hold(t->feed);
-    if (held == ST_OK) held = train_lives_count(t);
+    if (held == ST_OK && t->node == NULL) held = train_lives_count(t);
     report_done(&t->report, &s->setup.model.progress, t->row_count, t->ticket, feed_counts(t->feed));
     feed_let_go(t->feed);
     TRY(held);

@@ -50,6 +50,7 @@ struct trainer {
     status save_result;   /* of one that has ended beside training; its message is this thread's last */
     bool save_is_owed;    /* one fell due while another was being written                */
     bool is_woken;        /* by tick, for the save that is owed                          */
+    bool nodes_stopped;   /* of several nodes: the last job has ended by a wish to stop  */
     uint64_t begun_step;  /* of the last save, or UINT64_MAX                            */
     uint64_t saved_step;  /* of the last one that is complete, or UINT64_MAX            */
     uint64_t eval_step;   /* of the last evaluation, or UINT64_MAX                        */
@@ -96,20 +97,13 @@ MUST_USE status train_nodes_begin(const struct trainer *t);
 /* What this node has sent in so many steps, beside the least: 2 S (N - 1) / N, S being the bytes of the
  * parameters. */
 void train_nodes_tell(const struct trainer *t, uint64_t steps);
-/* Whether training ends after the last step, as a signal has asked: on several nodes after the step that they have
- * agreed on. */
+/* Behind a job: node 0 says for all whether the data have come to their end, or a wish to stop has ended it. Either may
+ * be known to one and not to another, if both come together. */
+MUST_USE status train_nodes_job_end(struct trainer *t, bool *is_end);
+/* Whether training ends after the last step, as a signal has asked; of several nodes that of any. */
 bool train_is_stopped(const struct trainer *t);
-/* While a job runs: whether it has to end, as a signal has asked; of several nodes it ends by itself where they agree
- * to. */
-bool train_stop_look(const struct trainer *t);
 /* AGAIN: after which step all have stopped, and how to go on. */
 MUST_USE status train_nodes_stopped(const struct trainer *t);
-/* As model_save: each node its rows, node 0 all else, in a directory that all share. The store is held. */
-/* All nodes have come to here, with all that their steps have sent. */
-MUST_USE status train_nodes_meet(const struct trainer *t);
-MUST_USE status train_nodes_save(const struct trainer *t, const struct model_save_options *options, uint64_t *bytes);
-/* What node 0 has found in an evaluation all know then: whether the model is the best, and which is. */
-MUST_USE status train_nodes_verdict(const struct trainer *t, bool *is_better);
 
 /* Where the best model is kept: claimed before the work begins. */
 MUST_USE status train_best_open(struct trainer *t);

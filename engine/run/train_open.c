@@ -101,7 +101,6 @@ status train_open(struct trainer *t)
     struct session *s = t->session;
     struct feed_options feed = crew_feed_options(&s->crew, t->options->data);
     feed.training = true;
-    feed.exchange = t->node ? node_exchange(t->node) : NULL;
     feed.epochs = s->setup.settings.train_epochs;
     feed.steps_max = s->setup.settings.train_steps_max;
     feed.reader.marks = true;

@@ -10,6 +10,7 @@
 #include "engine/base/heap.h"
 #include "engine/base/log.h"
 #include "engine/base/trace.h"
+#include "engine/node/save.h"
 #include "engine/run/train_internal.h"
 #include "io/store/store_life.h"
 #include "io/store/store_rows.h"
@@ -116,14 +117,13 @@ static status model_put(struct trainer *t, const char *path, uint32_t keep, uint
 {
     const struct model_save_options options = {
         .path = path, .row_count = t->row_count, .ticket = t->ticket, .keep = keep};
-    if (t->node) TRY(node_hold(t->node, true));
     status st = feed_hold(t->feed);
     data_mark(t);
-    if (st == ST_OK) st = train_lives_count(t);
-    if (st == ST_OK)
-        st = t->node ? train_nodes_save(t, &options, bytes) : model_save(&t->session->setup.model, &options, bytes);
+    if (st == ST_OK && t->node) st = reduce_save(node_reduce(t->node), path, keep, bytes);
+    if (st == ST_OK && !t->node) st = train_lives_count(t);
+    if (st == ST_OK && !t->node) st = model_save(&t->session->setup.model, &options, bytes);
     feed_let_go(t->feed);
-    return st == ST_OK && t->node ? node_hold(t->node, false) : st;
+    return st;
 }
 
 static status save_begin(struct trainer *t)

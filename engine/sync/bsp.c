@@ -91,8 +91,7 @@ static bool bsp_admit(struct sync *s, const struct input *input, uint32_t *pipel
     *pipeline = 0;
     /* Acquire pairs with step_open(). */
     return input->batch.step == atomic_load_explicit(&((struct bsp *)s)->shared_open_step, memory_order_acquire) &&
-           (x == NULL || (input->batch.step < exchange_until(x) && input->batch.step < exchange_granted(x, &word) &&
-                          exchange_has_rows(x, input->batch.step)));
+           (x == NULL || (input->batch.step < exchange_granted(x, &word) && exchange_has_rows(x, input->batch.step)));
 }
 
 static void bsp_bind(struct sync *s, struct slot *slot, uint32_t pipeline)

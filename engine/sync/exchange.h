@@ -85,8 +85,6 @@ struct exchange {
     uint32_t piece_count;
     struct fold_join *joins; /* [piece_count - 1] */
     struct exchange_rows rows;
-    /* no step from this one on begins: all nodes stop before it; UINT64_MAX: none has been agreed on */
-    _Atomic uint64_t shared_until;
     struct asked_shape look_shape; /* of a look; graph NULL: there are no tables */
     /* The jobs of all nodes are the same, and rank 0 says step by step how far each goes. */
     _Atomic uint64_t shared_job;                  /* that runs, or has run last; they count from 1     */
@@ -108,7 +106,8 @@ struct exchange_vt {
     /* By the main thread: the next job begins, which is at `step`. What rank 0 says counts for all: steps below
      * `until`, as far as nobody wants to stop. */
     void (*job_begin)(struct exchange *, uint64_t step, uint64_t until);
-    /* By any thread, any number of times: it should end soon, behind the same step on all nodes. */
+    /* By any thread, any number of times: it should end soon, behind the same step on all nodes; or, if it has been
+     * granted to its bound, the next. */
     void (*job_stop)(struct exchange *);
 };
 
@@ -135,13 +134,6 @@ static inline uint64_t exchange_granted(const struct exchange *x, enum exchange_
 static inline double *exchange_loss(const struct exchange_site *site, uint64_t step)
 {
     return site->loss + step % 2 * site->loss_count;
-}
-
-/* The step before which all nodes stop. It is known before that one could begin. */
-static inline uint64_t exchange_until(const struct exchange *x)
-{
-    /* Relaxed: whoever opens a step has heard, from the thread that sets it, that the step before is over. */
-    return atomic_load_explicit(&x->shared_until, memory_order_relaxed);
 }
 
 /* Whether the rows of the step have come. */

@@ -67,8 +67,10 @@ ram = 4MiB
 timeout = 5
 connect = 20
 CFG
+sed 's/^optimizer = adagrad 0.05/&\nttl = 3\nrows = 9000\nadmit = 2/; s/^ram = .*/&\nperiod = 10/' tables.cfg >life.cfg
+sed 's/^dim = 4/dim = 16/; s/^epochs = 3/epochs = 2/' tables.cfg >wide.cfg
 heterps gen criteo --rows "$(scaled 6000)" -o data.tsv && heterps gen criteo --rows 500 --skip 6000 -o test.tsv && heterps compile dense.cfg -o dense.bin &&
-    heterps compile tables.cfg -o tables.bin && heterps key -o key && heterps key -o other.key && head -n 500 data.tsv >short.tsv &&
+    heterps compile tables.cfg -o tables.bin && heterps compile life.cfg -o life.bin && heterps compile wide.cfg -o wide.bin && heterps key -o key && heterps key -o other.key && head -n 500 data.tsv >short.tsv &&
     trains dense dense.bin --data data.tsv --threads 1 && trains tables tables.bin --data data.tsv --threads 1 || { echo "not ok 1 - fixture"; exit 1; }
 
 # launched STATUS N ARGUMENT...: standard error in $folder/err.
@@ -96,21 +98,57 @@ check '8 nodes, one lane each' launched_same tables 8 tables.bin
 check 'what each says begins with its number, and only the first speaks' says '^\[0\] done  '
 check 'the others are silent' silent '^\[[1-9]\]'
 
-same_figures() { # the JSON log is that of the first node, alone
-    launched 0 3 dense.bin --data data.tsv --eval test.tsv --log json && cp out nodes.log && runs 0 "$h" dense.bin --data data.tsv --eval test.tsv --log json --threads 1 &&
-        for field in auc logloss step; do
-            [ "$(event_number eval $field nodes.log)" = "$(event_number eval $field out)" ] || { echo "other $field"; return 1; }
-        done
+same_figures() { # GRAPH ARGUMENT...: the JSON log is that of the first node, alone
+    runs 0 "$h" "$@" --data data.tsv --eval new=test.tsv --eval old=short.tsv --log json --threads 1 && cp out one.log &&
+        launched 0 3 "$@" --data data.tsv --eval new=test.tsv --eval old=short.tsv --log json || return 1
+    python3 - one.log out <<'PY'
+import json, sys
+def figures(path):
+    events = [e for e in map(json.loads, open(path)) if e["event"] == "eval"]
+    for e in events:
+        del e["seconds"]
+        e.pop("time", None)
+    return events
+one, nodes = map(figures, sys.argv[1:])
+print(len(one), len(nodes), [(a, b) for a, b in zip(one, nodes) if a != b][:1])
+sys.exit(one != nodes or len(one) < 2)
+PY
 }
-check 'a dense model is evaluated, and standard output is the first node'\''s' same_figures
-early() { # ends at the same step, and has the same best model
+check 'a dense model is evaluated, and standard output is the first node'\''s' same_figures dense.bin
+check 'a model with a table is evaluated, to the last digit' same_figures tables.bin --set eval.every=60
+life() { # rows come and go, and are evaluated meanwhile
+    rm -rf life2.model
+    trains life life.bin --data data.tsv --threads 1 && launched 0 3 life.bin --data data.tsv --out life2.model --eval test.tsv --set eval.every=40 \
+        --set checkpoint.every=70 && exported life.bin life2.model again && same_bytes life again
+}
+check 'rows come and go' life
+disk() { # most rows of a node are on its disk
+    rm -rf wide2.model rows.*
+    trains wide wide.bin --data data.tsv --threads 1 &&
+        launched 0 2 wide.bin --data data.tsv --out wide2.model --eval test.tsv --set checkpoint.every=100 --set store.ssd=16MiB --set store.path=rows --set store.ram=7200KiB &&
+        { [ $sanitized = yes ] || says 'disk     emb: [1-9][0-9,]* rows on disk'; } && [ -d rows.0 ] && [ -d rows.1 ] && exported wide.bin wide2.model again && same_bytes wide again
+}
+check 'rows on disks' disk
+first_values() { # of another model, of which each node takes its own
+    rm -rf first.model
+    trains first tables.bin --data data.tsv --threads 1 --init tables.model && launched 0 3 tables.bin --data data.tsv --init tables.model --out first.model &&
+        exported tables.bin first.model again && same_bytes first again
+}
+check '--init: first values of tables' first_values
+cached() { # a file each
+    rm -f cache.*
+    launched_same tables 2 tables.bin --set cache.ssd=64MiB --set cache.path=cache && [ -f cache.0 ] && [ -f cache.1 ]
+}
+check 'a data cache: each node has a file of its own' cached
+early() { # GRAPH: ends at the same step, and has the same best model
     rm -rf early.model early2.model
-    launched 0 2 dense.bin --data data.tsv --eval test.tsv --out early.model --set train.epochs=8 --set train.stop=auc --set train.patience=1 &&
-        runs 0 "$h" dense.bin --data data.tsv --eval test.tsv --out early2.model --threads 1 --set train.epochs=8 --set train.stop=auc --set train.patience=1 &&
-        exported dense.bin early.model early && exported dense.bin early2.model early2 && same_bytes early early2 &&
-        exported dense.bin early.model/best early && exported dense.bin early2.model/best early2 && same_bytes early early2
+    patient='--set train.epochs=8 --set train.stop=auc --set train.patience=1 --set data.eval_fraction=0.1 --set data.shuffle=500'
+    launched 0 2 "$1" --data data.tsv --out early.model $patient && runs 0 "$h" "$1" --data data.tsv --out early2.model --threads 1 $patient &&
+        exported "$1" early.model early && exported "$1" early2.model early2 && same_bytes early early2 &&
+        exported "$1" early.model/best early && exported "$1" early2.model/best early2 && same_bytes early early2
 }
-check 'early stopping: the first node decides for all' early
+check 'early stopping, by lines held out' early dense.bin
+check 'early stopping of a model with a table' early tables.bin
 sends() { # a node sends no more than its share of sums, and of values
     for n in 2 4; do
         launched 0 $n dense.bin --data data.tsv --log json --set h1.units=40000 --set train.steps_max=5 || return 1
@@ -160,10 +198,11 @@ ended() {
     [ $got = "$1" ] || { echo "exit status $got instead of $1"; tail -n 6 run.err; return 1; }
 }
 stops() {
-    begun 3 --set train.epochs=100000 && kill -TERM "$pid" && ended 75 && says '^\[0\] heterps-run: error: all nodes have stopped after step [0-9]+; the model is saved' &&
+    begun 3 --set train.epochs=100000 "$@" && kill -TERM "$pid" && ended 75 && says '^\[0\] heterps-run: error: all nodes have stopped after step [0-9]+; the model is saved' &&
         runs 0 "$h" eval tables.bin --model long.model --data test.tsv
 }
 check 'SIGTERM: all finish the step, save, and end with 75' stops
+check 'also where every job is shorter than what the first node grants at once' stops --set checkpoint.every=2
 lost() { # RANK: is killed; the same bytes all the same
     begun 3 --set train.epochs=3 && kill -9 "$(node_pid "$1")" && ended 0 && exported tables.bin long.model again && same_bytes tables again
 }
@@ -235,7 +274,8 @@ check 'another setting' pair 75 'is refused: train.batch is 128 there, and 64 he
     $node -- $node --set train.batch=128
 check 'another instruction set' pair 75 'is refused: the instruction set \(--isa\) is base there' 1 'refuses this node: the instruction set \(--isa\) is base here, and avx2 there' \
     $node --isa avx2 -- $node --isa base
-check 'other data' pair 1 'error: node 1 reads other data: its .*short.tsv has [0-9]* bytes, and that of node 0 [0-9]*$' 1 'error: node 0: node 1 reads other data' \
+other='error: node 1: it reads other data: its .*short.tsv has [0-9]* bytes, and that of node 0 [0-9]*$'
+check 'other data' pair 1 "$other" 1 "$other" \
     $node -- dense.bin --data short.tsv --key-file key --threads 1
 bad_line() { # all read all data
     cp data.tsv bad.tsv
@@ -257,7 +297,5 @@ check 'launch: too few lanes' launched 1 2 dense.bin --data data.tsv --set train
 check 'launch: says which setting' says 'error: 1 of 2 nodes would have nothing to compute of 1 lane:.*--set train.lanes=2'
 check 'launch: nothing to launch' fails_so 2 'expected the command to launch behind --' launch --local 2
 check 'launch: flags that it gives' fails_so 2 '--rank is launch.s to give' launch --local 2 -- dense.bin --rank 1
-check 'a table is not evaluated on several nodes yet' launched 1 2 tables.bin --data data.tsv --eval test.tsv
-check 'which says how to' says 'leave --eval out, and evaluate what is saved'
 
 finish

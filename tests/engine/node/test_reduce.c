@@ -379,6 +379,36 @@ static void nodes__one_wants_to_stop__all_stop_behind_the_same_step(void **state
     text = model_text;
 }
 
+/* A job that has been granted to its bound when somebody wants to stop runs to there, and the next one stops; the wish
+ * is over then. */
+static void nodes__one_wants_to_stop_a_short_job__the_next_stops(void **state)
+{
+    (void)state;
+    static const struct cut cut = {3, {0, 1, 2, 8}};
+    const struct outcome expected = alone(NULL);
+    for (uint32_t who = 0; who < cut.node_count; who++) {
+        enum exchange_word word;
+        nodes_open(&cut, NULL, who, NULL);
+        runners[who].training.stop_step = 1;
+        nodes_run(2);
+        (void)exchange_granted(reduce_exchange(runners[0].training.reduce), &word);
+        assert_int_equal(word, EXCHANGE_BOUND);
+        assert_int_equal(runners[0].training.model.progress.step, 2);
+        for (uint32_t n = 0; n < cut.node_count; n++) runners[n].training.stop_step = 0;
+        nodes_run(UINT64_MAX);
+        const uint64_t step = runners[0].training.model.progress.step;
+        assert_true(step <= 2 + 6 && !runners[0].training.is_end);
+        for (uint32_t n = 0; n < cut.node_count; n++) {
+            (void)exchange_granted(reduce_exchange(runners[n].training.reduce), &word);
+            assert_int_equal(word, EXCHANGE_STOPPED);
+            assert_int_equal(runners[n].training.model.progress.step, step);
+        }
+        nodes_run(UINT64_MAX);
+        nodes_compare(expected, &cut, who, true);
+        nodes_close();
+    }
+}
+
 /* The first node is late: no other begins a step that it has not granted. */
 static void nodes__before_the_first_begins__no_step_begins(void **state)
 {
@@ -740,6 +770,7 @@ int main(void)
         cmocka_unit_test(nodes__tables__one_nodes_bytes),
         cmocka_unit_test(nodes__rows_come_and_go__one_nodes_bytes),
         cmocka_unit_test(nodes__one_wants_to_stop__all_stop_behind_the_same_step),
+        cmocka_unit_test(nodes__one_wants_to_stop_a_short_job__the_next_stops),
         cmocka_unit_test(nodes__before_the_first_begins__no_step_begins),
         cmocka_unit_test(nodes__saved_and_resumed_by_other_nodes__one_nodes_bytes),
         cmocka_unit_test(nodes__rows_on_disk__one_nodes_bytes),
