@@ -115,6 +115,7 @@ static status measure_sink(void *context, const struct slot *slot)
 
 status evaluate_reserve(struct crew *c, const struct feed *feed, struct heads *heads)
 {
+    if (c->nodes && reduce_rank(c->nodes) != 0) return ST_OK; /* rank 0 has them all */
     TRY(heads_rank(heads, c));
     uint64_t estimate = feed_example_estimate(feed);
     return heads_reserve(heads, estimate + estimate / 10);
@@ -280,12 +281,22 @@ static status figures_find(const struct feed *feed, struct heads *heads, uint64_
     return heads_finish(heads);
 }
 
+/* Makes the heads ready, where what they find comes together. */
+static status rank_ready(struct crew *c, struct heads *heads)
+{
+    if (c->nodes && reduce_rank(c->nodes) != 0) return ST_OK;
+    TRY(heads_rank(heads, c));
+    return heads->rank ? rank_begin(heads->rank) : ST_OK;
+}
+
 /* The same on several nodes, of which the first finds the figures. */
 static status nodes_measure(struct crew *c, struct feed *feed, struct heads *heads, uint64_t *example_count)
 {
     struct eval_nodes nodes;
     TRY(eval_nodes_begin(&nodes, c->nodes, heads));
-    status st = eval_nodes_end(&nodes, evaluate_run(c, feed, measure_sink, &(struct measuring){.nodes = &nodes}));
+    status st = rank_ready(c, heads);
+    if (st == ST_OK) st = evaluate_run(c, feed, measure_sink, &(struct measuring){.nodes = &nodes});
+    st = eval_nodes_end(&nodes, st);
     if (reduce_rank(c->nodes) == 0 && st == ST_OK) st = figures_find(feed, heads, example_count);
     return eval_nodes_tell(&nodes, st, example_count);
 }
@@ -299,8 +310,7 @@ status evaluate_measure_as(struct crew *c, struct feed *feed, struct heads *head
         TRY(nodes_measure(c, feed, heads, &example_count));
         if (reduce_rank(c->nodes) != 0) return ST_OK; /* rank 0 tells */
     } else {
-        TRY(heads_rank(heads, c));
-        if (heads->rank) TRY(rank_begin(heads->rank));
+        TRY(rank_ready(c, heads));
         TRY(evaluate_run(c, feed, measure_sink, &measuring));
         TRY(figures_find(feed, heads, &example_count));
     }

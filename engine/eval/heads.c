@@ -212,7 +212,9 @@ status heads_open(struct heads *heads, const struct graph *g)
                               .metrics = {.has_weight = example.has_weight, .has_group = example.has_group}};
         if (kind == &binary && !example.has_group) head->figure_count--; /* the last is of groups */
         CHECK(head->figure_count > 0);                                   /* every head has its line above */
-        if (i == rank_head(g)) heads->ranked = head;
+        if (i != rank_head(g)) continue;
+        heads->ranked = head;
+        heads->query = rank_query_shape(g, i);
     }
     return ST_OK;
 }
@@ -318,7 +320,7 @@ size_t heads_terms_bytes(const struct heads *heads, uint32_t count)
 {
     size_t bytes = (uintptr_t)terms_at(heads, count, NULL).head;
     for (uint32_t i = 0; i < heads->count; i++) bytes += count * head_term_bytes(&heads->items[i]);
-    return bytes;
+    return bytes + (heads->ranked ? count * rank_query_bytes(&heads->query) : 0);
 }
 
 static void head_terms_write(const struct head *head, const struct op_context *c, uint32_t begin, uint32_t end,
@@ -353,35 +355,51 @@ status heads_terms_write(const struct heads *heads, const struct slot *slot, uin
         head_terms_write(head, &c, begin, end, terms.head);
         terms.head += (end - begin) * head_term_bytes(head);
     }
+    for (uint32_t e = begin; heads->ranked && e < end; e++, terms.head += rank_query_bytes(&heads->query))
+        rank_query_write(&heads->query, slot, e, terms.head);
+    return ST_OK;
+}
+
+/* Takes in the terms of examples [begin, end). */
+static status head_terms_add(struct head *head, const struct terms *terms, uint32_t begin, uint32_t end)
+{
+    const float(*pair)[2] = (const void *)terms->head;
+    const double(*sums)[2] = (const void *)terms->head;
+    head->example_count += end - begin;
+    if (head->how == &binary)
+        return metrics_add(&head->metrics,
+                           &(struct metrics_examples){.logit = &pair[begin][0],
+                                                      .logit_stride = 2,
+                                                      .label = &pair[begin][1],
+                                                      .label_stride = 2,
+                                                      .weight = terms->weight ? terms->weight + begin : NULL,
+                                                      .group = terms->group ? terms->group + begin : NULL,
+                                                      .count = end - begin});
+    for (uint32_t b = begin; b < end; b++) {
+        const double weight = terms->weight ? (double)terms->weight[b] : 1;
+        head->weight_sum += weight;
+        head->sums[0] += weight * sums[b][0];
+        head->sums[1] += weight * sums[b][1];
+    }
     return ST_OK;
 }
 
 status heads_terms_add(struct heads *heads, const void *from, uint32_t count)
 {
     struct terms terms = terms_at(heads, count, (void *)(uintptr_t)from); /* which are only read */
+    const size_t query_bytes = heads->rank ? rank_query_bytes(&heads->query) : 0;
+    const uint8_t *queries = (const uint8_t *)from + heads_terms_bytes(heads, count) - count * query_bytes;
     for (uint32_t i = 0; i < heads->count; i++) {
-        struct head *head = &heads->items[i];
-        const float(*pair)[2] = (const void *)terms.head;
-        const double(*sums)[2] = (const void *)terms.head;
-        head->example_count += count;
-        terms.head += count * head_term_bytes(head);
-        if (head->how == &binary) {
-            TRY(metrics_add(&head->metrics, &(struct metrics_examples){.logit = &pair[0][0],
-                                                                       .logit_stride = 2,
-                                                                       .label = &pair[0][1],
-                                                                       .label_stride = 2,
-                                                                       .weight = terms.weight,
-                                                                       .group = terms.group,
-                                                                       .count = count}));
-            continue;
+        /* By runs, as in heads_add. */
+        for (uint32_t begin = 0, end; begin < count; begin = end + 1) {
+            for (end = begin;
+                 end < count && !(heads->rank && rank_query_is_unknown(heads->rank, queries + end * query_bytes));)
+                end++;
+            TRY(head_terms_add(&heads->items[i], &terms, begin, end));
         }
-        for (uint32_t b = 0; b < count; b++) {
-            const double weight = terms.weight ? (double)terms.weight[b] : 1;
-            head->weight_sum += weight;
-            head->sums[0] += weight * sums[b][0];
-            head->sums[1] += weight * sums[b][1];
-        }
+        terms.head += count * head_term_bytes(&heads->items[i]);
     }
+    for (uint32_t e = 0; heads->rank && e < count; e++) TRY(rank_query_add(heads->rank, queries + e * query_bytes));
     return ST_OK;
 }
 

@@ -16,6 +16,7 @@
 #define HETERPS_ENGINE_EVAL_HEADS_H
 
 #include "engine/eval/metrics.h"
+#include "engine/eval/rank.h"
 #include "engine/pipe/pipeline.h"
 
 /* One number that is measured. */
@@ -52,6 +53,7 @@ struct heads {
     struct head *items;
     uint32_t count;
     struct head *ranked;         /* of which all words are ranked, or NULL          */
+    struct rank_query_shape query; /* of that                                        */
     struct rank *rank;           /* NULL: not yet                                  */
     struct rank_result *ranking; /* the last that was finished; NULL: none */
 };

@@ -36,11 +36,6 @@ static uint32_t examples_in(const struct heads *heads, uint32_t bytes)
 status eval_nodes_begin(struct eval_nodes *n, struct reduce *reduce, struct heads *heads)
 {
     *n = (struct eval_nodes){.reduce = reduce, .heads = heads, .shape = graph_batch(heads->graph)};
-    if (heads->ranked)
-        FAIL(INVALID,
-             "the evaluation of [%s %s] ranks all words of its vocabulary, which several nodes do not; evaluate "
-             "on one node",
-             heads->ranked->section, heads->ranked->name);
     if (examples_in(heads, TALK_BYTES) == 0 ||
         verdict_bytes(n, &(struct verdict){.bytes = STATUS_MESSAGE_BYTES}) > TALK_BYTES)
         FAIL(INVALID, "an example of %u heads has more figures than %u bytes; evaluate on one node", heads->count,

@@ -21,7 +21,7 @@ struct eval_nodes {
     uint64_t step; /* of the last micro-batch */
 };
 
-/* Keeps both. INVALID: words are to be ranked, which one node alone does. */
+/* Keeps both; where words are ranked rank 0 has begun that. INVALID: more figures than a block has room for. */
 MUST_USE status eval_nodes_begin(struct eval_nodes *nodes, struct reduce *reduce, struct heads *heads);
 /* Takes in a micro-batch of this node, in the order of the data; on rank 0 what other nodes have before it, too. */
 MUST_USE status eval_nodes_add(struct eval_nodes *nodes, const struct slot *slot);

@@ -36,9 +36,10 @@ struct rank {
     bool has_lines;
     struct rank_lines lines;
     size_t line_bytes_max;
-    char *line;                                   /* [line_bytes_max] */
-    uint32_t field, field_count, candidate_count; /* the candidates' field, of so many; words it holds in an example */
-    uint32_t query_tensor, vectors_tensor;
+    char *line; /* [line_bytes_max] */
+    struct rank_query_shape shape;
+    uint32_t candidate_count; /* words that the field holds in an example */
+    uint32_t vectors_tensor;
     struct match_attr match;
     uint32_t dim, vector; /* numbers of a query; of a word in the match's input */
     const struct reader_vocabulary *words;
@@ -131,7 +132,8 @@ static status list_feed_open(struct rank *r)
 {
     struct feed_options options = crew_feed_options(r->crew, "the vocabulary");
     options.reader.lists_words = true;
-    options.reader.words_field = r->field;
+    options.reader.words_field = r->shape.field;
+    options.all_lanes = true;
     TRY(feed_open(&r->feed, &options));
     feed_bell_set(r->feed, pipeline_feed_bell(r->crew->pipeline));
     return ST_OK;
@@ -178,7 +180,7 @@ static status excluded_fill(struct rank *r, struct reader *reader, struct exampl
 static status excluded_read(struct rank *r, const char *paths)
 {
     const struct crew *c = r->crew;
-    struct reader_column column = c->setup->schema.reader.field[r->field];
+    struct reader_column column = c->setup->schema.reader.field[r->shape.field];
     column.negative_count = 0;
     column.vocabulary = READER_NONE; /* what is no word is known already, too */
     column.ids_max = 1;
@@ -309,10 +311,17 @@ static status query_begin(struct rank *r, const float *vector, const struct quer
     return ST_OK;
 }
 
+/* The target's key; NULL: there is none. */
+static const uint64_t *target_key(const struct rank_query_shape *s, const struct micro_batch *m, uint32_t e)
+{
+    const uint32_t home = e * s->field_count + s->field, key = m->key_begin[home];
+    return m->key_begin[home + 1] > key ? &m->key[key] : NULL;
+}
+
 static uint64_t target_of(const struct rank *r, const struct micro_batch *m, uint32_t e)
 {
-    uint32_t home = e * r->field_count + r->field, key = m->key_begin[home];
-    return m->key_begin[home + 1] > key ? item_of(r, m->key[key]) : ITEM_NONE;
+    const uint64_t *key = target_key(&r->shape, m, e);
+    return key ? item_of(r, *key) : ITEM_NONE;
 }
 
 bool rank_target_is_unknown(const struct rank *r, const struct micro_batch *m, uint32_t e)
@@ -321,19 +330,24 @@ bool rank_target_is_unknown(const struct rank *r, const struct micro_batch *m, u
     return target != ITEM_NONE && target & READER_UNKNOWN;
 }
 
-/* Takes in an example; *is_new: it is a query. */
-static status example_add(struct rank *r, const struct slot *slot, uint32_t e, uint32_t top, bool *is_new)
+/* Takes in an example, whose query's number in its group is not set; *is_new: it is a query. */
+static status query_add(struct rank *r, const float *vector, struct query query, bool *is_new)
 {
-    const struct micro_batch *m = &slot->input->batch;
-    struct query query = {.target = target_of(r, m, e), .is_bad = m->is_bad[e], .top = top};
     *is_new = true;
     if (r->has_groups && !query.is_bad) {
-        query.group = m->group[e];
         TRY(rank_groups_number(&r->groups, query.group, &query.number, is_new));
         if (query.target != ITEM_NONE && !r->has_lines)
             TRY(rank_groups_target_add(&r->groups, query.group, query.target));
     }
-    return *is_new ? query_begin(r, view_row(slot->tensor[r->query_tensor], e), &query) : ST_OK;
+    return *is_new ? query_begin(r, vector, &query) : ST_OK;
+}
+
+static status example_add(struct rank *r, const struct slot *slot, uint32_t e, uint32_t top, bool *is_new)
+{
+    const struct micro_batch *m = &slot->input->batch;
+    const struct query query = {
+        .target = target_of(r, m, e), .group = r->has_groups ? m->group[e] : 0, .is_bad = m->is_bad[e], .top = top};
+    return query_add(r, view_row(slot->tensor[r->shape.tensor], e), query, is_new);
 }
 
 status rank_add(struct rank *r, const struct slot *slot)
@@ -347,6 +361,58 @@ status rank_add_example(struct rank *r, const struct slot *slot, uint32_t e, uin
 {
     CHECK(r->has_lines && top <= r->lines.top_max);
     return example_add(r, slot, e, top, has_line);
+}
+
+/* --- queries of other nodes ------------------------------------------------------------------- */
+
+/* Before a query's numbers. */
+struct query_word {
+    uint64_t group, target_key, has_target;
+};
+
+struct rank_query_shape rank_query_shape(const struct graph *g, uint32_t head)
+{
+    const uint32_t tensor = g->args[g->nodes[graph_match_of(g, head)].arg_begin];
+    return (struct rank_query_shape){.field = rank_field(g, head),
+                                     .field_count = g->field_count,
+                                     .tensor = tensor,
+                                     .dim = g->tensors[tensor].cols,
+                                     .has_group = graph_example(g).has_group};
+}
+
+size_t rank_query_bytes(const struct rank_query_shape *s)
+{
+    return sizeof(struct query_word) + (s->dim + 1u) / 2 * sizeof(uint64_t);
+}
+
+void rank_query_write(const struct rank_query_shape *s, const struct slot *slot, uint32_t e, void *to)
+{
+    const struct micro_batch *m = &slot->input->batch;
+    const uint64_t *key = target_key(s, m, e);
+    const struct query_word word = {
+        .group = s->has_group ? m->group[e] : 0, .target_key = key ? *key : 0, .has_target = key != NULL};
+    memset(to, 0, rank_query_bytes(s));
+    memcpy(to, &word, sizeof word);
+    memcpy((uint8_t *)to + sizeof word, view_row(slot->tensor[s->tensor], e), s->dim * sizeof(float));
+}
+
+static uint64_t query_target(const struct rank *r, const struct query_word *word)
+{
+    return word->has_target ? item_of(r, word->target_key) : ITEM_NONE;
+}
+
+bool rank_query_is_unknown(const struct rank *r, const void *query)
+{
+    const uint64_t target = query_target(r, query);
+    return target != ITEM_NONE && target & READER_UNKNOWN;
+}
+
+status rank_query_add(struct rank *r, const void *query)
+{
+    const struct query_word *word = query;
+    const struct query taken = {.target = query_target(r, word), .group = word->group, .top = r->top};
+    bool is_new;
+    return query_add(r, (const float *)(const void *)(word + 1), taken, &is_new);
 }
 
 status rank_flush(struct rank *r) { return queries_finish(r); }
@@ -431,16 +497,14 @@ static void model_take(struct rank *r, uint32_t head)
 {
     const struct graph *g = &r->crew->setup->graph;
     const struct graph_node *match = &g->nodes[graph_match_of(g, head)];
-    r->field = rank_field(g, head);
-    r->field_count = g->field_count;
-    r->candidate_count = 1 + g->fields[r->field].negative_count;
-    r->query_tensor = g->args[match->arg_begin];
+    r->shape = rank_query_shape(g, head);
+    r->candidate_count = 1 + g->fields[r->shape.field].negative_count;
     r->vectors_tensor = g->args[match->arg_begin + 1];
     memcpy(&r->match, match->attr, sizeof r->match);
-    r->dim = g->tensors[r->query_tensor].cols;
+    r->dim = r->shape.dim;
     r->vector = r->dim + r->match.has_bias;
-    r->words = &r->crew->setup->schema.vocabularies[g->fields[r->field].vocabulary];
-    r->has_groups = graph_example(g).has_group;
+    r->words = &r->crew->setup->schema.vocabularies[g->fields[r->shape.field].vocabulary];
+    r->has_groups = r->shape.has_group;
 }
 
 static void layout_make(struct layout *l, struct rank *r)
@@ -525,7 +589,7 @@ status rank_open(struct rank **out, struct crew *c, const struct rank_lines *lin
     r->kernels = cpu_kernels_of(pipeline_device(c->pipeline));
     if (st != ST_OK) goto failed;
     TRY_GOTO(memory_open(r), failed);
-    words_index(r, c->setup->graph.fields[r->field].seed);
+    words_index(r, c->setup->graph.fields[r->shape.field].seed);
     TRY_GOTO(list_feed_open(r), failed);
     if (r->has_groups && *c->setup->settings.eval_exclude)
         TRY_GOTO(excluded_read(r, c->setup->settings.eval_exclude), failed);

@@ -36,6 +36,18 @@ struct rank_lines {
     status (*take)(void *context, const char *line, size_t bytes);
     uint32_t top_max; /* words of a line */
 };
+/* Where several nodes evaluate, rank 0 ranks: of the others' examples it gets the queries, as bytes (heads_terms_write). */
+struct rank_query_shape {
+    uint32_t field, field_count; /* the candidates' field, of so many */
+    uint32_t tensor, dim;        /* that is the query; its numbers    */
+    bool has_group;
+};
+struct rank_query_shape rank_query_shape(const struct graph *graph, uint32_t head);
+/* Of an example's query: a whole number of u64s. */
+size_t rank_query_bytes(const struct rank_query_shape *shape);
+/* Of example e of a slot whose forward pass is done. */
+void rank_query_write(const struct rank_query_shape *shape, const struct slot *slot, uint32_t e, void *to);
+
 /* Opens the ranking by that loss; *rank is NULL if there is none. Keeps the crew. With `lines`, which are copied,
  * nothing is measured, but a line is given for every example, or where a group's first one is. Reads the files of
  * eval.exclude: what reader_fill and reader_open say of them. */
@@ -57,6 +69,9 @@ MUST_USE status rank_flush(struct rank *rank);
 void rank_groups_anew(struct rank *rank);
 /* Whether example e's target is no word. */
 bool rank_target_is_unknown(const struct rank *rank, const struct micro_batch *m, uint32_t e);
+/* The same of queries that have come as bytes, 8-byte aligned; rank_query_add is rank_add of one. */
+bool rank_query_is_unknown(const struct rank *rank, const void *query);
+MUST_USE status rank_query_add(struct rank *rank, const void *query);
 /* Whether it has seen an example since rank_begin. NULL: no. */
 bool rank_is_begun(const struct rank *rank);
 /* Room for so many examples. MEMORY. */

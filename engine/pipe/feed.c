@@ -16,8 +16,9 @@ static uint32_t own_micros(const struct feed_options *o, uint32_t *first)
 {
     const struct batch_shape shape = graph_batch(o->graph);
     const uint32_t a_lane = batch_micro_count(shape) / shape.lanes;
-    *first = o->exchange ? a_lane * o->exchange->own.begin : 0;
-    return a_lane * (o->exchange ? o->exchange->own.count : shape.lanes);
+    const bool is_part = o->exchange && !o->all_lanes;
+    *first = is_part ? a_lane * o->exchange->own.begin : 0;
+    return a_lane * (is_part ? o->exchange->own.count : shape.lanes);
 }
 
 /* Most distinct rows that the consumer's part of a step can touch in a table; the compiler has bounded those of a step by 2^31. */

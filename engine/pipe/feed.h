@@ -36,6 +36,7 @@ struct feed_options {
      * lanes; of a step that ends before them an empty one. Rows are asked for, and not found here; where they are only
      * read, there are fewer inputs than asked for if those are more than EXCHANGE_LOOKS_MAX. */
     struct exchange *exchange;
+    bool all_lanes; /* the consumer gets those of all nodes' lanes: where rows are only read */
     uint64_t epochs,
         steps_max; /* training: bounds, from first_epoch and first_step of where it starts; steps_max 0: none */
     /* What it reads: files, as cached_reader_open opens them … */
