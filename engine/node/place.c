@@ -84,28 +84,71 @@ static status number_of(const char *name, const char *text, uint64_t *number)
     return ST_OK;
 }
 
+/* What launchers set, in the order in which they are looked for: an MPI may run below Slurm, and torchrun below both. */
+struct launcher {
+    const char *rank, *count;
+    const char *hosts; /* a list of hosts, of which the first has rank 0; NULL: MASTER_ADDR says where that is */
+};
+static const struct launcher launchers[] = {
+    {"RANK", "WORLD_SIZE", NULL},                                    /* torchrun    */
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL},          /* Open MPI    */
+    {"PMI_RANK", "PMI_SIZE", NULL},                                  /* MPICH       */
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST"}, /* Slurm, srun */
+    {"JOB_COMPLETION_INDEX", "WORLD_SIZE", NULL},                    /* Kubernetes  */
+};
+#define LAUNCHERS (sizeof launchers / sizeof *launchers)
+
+/* The first host of "n[1,3-5],m2": "n1". */
+static status host_first(const char *name, const char *list, char host[256])
+{
+    size_t count = 0;
+    const char *at = list;
+    while (*at && *at != ',' && count < 255) {
+        if (*at != '[') {
+            host[count++] = *at++;
+            continue;
+        }
+        for (at++; *at && strchr(",-]", *at) == NULL && count < 255;) host[count++] = *at++;
+        at = strchr(at, ']');
+        if (at++ == NULL) FAIL(USAGE, "%s: expected names of hosts, found \"%.80s\", whose [ has no ]", name, list);
+    }
+    host[count] = 0;
+    if (count == 0 || count == 255) FAIL(USAGE, "%s: expected names of hosts, found \"%.80s\"", name, list);
+    return ST_OK;
+}
+
+/* Where rank 0 is, by what the launcher says. */
+static status first_find(const struct launcher *l, uint64_t rank, const char *(*value)(const char *name),
+                         char first[300])
+{
+    uint64_t port = NODE_PORT - 1;
+    char host[256];
+    const char *address = value("MASTER_ADDR");
+    if (address == NULL && l->hosts && value(l->hosts)) {
+        TRY(host_first(l->hosts, value(l->hosts), host));
+        address = host;
+    }
+    if (address == NULL)
+        FAIL(USAGE,
+             "%s is %" PRIu64 ", but nothing says where node 0 is: give --coordinator ADDRESS:PORT, or MASTER_ADDR",
+             l->rank, rank);
+    if (value("MASTER_PORT")) TRY(number_of("MASTER_PORT", value("MASTER_PORT"), &port));
+    if (port >= UINT16_MAX) FAIL(USAGE, "MASTER_PORT: expected a port below %u, found %" PRIu64, UINT16_MAX, port);
+    snprintf(first, 300, strchr(address, ':') ? "[%s]:%u" : "%s:%u", address, (unsigned)port + 1);
+    return ST_OK;
+}
+
 status place_from_environment(struct node_place *place, const char *coordinator, const char *(*value)(const char *name))
 {
-    static const char *const names[][2] = {{"RANK", "WORLD_SIZE"}, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}};
-    uint64_t rank, count, port = NODE_PORT - 1;
-    char master[300];
+    uint64_t rank, count;
+    char first[300];
     memset(place->address, 0, sizeof place->address);
     place->count = 0;
-    uint32_t which = 0;
-    while (which < 2 && value(names[which][0]) == NULL) which++;
-    if (which == 2) return ST_OK;
-    TRY(number_of(names[which][0], value(names[which][0]), &rank));
-    TRY(number_of(names[which][1], value(names[which][1]), &count));
-    if (coordinator == NULL) {
-        const char *address = value("MASTER_ADDR");
-        if (address == NULL)
-            FAIL(USAGE,
-                 "%s is %" PRIu64 ", but nothing says where node 0 is: give --coordinator ADDRESS:PORT, or MASTER_ADDR",
-                 names[which][0], rank);
-        if (value("MASTER_PORT")) TRY(number_of("MASTER_PORT", value("MASTER_PORT"), &port));
-        if (port >= UINT16_MAX) FAIL(USAGE, "MASTER_PORT: expected a port below %u, found %" PRIu64, UINT16_MAX, port);
-        snprintf(master, sizeof master, strchr(address, ':') ? "[%s]:%u" : "%s:%u", address, (unsigned)port + 1);
-        coordinator = master;
-    }
-    return coordinator_set(place, count, coordinator, rank);
+    const struct launcher *l = launchers;
+    while (l < launchers + LAUNCHERS && (value(l->rank) == NULL || (l->hosts && value(l->count) == NULL))) l++;
+    if (l == launchers + LAUNCHERS) return ST_OK;
+    TRY(number_of(l->rank, value(l->rank), &rank));
+    TRY(number_of(l->count, value(l->count), &count));
+    if (coordinator == NULL) TRY(first_find(l, rank, value, first));
+    return coordinator_set(place, count, coordinator ? coordinator : first, rank);
 }

@@ -2,7 +2,7 @@
  *
  *     --nodes A:P,B:P,… --rank R                    where all of them listen
  *     --nodes N --coordinator A:P --rank R          where node 0 does; the others say it to that, and it to them
- *     torchrun, Open MPI, with a key and no --nodes the same, from the environment */
+ *     torchrun, Open MPI, MPICH, Slurm, Kubernetes  with a key and no --nodes the same, from the environment */
 #ifndef HETERPS_ENGINE_NODE_PLACE_H
 #define HETERPS_ENGINE_NODE_PLACE_H
 
@@ -22,9 +22,11 @@ struct node_place {
 /* `nodes`: a list or a number. USAGE: too many, two the same, a rank that is none of them, a coordinator too many or
  * too few; INVALID, as address_parse. */
 MUST_USE status place_parse(struct node_place *place, const char *nodes, const char *coordinator, uint32_t rank);
-/* From variables of the environment, of which `value` gives one or NULL: RANK and WORLD_SIZE, or
- * OMPI_COMM_WORLD_RANK and _SIZE; and, unless a coordinator is given, MASTER_ADDR, and the port behind MASTER_PORT,
- * at which torchrun itself listens. count 0: they are not there. USAGE: some of them are not, or are no numbers. */
+/* From variables of the environment, of which `value` gives one or NULL: those of torchrun (RANK, WORLD_SIZE), Open MPI
+ * (OMPI_COMM_WORLD_RANK, …), MPICH (PMI_RANK, …), a step of Slurm (SLURM_PROCID, …) or an indexed job of Kubernetes
+ * (JOB_COMPLETION_INDEX, beside a WORLD_SIZE of one's own); and, unless a coordinator is given, MASTER_ADDR, or the
+ * first host of the step, and the port behind MASTER_PORT, at which torchrun itself listens. count 0: they are not
+ * there. USAGE: some of them are not, or are no numbers. */
 MUST_USE status place_from_environment(struct node_place *place, const char *coordinator,
                                        const char *(*value)(const char *name));
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/file.h"
+#include "io/net/dns.h"
 
 #define HOST_BYTES 256u /* of a name, as of DNS's, and its end */
 
@@ -121,7 +122,8 @@ static status text_split(const char *text, char host[HOST_BYTES], const char **p
     return ST_OK;
 }
 
-status address_parse_at(const char *hosts, struct address *a, const char *text, uint16_t port_default)
+status address_parse_at(const char *hosts, const char *resolv_conf, struct address *a, const char *text,
+                        uint16_t port_default)
 {
     char host[HOST_BYTES];
     const char *port_text;
@@ -132,17 +134,17 @@ status address_parse_at(const char *hosts, struct address *a, const char *text, 
         port = digits >= 1 && digits <= 5 && port_text[digits] == 0 ? (uint32_t)strtoul(port_text, NULL, 10) : 65536;
         if (port > 65535) FAIL(INVALID, "address \"%s\": expected a port of 0 to 65535, found \"%s\"", text, port_text);
     }
-    if (!numbers_parse(a, host) && !hosts_find(hosts, a, host))
-        FAIL(
-            INVALID,
-            "address \"%s\": \"%s\" is neither an IPv4 or IPv6 address nor a name in %s; write the address in numbers, "
-            "or add the name there",
-            text, host, hosts);
+    if (!numbers_parse(a, host) && !hosts_find(hosts, a, host) && !(resolv_conf && dns_find(resolv_conf, a, host)))
+        FAIL(INVALID,
+             "address \"%s\": \"%s\" is neither an IPv4 or IPv6 address nor a name in %s%s%s; write the address in "
+             "numbers, or add the name there",
+             text, host, hosts, resolv_conf ? ", nor do the name servers know it of " : "",
+             resolv_conf ? resolv_conf : "");
     address_port_set(a, (uint16_t)port);
     return ST_OK;
 }
 
 status address_parse(struct address *a, const char *text, uint16_t port_default)
 {
-    return address_parse_at("/etc/hosts", a, text, port_default);
+    return address_parse_at("/etc/hosts", "/etc/resolv.conf", a, text, port_default);
 }

@@ -2,8 +2,8 @@
  *
  *     10.0.0.7:4000    [fe80::1%eth0]:4000    10.0.0.7    ::1    node3:4000    localhost
  *
- * Names are those of /etc/hosts: the C library's resolver loads shared objects, which a static program cannot count
- * on. Called when nodes meet, never in steady state. */
+ * Names are those of /etc/hosts, and then of the name servers in /etc/resolv.conf (io/net/dns.h). Called when nodes meet,
+ * never in steady state. */
 #ifndef HETERPS_IO_NET_ADDRESS_H
 #define HETERPS_IO_NET_ADDRESS_H
 
@@ -26,11 +26,12 @@ static inline socklen_t address_bytes(const struct address *a)
     return a->any.sa_family == AF_INET ? sizeof a->v4 : sizeof a->v6;
 }
 
-/* Of a text, numbers or a name; a text without a port gets port_default. INVALID: what is wrong with it, or that the
- * hosts file has no such name. Of a name's addresses the first counts. */
+/* Of a text, numbers or a name; a text without a port gets port_default. INVALID: what is wrong with it, or that nobody
+ * knows the name. Of a name's addresses the first counts. */
 MUST_USE status address_parse(struct address *address, const char *text, uint16_t port_default);
-/* The same with another hosts file: how tests see other machines. */
-MUST_USE status address_parse_at(const char *hosts, struct address *address, const char *text, uint16_t port_default);
+/* The same with files that tests give: how they see other machines. `resolv_conf` NULL: no server is asked. */
+MUST_USE status address_parse_at(const char *hosts, const char *resolv_conf, struct address *address, const char *text,
+                                 uint16_t port_default);
 
 /* "[fe80::1%eth0]:4000" at its longest; returns text. */
 #define ADDRESS_TEXT_BYTES 80u

@@ -318,6 +318,21 @@ by_torchrun() { # the same by the variables that torchrun sets
     runs 0 env RANK=0 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((port - 1)) timeout 60 $three && wait && exported dense.bin pair.model again && same_bytes dense again
 }
 check 'three nodes by the variables of torchrun: the bytes of one' by_torchrun
+by_slurm() { # the same by those of a step of Slurm
+    rm -rf pair.model
+    for r in 1 2; do
+        SLURM_PROCID=$r SLURM_STEP_NUM_TASKS=3 SLURM_STEP_NODELIST='127.0.0.[1-3]' MASTER_PORT=$((port - 1)) timeout 60 $three >out1 2>err1 </dev/null &
+    done
+    runs 0 env SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=3 SLURM_STEP_NODELIST='127.0.0.[1-3]' MASTER_PORT=$((port - 1)) timeout 60 $three && wait &&
+        exported dense.bin pair.model again && same_bytes dense again
+}
+check 'three nodes by the variables of Slurm: the bytes of one' by_slurm
+by_mpi() { rm -rf pair.model; runs 0 timeout 60 mpiexec -n 3 $three --coordinator "127.0.0.1:$port" && exported dense.bin pair.model again && same_bytes dense again; }
+if command -v mpiexec >/dev/null; then
+    check 'three nodes by mpiexec: the bytes of one' by_mpi
+else
+    skip 'three nodes by mpiexec: the bytes of one' 'there is no mpiexec here'
+fi
 out_of_one() { pair 75 'is refused: a directory for saves \(--out\) is missing there, and given here' 1 'refuses this node' $node --out pair.model -- $node; }
 check '--out for one of them alone' out_of_one
 check 'another key' pair 75 "$few" 1 'error: 127.0.0.1:[0-9]*: the node there has closed the connection before it has greeted: it refuses this node for its key, job or program, or is no node' \

@@ -84,6 +84,15 @@ static void place_from_environment__launchers__give_rank_and_number(void **state
     assert_ok(place_of(&p, "10.0.0.9:77", mpi));
     assert_string_equal(address_text(text, &p.address[0]), "10.0.0.9:77");
     assert_fails(USAGE, "nothing says where node 0 is", place_of(&p, NULL, mpi));
+    static const char *const mpich[] = {"PMI_RANK", "2", "PMI_SIZE", "3", "MASTER_ADDR", "fd00::1", NULL};
+    assert_ok(place_of(&p, NULL, mpich));
+    assert_int_equal(p.rank, 2);
+    assert_string_equal(address_text(text, &p.address[0]), "[fd00::1]:4711");
+    static const char *const kubernetes[] = {"JOB_COMPLETION_INDEX", "1",        "WORLD_SIZE", "4",
+                                             "MASTER_ADDR",          "10.0.0.3", NULL};
+    assert_ok(place_of(&p, NULL, kubernetes));
+    assert_int_equal(p.count, 4);
+    assert_int_equal(p.rank, 1);
     assert_fails(USAGE, "WORLD_SIZE is not in the environment",
                  place_of(&p, NULL, (const char *const[]){"RANK", "1", NULL}));
     assert_fails(USAGE, "RANK: expected a number, found \"x\"",
@@ -94,6 +103,39 @@ static void place_from_environment__launchers__give_rank_and_number(void **state
                                                 "MASTER_PORT", "65535", NULL}));
 }
 
+/* Slurm's list of hosts, of which the first counts; outside of a step its other variables say nothing. */
+static void place_from_environment__slurm__node_0_is_on_the_first_host(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *hosts, *first;
+    } cases[] = {{"10.0.0.[7,9-12],10.0.1.1", "10.0.0.7:4711"},
+                 {"10.0.0.[21-22]", "10.0.0.21:4711"},
+                 {"10.0.[2-3].1[0-4]", "10.0.2.10:4711"},
+                 {"10.0.0.5", "10.0.0.5:4711"},
+                 {"10.0.0.5,10.0.0.[1-3]", "10.0.0.5:4711"}};
+    struct node_place p;
+    char text[ADDRESS_TEXT_BYTES];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const step[] = {"SLURM_PROCID", "3", "SLURM_STEP_NUM_TASKS", "5", "SLURM_STEP_NODELIST",
+                                    cases[i].hosts, NULL};
+        assert_ok(place_of(&p, NULL, step));
+        assert_int_equal(p.count, 5);
+        assert_int_equal(p.rank, 3);
+        assert_string_equal(address_text(text, &p.address[0]), cases[i].first);
+    }
+    static const char *const script[] = {"SLURM_PROCID", "0", "SLURM_NTASKS", "5", "SLURM_JOB_NODELIST",
+                                         "n[1-5]",       NULL};
+    assert_ok(place_of(&p, NULL, script));
+    assert_int_equal(p.count, 0);
+    static const char *const wrong[][2] = {{"n[1-3", "whose [ has no ]"}, {"", "expected names of hosts, found \"\""}};
+    for (size_t i = 0; i < 2; i++) {
+        const char *const step[] = {"SLURM_PROCID", "3", "SLURM_STEP_NUM_TASKS", "5", "SLURM_STEP_NODELIST",
+                                    wrong[i][0],    NULL};
+        assert_fails(USAGE, wrong[i][1], place_of(&p, NULL, step));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -101,6 +143,7 @@ int main(void)
         cmocka_unit_test(place_parse__what_is_wrong__is_refused),
         cmocka_unit_test(place_parse__coordinator__others_are_anywhere),
         cmocka_unit_test(place_from_environment__launchers__give_rank_and_number),
+        cmocka_unit_test(place_from_environment__slurm__node_0_is_on_the_first_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,7 @@ static void address_parse__good_texts__are_addresses(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct address a, again;
         char text[ADDRESS_TEXT_BYTES];
-        assert_ok(address_parse_at(hosts, &a, cases[i].text, 77));
+        assert_ok(address_parse_at(hosts, NULL, &a, cases[i].text, 77));
         assert_string_equal(address_text(text, &a), cases[i].back);
         assert_ok(address_parse(&again, text, 1));
         assert_true(address_same_host(&a, &again) && address_port(&a) == address_port(&again));
@@ -55,12 +55,12 @@ static void address_parse__bad_texts__are_refused(void **state)
     const char *hosts = test_text("hosts", "garbage node4\n10.9.9.9 # node5\n");
     struct address a;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_fails(INVALID, cases[i].words, address_parse_at(hosts, &a, cases[i].text, 77));
-    assert_fails(INVALID, "neither", address_parse_at("/nowhere", &a, "node", 77));
+        assert_fails(INVALID, cases[i].words, address_parse_at(hosts, NULL, &a, cases[i].text, 77));
+    assert_fails(INVALID, "neither", address_parse_at("/nowhere", NULL, &a, "node", 77));
     char text[400];
     memset(text, 'a', sizeof text);
     text[sizeof text - 1] = 0;
-    assert_fails(INVALID, "at most 255 characters, found 399", address_parse_at(hosts, &a, text, 77));
+    assert_fails(INVALID, "at most 255 characters, found 399", address_parse_at(hosts, NULL, &a, text, 77));
 }
 
 static void address_same_host__ports_apart__is_by_host(void **state)
