@@ -19,7 +19,13 @@ void job_begin(struct exchange *x, uint64_t step, uint64_t until)
     atomic_store_explicit(&g->shared_until, until, memory_order_relaxed);
     /* Release pairs with the acquire in grants_step(). */
     atomic_fetch_add_explicit(&x->shared_job, 1, memory_order_release);
+    atomic_store_explicit(&r->shared_runs, true, memory_order_relaxed); /* for who looks now and then */
     r->post->vt->wake(r->post);
+}
+
+void job_end(struct exchange *x)
+{
+    atomic_store_explicit(&((struct reduce *)x)->shared_runs, false, memory_order_relaxed);
 }
 
 void job_stop(struct exchange *x)

@@ -161,6 +161,9 @@ static void event_take(struct member *m, const struct member_event *e)
         if (is_first(m) && m->phase == MEMBER_RUNNING) member_progress_look(m);
         break;
     case EVENT_WAITS: m->waits = e->mask; break;
+    case EVENT_REST:
+        if (m->o.progress_ns) m->progress_end_ns = m->now_ns + m->o.progress_ns;
+        break;
     case EVENT_FINISH:
         if (is_first(m))
             member_end(m, e->value, REASON_FINISHED, 0);

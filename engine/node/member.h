@@ -81,6 +81,7 @@ enum member_event_kind {
      *    */
     EVENT_STEP,
     EVENT_WAITS, /* mask: whom the step waits for                                                       */
+    EVENT_REST,  /* of rank 0: no step is to be run now                                                 */
     EVENT_FINISH /* value: the exit status: complete (rank 0), failed, or stopped and saved             */
 };
 struct member_event {
@@ -159,6 +160,7 @@ struct member {
     uint32_t waiting_to[MEMBER_NODES_MAX];             /* their channels          */
     uint64_t missed[MEMBER_NODES_MAX];                 /* whom a rank does not reach */
     uint64_t steps[MEMBER_NODES_MAX], waits_of[MEMBER_NODES_MAX];
+    uint64_t stuck; /* who was lost because it made no progress */
     uint64_t step_least;
     /* put out by the last member_step, in this order */
     struct member_output output[MEMBER_OUTPUTS_MAX];

@@ -309,6 +309,7 @@ void member_progress_look(struct member *m)
     }
     m->progress_end_ns = NEVER;
     m->roster.barred |= stuck;
+    m->stuck |= stuck;
     member_lose(m, stuck);
 }
 

@@ -76,7 +76,8 @@ static status member_begin(struct node *n)
                                                            : 1,
                                      .facts = n->o.facts->hash,
                                      .timeout_ns = n->o.timeout_ns,
-                                     .connect_ns = n->o.connect_ns};
+                                     .connect_ns = n->o.connect_ns,
+                                     .progress_ns = n->o.progress_ns};
     struct timespec now;
     if (options.min > p->count)
         FAIL(INVALID, "cluster.min = %u nodes are more than the %u of this job", options.min, p->count);

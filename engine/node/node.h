@@ -31,7 +31,7 @@ struct node_options {
     const struct secure_key *key; /* NULL: links are plain, and whoever reaches the port is trusted */
     const struct facts *facts;
     uint32_t min; /* cluster.min; 0: all but one */
-    uint64_t timeout_ns, connect_ns;
+    uint64_t timeout_ns, connect_ns, progress_ns;
     const struct node_past *past; /* of a start anew; NULL: the first */
     /* By the node's thread when another generation begins: starts this process anew, and returns only if that fails,
      * on which the node ends as PEER_LOST. NULL: it always ends so. */

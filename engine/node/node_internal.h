@@ -90,7 +90,7 @@ struct node {
     uint32_t refused;    /* times in a row that rank 0 has refused a connection */
     uint64_t timer_ns, tick_ns, notice_ns;
     uint64_t begin_step, sums_until; /* the first step, set by the main thread; sums of steps below it have been sent */
-    bool listens, has_begun, is_timer;
+    bool listens, has_begun, is_timer, is_stuck_noted;
     char why[WHY_BYTES];         /* what another node says, or this one, before an end   */
     char lost[WHY_BYTES];        /* the last node that was lost, and how                 */
     char connect_why[WHY_BYTES]; /* the last connection that did not come about   */

@@ -92,7 +92,9 @@ static status exit_status_of(struct node *n, uint64_t code, enum member_reason r
         FAIL(PEER_LOST, "%s is not found within %g s%s%s", node_place_text(n, 0, place), connect,
              *n->connect_why ? ": " : "", n->connect_why);
     case REASON_NEWER: FAIL(PEER_LOST, "this job has been started again elsewhere");
-    case REASON_FIRST_STUCK: FAIL(PEER_LOST, "node 0 makes no progress");
+    case REASON_FIRST_STUCK:
+        FAIL(PEER_LOST, "node 0 itself has not done its part of a step for %g s (cluster.progress)",
+             (double)n->o.progress_ns * 1e-9);
     }
     CHECK(false);
 }
@@ -180,7 +182,7 @@ static void channel_close(struct node *n, uint32_t link)
     char place[PLACE_TEXT_BYTES];
     if (l->state != NODE_LINK_UP) return;
     const uint32_t rank = n->member->channel[link].rank;
-    if (n->is_timer && rank != MEMBER_NONE)
+    if (n->is_timer && rank != MEMBER_NONE && n->member->stuck == 0)
         snprintf(n->lost, sizeof n->lost, "%s is lost: it has said nothing for %g s", node_place_text(n, rank, place),
                  (double)n->o.timeout_ns * 1e-9);
     if (l->letters == 0) {
@@ -236,6 +238,17 @@ static void output_do(struct node *n, const struct member_output *out)
     }
 }
 
+/* The words of a loss that node 0 has decided on, before others lose their links to each other for it. */
+static void stuck_note(struct node *n)
+{
+    char text[512];
+    if (n->member->stuck == 0 || n->is_stuck_noted) return;
+    n->is_stuck_noted = true;
+    ranks_text(n, n->member->stuck, text, sizeof text);
+    snprintf(n->lost, sizeof n->lost, "%s is lost: others have waited %g s for its part of a step (cluster.progress)",
+             text, (double)n->o.progress_ns * 1e-9);
+}
+
 void node_member_tell(struct node *n, struct member_event event)
 {
     if (node_state(n) == STATE_OVER) return;
@@ -244,6 +257,7 @@ void node_member_tell(struct node *n, struct member_event event)
     for (uint32_t at = 0; at < n->follow_count && node_state(n) != STATE_OVER; at++) {
         const struct member_event next = n->follow[at];
         member_step(n->member, &next, clock_ns());
+        stuck_note(n);
         for (uint32_t i = 0; i < n->member->output_count && node_state(n) != STATE_OVER; i++)
             output_do(n, &n->member->output[i]);
     }

@@ -40,7 +40,7 @@ static void link_drop(struct node *n, uint32_t link, const char *why)
 {
     const uint32_t rank = n->member->channel[link].rank;
     char place[PLACE_TEXT_BYTES];
-    if (n->link[link].state == NODE_LINK_UP && rank != MEMBER_NONE)
+    if (n->link[link].state == NODE_LINK_UP && rank != MEMBER_NONE && !n->is_stuck_noted)
         snprintf(n->lost, sizeof n->lost, "%s is lost: %s", node_place_text(n, rank, place), why);
     const bool is_up = n->link[link].state == NODE_LINK_UP;
     node_link_close(n, link);
@@ -268,12 +268,26 @@ static void heard_look(struct node *n)
     }
 }
 
+/* For whom the step waits; and, of node 0, that no step is to be run, as while it saves or evaluates. */
+static void progress_look(struct node *n)
+{
+    if (node_state(n) != STATE_RUNNING) return;
+    const uint64_t waits = n->has_begun ? reduce_waits(n->reduce) : 0;
+    uint64_t ranks = 0;
+    for (uint32_t i = 0; i < n->count; i++)
+        if (waits >> i & 1) ranks |= UINT64_C(1) << n->rank_of[i];
+    node_member_tell(n, (struct member_event){.kind = EVENT_WAITS, .mask = ranks});
+    if (node_is_first(n) && (!n->has_begun || !reduce_runs(n->reduce)))
+        node_member_tell(n, (struct member_event){.kind = EVENT_REST});
+}
+
 static void time_look(struct node *n)
 {
     const uint64_t now = clock_ns();
     if (now >= n->tick_ns) {
         n->tick_ns = now + TICK_NS;
         heard_look(n);
+        progress_look(n);
     }
     if (now >= n->timer_ns) {
         n->timer_ns = UINT64_MAX;

@@ -331,6 +331,17 @@ void reduce_fail(struct reduce *r, status failure)
     if (r->exchange.site.over) r->exchange.site.over(r->exchange.site.context, EXCHANGE_SUMS, failure);
 }
 
+bool reduce_runs(const struct reduce *r) { return atomic_load_explicit(&r->shared_runs, memory_order_relaxed); }
+
+uint64_t reduce_waits(const struct reduce *r)
+{
+    uint64_t waits = 0;
+    for (uint32_t n = 0; n < r->exchange.node_count; n++)
+        if (n != r->exchange.rank && r->is_under_way && !is_before(r->round, r->peers[n].next))
+            waits |= UINT64_C(1) << n;
+    return waits | rows_waits(r);
+}
+
 uint32_t reduce_name(const struct reduce *r, uint32_t node) { return r->rank_of ? r->rank_of[node] : node; }
 
 const uint64_t *reduce_own_rows(const struct reduce *r) { return r->own_rows; }
@@ -347,6 +358,7 @@ static const struct exchange_vt reduce_vt = {.begin = round_begin,
                                              .look = look_ask,
                                              .look_end = look_end,
                                              .job_begin = job_begin,
+                                             .job_end = job_end,
                                              .job_stop = job_stop};
 
 status reduce_lanes_check(const struct graph *graph, uint32_t node_count)

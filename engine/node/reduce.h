@@ -85,6 +85,9 @@ MUST_USE status reduce_place(struct reduce *reduce, uint32_t from, uint16_t kind
 MUST_USE status reduce_arrived(struct reduce *reduce, uint32_t from);
 /* A message that was given to the post is sent, and its parts are free. */
 MUST_USE status reduce_sent(struct reduce *reduce);
+/* Whether steps are being run here; and for whose part of the step that is under way this node waits, a bit a node. */
+bool reduce_runs(const struct reduce *reduce);
+uint64_t reduce_waits(const struct reduce *reduce);
 /* Nothing more comes, because of this: the job is over. */
 void reduce_fail(struct reduce *reduce, status failure);
 

@@ -151,6 +151,7 @@ struct reduce {
     /* shared */
     _Atomic uint64_t shared_begun; /* by begin(): step * ROUNDS + round, plus one; 0: none */
     _Atomic uint64_t shared_sent_bytes;
+    _Atomic bool shared_runs; /* a job does */
 };
 
 /* A kind of messages that are no round's. */
@@ -185,6 +186,8 @@ bool store_is_held(struct reduce *r);
 
 /* Each does all that can be done. */
 MUST_USE status rows_step(struct reduce *r);
+/* Who owes rows of the step that is asked for and could be open. */
+uint64_t rows_waits(const struct reduce *r);
 MUST_USE status looks_step(struct reduce *r);
 MUST_USE status grants_step(struct reduce *r);
 MUST_USE status talk_step(struct reduce *r);
@@ -202,6 +205,7 @@ void step_ask(struct exchange *x, const struct asked_step *asked);
 void look_ask(struct exchange *x, struct exchange_look *look);
 void look_end(struct exchange *x);
 void job_begin(struct exchange *x, uint64_t step, uint64_t until);
+void job_end(struct exchange *x);
 void job_stop(struct exchange *x);
 
 #endif

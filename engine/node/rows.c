@@ -69,6 +69,15 @@ static bool has_rows_of(const struct reduce *r, uint32_t node)
     return r->peers[node].next_rows > asked->step || asked->float_begin[node] == asked->float_begin[node + 1];
 }
 
+uint64_t rows_waits(const struct reduce *r)
+{
+    uint64_t waits = 0;
+    for (uint32_t n = 0; n < r->exchange.node_count; n++)
+        if (n != r->exchange.rank && r->asked && r->values_until >= r->asked->step && !has_rows_of(r, n))
+            waits |= UINT64_C(1) << n;
+    return waits;
+}
+
 /* Opens the step that is asked for when its rows have come. */
 static void rows_look(struct reduce *r)
 {

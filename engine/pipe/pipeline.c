@@ -370,6 +370,7 @@ status pipeline_train(struct pipeline *p, const struct train_job *job, bool *is_
     steady_begin();
     status st = job_run(p, job->tick, job->context);
     steady_end();
+    if (p->exchange) p->exchange->vt->job_end(p->exchange);
     p->wall_ns += clock_ns() - p->job_begin_ns;
     p->train_held = p->gate.held;
     *is_end = p->gate.is_ended && p->gate.held == NULL;

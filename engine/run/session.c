@@ -79,6 +79,7 @@ static status nodes_meet(struct session *s, const struct session_options *o)
                                          .min = settings->cluster_min,
                                          .timeout_ns = (uint64_t)(settings->cluster_timeout * 1e9),
                                          .connect_ns = (uint64_t)(settings->cluster_connect * 1e9),
+                                         .progress_ns = (uint64_t)(settings->cluster_progress * 1e9),
                                          .past = nodes->past,
                                          .anew = nodes->anew,
                                          .anew_context = nodes->anew_context};

@@ -106,6 +106,8 @@ struct exchange_vt {
     /* By the main thread: the next job begins, which is at `step`. What rank 0 says counts for all: steps below
      * `until`, as far as nobody wants to stop. */
     void (*job_begin)(struct exchange *, uint64_t step, uint64_t until);
+    /* By the main thread: it is over here. */
+    void (*job_end)(struct exchange *);
     /* By any thread, any number of times: it should end soon, behind the same step on all nodes; or, if it has been
      * granted to its bound, the next. */
     void (*job_stop)(struct exchange *);

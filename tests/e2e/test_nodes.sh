@@ -267,6 +267,30 @@ paused() { # longer than cluster.timeout
 }
 check 'node 1 is paused for longer than cluster.timeout: the bytes of one node' paused
 
+stuck() { # RANK STATUS PATTERN: computes no more, but its links are well
+    begun 3 --set train.epochs=100000 --set cluster.progress=1.5
+    python3 "$root/tests/e2e/stuck.py" "$(node_pid "$1")" 60 >stuck.out &
+    helper=$!
+    helpers="$helpers $helper"
+    tenths=300
+    while kill -0 $helper 2>/dev/null && ! grep -q stuck stuck.out && [ $tenths -gt 0 ]; do sleep 0.1; tenths=$((tenths - 1)); done
+    grep -q stuck stuck.out || { cat stuck.out; kill -9 "$pid"; return 1; }
+    await "$2" run.err
+    found=$?
+    kill -TERM "$pid"
+    kill -9 $helper
+    wait "$pid"
+    return $found
+}
+sleep 60 &
+asleep=$!
+helpers="$helpers $asleep"
+if python3 "$root/tests/e2e/stuck.py" $asleep 0 >/dev/null; then
+    check 'node 1 computes no more: it is lost after cluster.progress' stuck 1 'node 1 at .* is lost: others have waited 1.5 s for its part of a step'
+else
+    skip 'node 1 computes no more: it is lost after cluster.progress' 'threads cannot be stopped here'
+fi
+
 # --- wrong starts ------------------------------------------------------------------------------------------------------------
 
 # Two ports that were free a moment ago.
