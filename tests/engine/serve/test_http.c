@@ -1,0 +1,380 @@
+/* Connections and their bounds: addresses, what is counted while requests come and are answered, how long a client may
+ * take, how many there may be. Server and clients are on one thread, so that every count is known. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "engine/serve/http.h"
+#include "tests/engine/fixture_files.h"
+
+static struct {
+    struct event_base *base;
+    struct http *http;
+    struct evhttp_request *asked[8]; /* that wait for an answer */
+    uint32_t asked_count, gone_count;
+} rig;
+
+static void handle(void *context, struct evhttp_request *request)
+{
+    (void)context;
+    assert_true(rig.asked_count < 8);
+    rig.asked[rig.asked_count++] = request;
+}
+
+static void gone(void *context)
+{
+    (void)context;
+    rig.gone_count++;
+}
+
+static const struct http_options usual = {.listen = "127.0.0.1:0",
+                                          .connection_most = 50,
+                                          .idle_s = 60,
+                                          .patience_s = 30,
+                                          .body_max = 1000,
+                                          .held_max = 4000,
+                                          .handle = handle,
+                                          .gone = gone};
+
+static void rig_open(const struct http_options *options)
+{
+    struct http_options o = *options;
+    memset(&rig, 0, sizeof rig);
+    rig.base = event_base_new();
+    assert_non_null(rig.base);
+    assert_int_equal(event_base_priority_init(rig.base, 3), 0);
+    o.base = rig.base;
+    assert_ok(http_open(&rig.http, &o));
+}
+
+static void rig_close(void)
+{
+    http_close(rig.http);
+    event_base_free(rig.base);
+}
+
+static int client_open(void)
+{
+    const char *address = http_address(rig.http);
+    assert_int_equal(strncmp(address, "127.0.0.1:", 10), 0);
+    const struct sockaddr_in to = {.sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)atoi(address + 10)),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0 && connect(fd, (const struct sockaddr *)&to, sizeof to) == 0);
+    return fd;
+}
+
+static void client_send(int fd, const char *text)
+{
+    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+}
+
+/* Lets the server work until that holds. */
+#define until(condition)                                                                                               \
+    while (!(condition)) assert_int_equal(event_base_loop(rig.base, EVLOOP_ONCE), 0)
+
+static bool is_readable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 0) > 0;
+}
+
+/* What comes first, and its bytes; 0: the server has closed. */
+static size_t client_receive(int fd, char text[4096])
+{
+    until(is_readable(fd));
+    ssize_t bytes = recv(fd, text, 4095, 0);
+    text[bytes > 0 ? bytes : 0] = 0;
+    return bytes > 0 ? (size_t)bytes : 0;
+}
+
+static uint64_t answers(int wanted)
+{
+    int code;
+    uint64_t count;
+    for (uint32_t i = 0; http_answers(rig.http, i, &code, &count); i++)
+        if (code == wanted) return count;
+    fail_msg("no count of %d", wanted);
+    return 0;
+}
+
+static void http_is_loopback__by_its_address(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *listen;
+        int is_loopback; /* -1: it is none */
+    } cases[] = {
+        {"127.0.0.1:0", 1},
+        {"127.9.8.7:65535", 1},
+        {"localhost:80", 1},
+        {"[::1]:80", 1},
+        {"126.0.0.1:80", 0},
+        {"128.0.0.1:80", 0},
+        {"0.0.0.0:80", 0},
+        {"[::]:80", 0},
+        {"[fe80::1]:80", 0},
+        {"10.127.0.1:80", 0},
+        {"127.0.0.1", -1},
+        {"127.0.0.1:", -1},
+        {"127.0.0.1:65536", -1},
+        {":80", -1},
+        {"here:80", -1},
+        {"127.0.0:80", -1},
+        {"[::1:80", -1},
+        {"::1]:80", -1},
+        {"[127.0.0.1]:80", -1},
+        {"127.0.0.1:x", -1},
+        {"[1111:2222:3333:4444:5555:6666:255.255.255.255]:80", 0},
+        {"[11111:2222:3333:4444:5555:6666:255.255.255.255]:80", -1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool is_loopback = false;
+        status st = http_is_loopback(cases[i].listen, &is_loopback);
+        const int found = st == ST_OK ? is_loopback : -1;
+        if (found != cases[i].is_loopback) fail_msg("%s: found %d", cases[i].listen, found);
+        if (st != ST_OK) assert_int_equal(st, ST_USAGE);
+        if (st != ST_OK) assert_message("--listen: expected ADDR:PORT in numbers");
+    }
+}
+
+static void http_open__no_address_or_one_that_is_taken__fails(void **state)
+{
+    (void)state;
+    struct http *other;
+    struct http_options o = usual;
+    char taken[64];
+    rig_open(&usual);
+    o.base = rig.base;
+    o.listen = "here";
+    assert_int_equal(http_open(&other, &o), ST_USAGE);
+    assert_null(other);
+    snprintf(taken, sizeof taken, "%s", http_address(rig.http));
+    o.listen = taken;
+    assert_int_equal(http_open(&other, &o), ST_SYSTEM);
+    assert_message(taken);
+    o.listen = "127.0.0.1:0";
+    o.connection_max = 2000000000;
+    assert_int_equal(http_open(&other, &o), ST_USAGE);
+    assert_message("--connections 2000000000 need 2000000256 descriptors");
+    rig_close();
+}
+
+static void http_reply__counts_follow_a_request(void **state)
+{
+    (void)state;
+    char text[4096];
+    rig_open(&usual);
+    assert_int_equal(http_connection_max(rig.http), 50);
+    assert_int_equal(http_connection_count(rig.http), 0);
+    int fd = client_open(), other = client_open();
+    until(http_connection_count(rig.http) == 2);
+    client_send(fd, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Le");
+    until(http_held_bytes(rig.http) > 0);
+    assert_int_equal(http_busy_count(rig.http), 1); /* a request has begun */
+    assert_int_equal(http_asking_count(rig.http), 0);
+    client_send(fd, "ngth: 4\r\n\r\nbody");
+    until(rig.asked_count == 1);
+    assert_int_equal(http_busy_count(rig.http), 1);
+    assert_int_equal(http_asking_count(rig.http), 1);
+    struct evbuffer *input = evhttp_request_get_input_buffer(rig.asked[0]);
+    assert_int_equal(evbuffer_get_length(input), 4);
+    const size_t held = http_held_bytes(rig.http);
+    http_hold(rig.http, 100);
+    assert_int_equal(http_held_bytes(rig.http), held + 100);
+    http_hold(rig.http, -100);
+    assert_int_equal(http_held_bytes(rig.http), held);
+    http_reply_text(rig.http, rig.asked[0], 409, "%s, %d", "no", 7);
+    assert_int_equal(http_asking_count(rig.http), 0);
+    assert_int_equal(http_busy_count(rig.http), 1); /* the answer is to be read */
+    assert_true(client_receive(fd, text) > 0);
+    assert_int_equal(strncmp(text, "HTTP/1.1 409 Conflict\r\n", 23), 0);
+    assert_non_null(strstr(text, "Content-Type: text/plain; charset=utf-8\r\n"));
+    assert_non_null(strstr(text, "X-Content-Type-Options: nosniff\r\n"));
+    assert_non_null(strstr(text, "\r\n\r\nno, 7\n"));
+    until(http_busy_count(rig.http) == 0);
+    assert_int_equal(http_held_bytes(rig.http), 0);
+    assert_int_equal(answers(409), 1);
+    assert_int_equal(answers(200), 0);
+    assert_int_equal(rig.gone_count, 0);
+    close(fd);
+    until(rig.gone_count == 1);
+    assert_int_equal(http_connection_count(rig.http), 1);
+    close(other);
+    until(rig.gone_count == 2);
+    assert_int_equal(http_connection_count(rig.http), 0);
+    assert_int_equal(http_held_bytes(rig.http), 0);
+    rig_close();
+}
+
+static void http_reply__a_code_without_a_name__is_an_error_of_the_server(void **state)
+{
+    (void)state;
+    char text[4096];
+    rig_open(&usual);
+    int fd = client_open();
+    client_send(fd, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    until(rig.asked_count == 1);
+    http_reply(rig.http, rig.asked[0], 418, NULL, NULL);
+    assert_true(client_receive(fd, text) > 0);
+    assert_int_equal(strncmp(text, "HTTP/1.1 500 Internal Server Error\r\n", 36), 0);
+    assert_null(strstr(text, "Content-Type:"));
+    assert_int_equal(answers(500), 1);
+    close(fd);
+    rig_close();
+}
+
+static void http__a_body_beyond_the_bound__is_not_handled(void **state)
+{
+    (void)state;
+    char text[4096];
+    rig_open(&usual);
+    int fd = client_open(), other = client_open();
+    client_send(fd, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1001\r\n\r\n");
+    assert_true(client_receive(fd, text) > 0);
+    assert_int_equal(strncmp(text, "HTTP/1.1 413 ", 13), 0);
+    snprintf(text, sizeof text, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n%01000d", 0);
+    client_send(other, text);
+    until(rig.asked_count == 1);
+    assert_int_equal(evbuffer_get_length(evhttp_request_get_input_buffer(rig.asked[0])), 1000);
+    http_reply_text(rig.http, rig.asked[0], 200, "ok");
+    assert_true(client_receive(other, text) > 0);
+    close(fd);
+    close(other);
+    rig_close();
+}
+
+/* The second and the third wait while two are open. */
+static void http__as_many_connections_as_there_may_be__others_wait(void **state)
+{
+    (void)state;
+    struct http_options o = usual;
+    o.connection_max = 2;
+    rig_open(&o);
+    assert_int_equal(http_connection_max(rig.http), 2);
+    int fds[3];
+    for (int i = 0; i < 3; i++) {
+        fds[i] = client_open(); /* the third one in the system's queue */
+        client_send(fds[i], "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    }
+    until(rig.asked_count == 2);
+    for (int i = 0; i < 5; i++) assert_int_equal(event_base_loop(rig.base, EVLOOP_NONBLOCK), 0);
+    assert_int_equal(rig.asked_count, 2);
+    assert_int_equal(http_connection_count(rig.http), 2);
+    assert_int_equal(http_asking_count(rig.http), 2);
+    http_reply_text(rig.http, rig.asked[0], 200, "ok");
+    close(fds[0]);
+    until(rig.asked_count == 3);
+    assert_int_equal(http_connection_count(rig.http), 2);
+    for (int i = 1; i < 3; i++) {
+        http_reply_text(rig.http, rig.asked[i], 200, "ok");
+        close(fds[i]);
+    }
+    until(http_connection_count(rig.http) == 0);
+    rig_close();
+}
+
+/* Half a request, and an answer that nobody reads, are given up; a client that waits for its answer is not. */
+static void http__who_owes_something_for_too_long__is_closed(void **state)
+{
+    (void)state;
+    struct http_options o = usual;
+    char text[4096];
+    o.patience_s = 1;
+    rig_open(&o);
+    int half = client_open(), waits = client_open(), idle = client_open();
+    client_send(waits, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    until(rig.asked_count == 1);
+    client_send(half, "GET / HTTP/1.1\r\nHo");
+    assert_int_equal(client_receive(half, text), 0);
+    until(rig.gone_count == 1);
+    assert_int_equal(http_connection_count(rig.http), 2);
+    assert_int_equal(http_asking_count(rig.http), 1);
+    http_reply_text(rig.http, rig.asked[0], 200, "late");
+    assert_true(client_receive(waits, text) > 0);
+    assert_non_null(strstr(text, "\r\n\r\nlate\n"));
+    close(half);
+    close(waits);
+    close(idle);
+    rig_close();
+}
+
+static void http__more_bytes_than_may_be_held__close_who_sends_them(void **state)
+{
+    (void)state;
+    struct http_options o = usual;
+    char text[4096];
+    static char many[60001];
+    o.body_max = 100000;
+    o.held_max = 30000;
+    rig_open(&o);
+    int fd = client_open(), other = client_open();
+    client_send(fd, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 90000\r\n\r\n");
+    http_hold(rig.http, 40000); /* of requests that are worked on */
+    client_send(other, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    until(rig.asked_count == 1); /* one that holds little is served still */
+    http_reply_text(rig.http, rig.asked[0], 200, "ok");
+    assert_true(client_receive(other, text) > 0);
+    memset(many, 'x', sizeof many - 1);
+    client_send(fd, many);
+    until(rig.gone_count == 1);
+    assert_int_equal(http_connection_count(rig.http), 1);
+    assert_int_equal(http_held_bytes(rig.http), 40000);
+    close(fd);
+    close(other);
+    rig_close();
+}
+
+static void http_drain__takes_none_and_closes_behind_answers(void **state)
+{
+    (void)state;
+    char text[4096];
+    rig_open(&usual);
+    int fd = client_open();
+    client_send(fd, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    until(rig.asked_count == 1);
+    http_drain(rig.http);
+    http_drain(rig.http);
+    int late = client_open();
+    client_send(late, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    for (int i = 0; i < 5; i++) assert_int_equal(event_base_loop(rig.base, EVLOOP_NONBLOCK), 0);
+    assert_int_equal(rig.asked_count, 1);
+    assert_int_equal(http_busy_count(rig.http), 1);
+    http_reply_text(rig.http, rig.asked[0], 200, "last");
+    assert_true(client_receive(fd, text) > 0);
+    assert_non_null(strstr(text, "Connection: close\r\n"));
+    until(rig.gone_count == 1);
+    assert_int_equal(http_busy_count(rig.http), 0);
+    close(fd);
+    close(late);
+    rig_close();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(http_is_loopback__by_its_address),
+        cmocka_unit_test(http_open__no_address_or_one_that_is_taken__fails),
+        cmocka_unit_test(http_reply__counts_follow_a_request),
+        cmocka_unit_test(http_reply__a_code_without_a_name__is_an_error_of_the_server),
+        cmocka_unit_test(http__a_body_beyond_the_bound__is_not_handled),
+        cmocka_unit_test(http__as_many_connections_as_there_may_be__others_wait),
+        cmocka_unit_test(http__who_owes_something_for_too_long__is_closed),
+        cmocka_unit_test(http__more_bytes_than_may_be_held__close_who_sends_them),
+        cmocka_unit_test(http_drain__takes_none_and_closes_behind_answers),
+    };
+    alarm(300);
+    return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
