@@ -113,7 +113,10 @@ static void words_share__near_all__is_not_all(void **state)
     assert_string_equal(words_share(WORDS, 0.99999), "99.9 %");
     assert_string_equal(words_share(WORDS, 1.00001), "100.1 %");
     assert_string_equal(words_share(WORDS, 1.0017), "100.2 %");
+    assert_string_equal(words_share(WORDS, 0.9932), "99.3 %");
     assert_string_equal(words_share(WORDS, 0.932), "93 %");
+    assert_string_equal(words_share(WORDS, 0.0996), "10 %");
+    assert_string_equal(words_share(WORDS, 1.2), "120 %");
     assert_string_equal(words_share(WORDS, 0.0431), "4.3 %");
     assert_string_equal(words_share(WORDS, 0), "0 %");
 }

@@ -518,6 +518,9 @@ static void store_insert__then_prepare__finds_the_row(void **state)
         span[7] = (float)key;
     }
     assert_fails(INVALID, "has key 000000000000000c already", store_insert(store, 1, 12, &span));
+    assert_ok(store_put(store, 1, 13, &span)); /* its row, from the beginning */
+    for (int i = 0; i < 8; i++) assert_true(span[i] == 0);
+    assert_ptr_equal(span, store_span(store, 1, 3));
     assert_int_equal(store_row_count(store, 1), 10);
     assert_int_equal(store_row_count(store, 0), 0);
     struct slot slot;
