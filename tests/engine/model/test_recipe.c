@@ -7,6 +7,7 @@
 
 #include "cfg/settings.h"
 #include "engine/base/log.h"
+#include "engine/model/recipe.h"
 #include "tests/engine/model/model_fixture.h"
 
 static void graph_of(struct graph *graph, const char *const *set, uint32_t set_count)
@@ -238,6 +239,71 @@ static void model_save__text_is_not_utf8__is_left_out(void **state)
     assert_int_equal(count_of(told, "does not say by which recipe"), 1);
 }
 
+/* --- what a node says of its graph ------------------------------------------------------------- */
+
+static struct {
+    char text[1 << 16];
+    uint32_t count;
+} facts;
+
+static void fact_keep(void *context, const char *what, const char *value)
+{
+    (void)context;
+    const size_t end = strlen(facts.text);
+    snprintf(facts.text + end, sizeof facts.text - end, "%s: %s\n", what, value);
+    facts.count++;
+}
+
+static void facts_of(const char *const *set, uint32_t set_count)
+{
+    struct graph graph;
+    graph_of(&graph, set, set_count);
+    strcpy(facts.text, "\n");
+    facts.count = 0;
+    assert_ok(recipe_tell(&graph, fact_keep, NULL));
+    graph_close(&graph);
+}
+
+static void has_fact(const char *fact)
+{
+    char line[256];
+    snprintf(line, sizeof line, "\n%s\n", fact);
+    if (count_of(facts.text, line) != 1) fail_msg("not once: \"%s\" in: %s", fact, facts.text);
+}
+
+/* Whether it was said or is the default, however it was written. */
+static void recipe_tell__settings__values_that_count(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"train.lanes=4",       "store.ram=2MiB",  "checkpoint.every=7",
+                                      "data.bad_lines=skip", "train.readers=2", "emb.l2=0.250"};
+    facts_of(NULL, 0);
+    const uint32_t count = facts.count;
+    has_fact("train.batch: 8");
+    has_fact("train.lanes: 1");
+    has_fact("train.optimizer: adam 0.01");
+    has_fact("data.header: yes");
+    has_fact("data.bad_lines: error");
+    has_fact("emb.dim: 4");
+    has_fact("emb.init: uniform 0.5");
+    has_fact("side.car.dim: 3");
+    has_fact("side.car.l2: 0");
+    has_fact("[embedding e]: there");
+    has_fact("e.table: emb");
+    has_fact("e.input: C1..C2");
+    has_fact("[fc y]: there");
+    has_fact("y.units: 1");
+    has_fact("checkpoint.keep: 1");
+    facts_of(set, sizeof set / sizeof *set);
+    assert_int_equal(facts.count, count);
+    has_fact("train.lanes: 4");
+    has_fact("checkpoint.every: 7");
+    has_fact("data.bad_lines: skip");
+    has_fact("emb.l2: 0.25");
+    assert_null(strstr(facts.text, "store.ram")); /* each node's own */
+    assert_null(strstr(facts.text, "train.readers"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +316,7 @@ int main(void)
         cmocka_unit_test(model_resume__another_meaning_of_the_values__is_refused_by_name),
         cmocka_unit_test(model_resume__unknown_setting_in_the_save__warns_and_goes_on),
         cmocka_unit_test(model_save__text_is_not_utf8__is_left_out),
+        cmocka_unit_test(recipe_tell__settings__values_that_count),
     };
     log_open(LOG_TEXT, 0);
     return cmocka_run_group_tests(tests, fixture_open, fixture_close) ? 1 : 0;
