@@ -345,6 +345,50 @@ static void compile__columns_that_cannot_be__are_refused(void **state)
             "\"dense\" is another column's name");
 }
 
+/* One column of each kind at a time: its name is one of the format, or is not. Each of the numbered ones by its ends. */
+static void compile__names_of_each_format__are_those_it_says(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *format, *dense, *no_dense, *sparse, *no_sparse;
+        bool has_value;
+    } cases[] = {
+        {"criteo", "I1, I13", "I0, I14, C1, age", "C1, C26, I1, I13", "C0, C27, I0, I14, age", false},
+        {"csv", "age, I99, C1", "", "job, C99, I1", "", false},
+        {"libsvm", "", "I1, features", "features", "F1, C1", true},
+        {"libffm", "", "I1, F0", "F0, F65535", "F65536, features, C1", true},
+        {"libfm", "", "I1, F1", "F1, F65535, features", "F0, F65536, C1", true},
+        {"pairs", "", "I1, user", "user, item", "users, context, C1", false},
+        {"tokens", "", "I1, next", "context, next", "user, C1", false},
+    };
+    char text[512];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const lists[] = {cases[i].dense, cases[i].no_dense, cases[i].sparse, cases[i].no_sparse};
+        for (int kind = 0; kind < 4; kind++) {
+            char names[64], *rest = names, *name;
+            strcpy(names, lists[kind]);
+            while ((name = strsep(&rest, ", ")) != NULL) {
+                struct graph g;
+                if (*name == 0) continue;
+                snprintf(text, sizeof text,
+                         kind < 2 ? "[data]\nformat = %s\ndense = %s\nids_max = 5\n[softmax s]\ninput = dense\n"
+                                    "[metric m]\ninput = dense, s\n"
+                                  : "[data]\nformat = %s\nsparse = %s\nids_max = 5\n[table t]\ndim = 2\n"
+                                    "[embedding e]\ntable = t\ninput = sparse\n[softmax s]\ninput = e\n"
+                                    "[metric m]\ninput = e, s\n",
+                         cases[i].format, name);
+                const status st = graph_compile(&g, "test.cfg", text, strlen(text), NULL, 0, NULL);
+                const bool is_refused = st != ST_OK && strstr(status_message(), "expected a column of the ") != NULL;
+                if (is_refused != kind % 2)
+                    fail_msg("%s: %s: %s", cases[i].format, name, st ? status_message() : "taken");
+                if (st != ST_OK) continue;
+                if (g.header->has_value != cases[i].has_value) fail_msg("values of %s", cases[i].format);
+                graph_close(&g);
+            }
+        }
+    }
+}
+
 /* Fields of one seed give a text one key; a format may have one for all. */
 static void compile__keys__seeds_by_name_or_format(void **state)
 {
@@ -417,6 +461,7 @@ int main(void)
         cmocka_unit_test(compile__standard__mean_and_scale_of_numeric_columns),
         cmocka_unit_test(graph_source_of__a_graph__knows_what_it_was_compiled_with),
         cmocka_unit_test(compile__columns_that_cannot_be__are_refused),
+        cmocka_unit_test(compile__names_of_each_format__are_those_it_says),
         cmocka_unit_test(graph_column_data__offsets__within_dense_values_or_labels),
         cmocka_unit_test(compile__keys__seeds_by_name_or_format),
     };

@@ -29,7 +29,8 @@ static const char good_text[] =
     "  {\"name\": \"v100\", \"price_per_hour\": 2.42, \"limit\": 32}],\n"
     " \"layers\": [{\"name\": \"e\", \"type\": \"embedding\", \"in_bytes\": 416, \"weight_bytes\": 423293696,\n"
     "   \"oct\": [0.1, 0.2], \"alpha\": [1, 0.5], \"odt\": [0, 3e-2], \"beta\": [0, 1],\n"
-    "   \"cut_bytes\": 3328, \"tied_behind\": 2, \"fixed\": [0.01, 0.02], \"alpha_low\": [0.9, 0.4], \"alpha_high\": [0.95, 0.6]},\n"
+    "   \"cut_bytes\": 3328, \"tied_behind\": 2, \"fixed\": [0.01, 0.02], \"alpha_low\": [0.9, 0.4], \"alpha_high\": "
+    "[0.95, 0.6]},\n"
     "  {\"name\": \"h1\", \"type\": \"fc\", \"in_bytes\": 64, \"weight_bytes\": 0,\n"
     "   \"oct\": [0.3, 0.4], \"alpha\": [0.25, 0.75], \"odt\": [4, 5], \"beta\": [0.5, 0.5]},\n"
     "  {\"name\": \"bce\", \"type\": \"loss\", \"in_bytes\": 4.5, \"weight_bytes\": 8,\n"
@@ -432,6 +433,32 @@ static void instance_write__awkward_numbers__read_back_as_the_same(void **state)
     instance_free(&i);
 }
 
+/* Each figure that a file leaves out where it is 0, alone. */
+static void instance_write__figures_that_may_be_absent__are_read_back(void **state)
+{
+    (void)state;
+    struct instance i;
+    assert_int_equal(parse_changed(&i, NULL, NULL), ST_OK);
+    i.layers[0].tied_behind = 0, i.layers[0].cut_bytes = 0;
+    i.service_seconds = i.server_seconds = i.server_price = 0, i.service_cores = 0;
+    assert_survives(&i);
+    i.layers[1].tied_before = 1;
+    assert_survives(&i);
+    i.layers[1].tied_before = 0, i.layers[1].tied_behind = 1;
+    assert_survives(&i);
+    i.layers[1].tied_behind = 0, i.layers[2].cut_bytes = 12;
+    assert_survives(&i);
+    i.layers[2].cut_bytes = 0, i.service_cores = 2;
+    assert_survives(&i);
+    i.service_cores = 0, i.service_seconds = 0.5;
+    assert_survives(&i);
+    i.service_seconds = 0, i.server_price = 3;
+    assert_survives(&i);
+    i.server_price = 0, i.server_seconds = 0.25;
+    assert_survives(&i);
+    instance_free(&i);
+}
+
 static void instance_write__wrong_instance__leaves_the_file(void **state)
 {
     (void)state;
@@ -549,6 +576,7 @@ int main(void)
         cmocka_unit_test(instance_copy__the_first_overwritten_and_freed__stays_whole),
         cmocka_unit_test(instance_check__numbers_out_of_range__are_told),
         cmocka_unit_test(instance_write__awkward_numbers__read_back_as_the_same),
+        cmocka_unit_test(instance_write__figures_that_may_be_absent__are_read_back),
         cmocka_unit_test(instance_write__wrong_instance__leaves_the_file),
         cmocka_unit_test(instance_random__same_arguments__same_instance),
         cmocka_unit_test(instance_random__seed_1__is_the_same_on_every_machine_golden),

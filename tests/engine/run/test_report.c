@@ -435,6 +435,24 @@ static void report_done__nothing_to_complain_of__no_warning_and_no_saves(void **
     opened_close(&o);
 }
 
+/* Fewer than a hundred steps of a pass: the largest power of two that leaves a hundred, unless the batch is as small. */
+static void report_batch_smaller__few_steps__is_one_that_leaves_enough(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t examples;
+        uint32_t batch, smaller;
+    } cases[] = {
+        {0, 64, 0},        {6400, 64, 0},      {6337, 64, 0},  {6336, 64, 32}, {3200, 64, 32},
+        {3199, 64, 16},    {100, 64, 16},      {1584, 16, 0},  {100, 17, 16},  {100, 16, 0},
+        {12799, 4096, 64}, {12800, 4096, 128}, {3168, 32, 16}, {1, 1, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (report_batch_smaller(cases[i].examples, cases[i].batch) != cases[i].smaller)
+            fail_msg("%u examples, batch %u: %u", (uint32_t)cases[i].examples, cases[i].batch,
+                     report_batch_smaller(cases[i].examples, cases[i].batch));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -450,6 +468,7 @@ int main(void)
         cmocka_unit_test(report_done__ten_seconds_but_pauses__rates_rows_saves_and_what_was_left_out),
         cmocka_unit_test(report_done__rows_that_go_and_return__each_figure_by_its_name),
         cmocka_unit_test(report_done__nothing_to_complain_of__no_warning_and_no_saves),
+        cmocka_unit_test(report_batch_smaller__few_steps__is_one_that_leaves_enough),
     };
     return cmocka_run_group_tests(tests, session_fixture_open, session_fixture_close) ? 1 : 0;
 }
