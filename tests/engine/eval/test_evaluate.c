@@ -223,6 +223,7 @@ static void eval_feeds__sets__are_opened_and_measured_in_turn(void **state)
     assert_ok(eval_sets_parse(&sets, "--eval", of, 2));
     assert_false(eval_sets_name_stdin(&sets));
     opened_begin(&o, NULL, LOG_JSON);
+    const size_t planned = memory_planned_bytes();
     eval_feeds_begin(&f, &sets);
     assert_string_equal(f.suffix[0], ".eval.small");
     assert_string_equal(f.suffix[1], ".eval.large");
@@ -243,6 +244,7 @@ static void eval_feeds__sets__are_opened_and_measured_in_turn(void **state)
     assert_null(f.feed);
     eval_feeds_close(&f);
     heads_close(&heads);
+    assert_int_equal(memory_planned_bytes(), planned);
     opened_end(&o);
     uint32_t seen = 0;
     for (size_t i = 0; i < json_array_size(o.events); i++) {

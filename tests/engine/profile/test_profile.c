@@ -660,44 +660,6 @@ static void profile_move__more_bytes__take_longer(void **state)
     }
 }
 
-/* --- telling ---------------------------------------------------------------------------------- */
-
-static void line_keep(void *context, const char *line)
-{
-    char *text = context;
-    strcat(strcat(text, line), "\n");
-}
-
-static void profile_tell__an_instance__is_a_table(void **state)
-{
-    (void)state;
-    struct instance i;
-    char text[4096] = "";
-    assert_ok(instance_make(&i, 2, 2));
-    i.name = "two";
-    i.batch = 256;
-    i.service_seconds = 2e-6;
-    i.service_cores = 2;
-    i.types[0] = (struct instance_type){.resource = {.name = "cpu"}, .source = INSTANCE_MEASURED};
-    i.types[1] = (struct instance_type){.resource = {.name = "v100"}, .source = INSTANCE_DECLARED};
-    i.layers[0] = (struct instance_layer){.name = "e", .kind = "embedding", .cut_bytes = 3328};
-    i.layers[1] = (struct instance_layer){.name = "h1", .kind = "fc"};
-    i.times[0] = (struct instance_time){0.00123, 0.9, 0.0001, 1, 0.00001, 0, 0.85, 0.95};
-    i.times[1] = (struct instance_time){0.1, 0.5, 0, 0, 0, 0, 0, 0};
-    i.times[2] = (struct instance_time){12.5, 1, 1e-6, 0, 0, 0, 0, 0};
-    i.times[3] = (struct instance_time){1e-6, 0, 0, 0, 0, 0, 0, 0};
-    assert_int_equal(profile_tell(&i, line_keep, text), ST_OK);
-    assert_string_equal(text,
-                        "two: ms of 256 examples on one unit, cut bytes of one\n"
-                        "layer  op         cut bytes  type      ms   fixed  alpha                   move ms  source\n"
-                        "e      embedding      3,328  cpu     1.23  0.0100  0.900 (0.850 to 0.950)   0.1000  measured\n"
-                        "                             v100     100  0.0000  0.500                    0.0000  declared\n"
-                        "h1     fc                 0  cpu    12500  0.0000  1.000                    0.0010  measured\n"
-                        "                             v100  0.0010  0.0000  0.000                    0.0000  declared\n"
-                        "reading: 2.00 us an example on one core; 2 service cores read 1,000,000 examples/s\n");
-    instance_free(&i);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -728,7 +690,6 @@ int main(void)
         cmocka_unit_test(profile_cached__other_question__is_measured),
         cmocka_unit_test(profile_cached__no_folder__measures_each_time),
         cmocka_unit_test(profile_move__more_bytes__take_longer),
-        cmocka_unit_test(profile_tell__an_instance__is_a_table),
     };
     return cmocka_run_group_tests(tests, fixture_open, fixture_close) ? 1 : 0;
 }

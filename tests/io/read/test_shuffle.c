@@ -1,4 +1,5 @@
 /* The window that mixes the order of examples. */
+#include "io/read/shuffle.h"
 #include "tests/io/read/criteo_test.h"
 
 #include <math.h>
@@ -39,6 +40,22 @@ static void shuffle_draw__any_window__gives_every_example_once(void **state)
         }
         qsort(order, COUNT, sizeof *order, number_compare);
         for (size_t i = 0; i < COUNT; i++) assert_int_equal(order[i], i);
+    }
+}
+
+static void shuffle_place__takes_what_shuffle_bytes_says(void **state)
+{
+    (void)state;
+    const struct example_shape shape = {.dense_count = 3, .dense_stride = 3, .field_count = 2, .key_count_max = 5};
+    static const uint32_t windows[] = {1, 63, 64, 65, 1000, 100000};
+    for (size_t w = 0; w < sizeof windows / sizeof *windows; w++) {
+        struct arena arena;
+        struct shuffle shuffle;
+        const size_t bytes = shuffle_bytes(shape, windows[w]);
+        assert_ok(arena_open(&arena, "test", bytes));
+        shuffle_place(&shuffle, &arena, shape, windows[w]);
+        assert_int_equal(arena.used_bytes, bytes);
+        arena_close(&arena);
     }
 }
 
@@ -177,6 +194,7 @@ static void shuffle_draw__empty_fields_and_bad_lines__travel_with_their_example(
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shuffle_place__takes_what_shuffle_bytes_says),
         cmocka_unit_test(shuffle_draw__any_window__gives_every_example_once),
         cmocka_unit_test(shuffle_draw__seed_and_epoch__fix_the_order),
         cmocka_unit_test(shuffle_draw__window_of_all__is_uniform),

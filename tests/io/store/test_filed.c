@@ -112,6 +112,7 @@ static void ask_all(struct home *home, struct asker *a, uint32_t rounds)
     static float span[KEYS][SPAN];
     static uint8_t is_asked[KEYS];
     struct random_stream stream = random_stream(9, RANDOM_GEN, 0);
+    uint64_t fetched = home_counts(home, 0).fetched;
     for (uint32_t round = 0; round < rounds; round++) {
         memset(a, 0, sizeof *a);
         memset(is_asked, 0, sizeof is_asked);
@@ -143,7 +144,9 @@ static void ask_all(struct home *home, struct asker *a, uint32_t rounds)
             assert_int_equal(a->missing[i], is_asked[i] == 2);
             for (uint32_t d = 0; d < SPAN && is_asked[i] == 1; d++)
                 assert_true(span[i][d] == value_of(i, i >= 2500, d));
+            fetched += is_asked[i] == 1;
         }
+        assert_int_equal(home_counts(home, 0).fetched, fetched);
         assert_ok(home_settle(home));
     }
 }
