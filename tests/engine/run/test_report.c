@@ -435,7 +435,7 @@ static void report_done__nothing_to_complain_of__no_warning_and_no_saves(void **
     opened_close(&o);
 }
 
-/* Fewer than a hundred steps of a pass: the largest power of two that leaves a hundred, unless the batch is as small. */
+/* Fewer than a hundred steps of a pass: the largest power of two that leaves so many, unless the batch is as small. */
 static void report_batch_smaller__few_steps__is_one_that_leaves_enough(void **state)
 {
     (void)state;
