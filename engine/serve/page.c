@@ -98,7 +98,7 @@ static void header_put(const struct server *s, const struct served *m, struct ev
     const struct setup *setup = servant_setup(m->version->servant);
     const struct graph *g = &setup->graph;
     char text[64], count[WORDS_WHOLE_BYTES];
-    uint64_t rows = 0;
+    uint64_t rows = 0, params = 0;
     put(to, "<header>\n<h1>");
     put_escaped(to, graph_string(g, g->header->name));
     put(to, "</h1>\n<p class=\"note\">");
@@ -121,7 +121,8 @@ static void header_put(const struct server *s, const struct served *m, struct ev
     snprintf(text, sizeof text, "in %s", words_plural(WORDS, g->table_count, "table"));
     fact(to, "Rows", words_whole(count, rows), text);
     snprintf(text, sizeof text, "in %s", words_plural(WORDS, g->layer_count, "layer"));
-    fact(to, "Parameters", words_whole(count, g->header->param_floats), text);
+    for (uint32_t i = 0; i < g->layer_count; i++) params += g->layers[i].param_count;
+    fact(to, "Parameters", words_whole(count, params), text);
     put(to, "</dl>\n</header>\n");
 }
 

@@ -34,6 +34,7 @@ static void page__the_model__is_told(void **state)
     served_has(page, "<dt>Version</dt><dd><strong>20</strong>the step of training that it was saved at</dd>");
     served_has(page, "<dt>Columns</dt><dd><strong>3</strong>csv</dd>");
     served_has(page, "<dt>Rows</dt><dd><strong>2</strong>in 1 table</dd>");
+    served_has(page, "<dt>Parameters</dt><dd><strong>5</strong>in 4 layers</dd>"); /* four weights and a bias */
     served_has(page, "<label>a<input type=\"text\" name=\"c0\" inputmode=\"decimal\" autocomplete=\"off\" value=\"\">");
     served_has(page, "<label>b<input type=\"text\" name=\"c1\" inputmode=\"decimal\" autocomplete=\"off\" value=\"\">");
     served_has(page, "<label>job<input type=\"text\" name=\"c2\" autocomplete=\"off\" value=\"\">");
