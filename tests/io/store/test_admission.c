@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
 #include "io/store/admission.h"
 
 #define KEYS      3000u
@@ -318,6 +320,66 @@ static void admission_read__other_settings_or_damage__is_refused(void **state)
     admission_close(&b);
 }
 
+/* Reads the file with 8 bytes changed, under a checksum that holds. */
+static void refused(uint32_t admit, uint32_t admit_by, char *file, size_t bytes, size_t at, uint64_t value,
+                    const char *message)
+{
+    uint64_t before, hash;
+    struct admission a = opened(admit, admit_by, 10);
+    memcpy(&before, file + at, sizeof before);
+    memcpy(file + at, &value, sizeof value);
+    hash = XXH3_64bits(file, bytes - sizeof hash);
+    memcpy(file + bytes - sizeof hash, &hash, sizeof hash);
+    assert_int_equal(admission_read(&a, "FILE", (const uint8_t *)file, bytes), ST_INVALID);
+    if (strstr(status_message(), message) == NULL) fail_msg("\"%s\" is not in: %s", message, status_message());
+    memcpy(file + at, &before, sizeof before);
+    admission_close(&a);
+}
+
+/* Header: magic, version and admit, kind and zero, keys, records, name, bytes, reserved; then records of key and place. */
+static void admission_read__numbers_that_cannot_be__are_refused_under_a_checksum_that_holds(void **state)
+{
+    (void)state;
+    struct admission a = opened(3, ADMIT_EXACT, 10);
+    assert_int_equal(admission_add(&a, 5), ST_OK);
+    assert_int_equal(admission_add(&a, 6), ST_OK);
+    admission_step_end(&a, 1);
+    admission_release(&a, 1);
+    size_t bytes;
+    char *file = file_of(&a, &bytes);
+    uint64_t key, place, second;
+    memcpy(&key, file + 64, 8);
+    memcpy(&place, file + 72, 8);
+    memcpy(&second, file + 88, 8);
+    assert_int_equal(bytes, 64 + 2 * 16 + 8);
+    refused(3, ADMIT_EXACT, file, bytes, 0, 1, "byte 0: not a file of admission");
+    refused(3, ADMIT_EXACT, file, bytes, 8, UINT64_C(3) << 32 | 2, "byte 8: version 2, where this program reads 1");
+    refused(3, ADMIT_EXACT, file, bytes, 8, UINT64_C(1) << 32 | 1, "the header's numbers cannot be (admit 1");
+    refused(3, ADMIT_EXACT, file, bytes, 8, UINT64_C(257) << 32 | 1, "the header's numbers cannot be (admit 257");
+    refused(3, ADMIT_EXACT, file, bytes, 16, 2, "the header's numbers cannot be");
+    refused(3, ADMIT_EXACT, file, bytes, 16, UINT64_C(1) << 32, "the header's numbers cannot be");
+    refused(3, ADMIT_EXACT, file, bytes, 24, 1, "2 keys, where at most 1 can be");
+    refused(3, ADMIT_EXACT, file, bytes, 32, 3, "the header's numbers cannot be");
+    refused(3, ADMIT_EXACT, file, bytes, 32, UINT64_C(1) << 60, "the header's numbers cannot be");
+    refused(3, ADMIT_EXACT, file, bytes, 48, bytes - 1, "the header's numbers cannot be");
+    refused(3, ADMIT_EXACT, file, bytes, 56, 1, "the header's numbers cannot be");
+    refused(3, ADMIT_EXACT, file, bytes, 64, key + 1000003, "byte 64: key");
+    refused(3, ADMIT_EXACT, file, bytes, 72, place & ~UINT64_C(255), " 0 times");
+    refused(3, ADMIT_EXACT, file, bytes, 72, place + 2, " 3 times");
+    refused(3, ADMIT_EXACT, file, bytes, 72, UINT64_MAX - 254, "cannot be in cell");
+    refused(3, ADMIT_EXACT, file, bytes, 88, place, "byte 80: key");
+    /* Counted anew: a key twice, and times that cannot be. */
+    refused(3, ADMIT_BLOOM, file, bytes, 72, place & ~UINT64_C(255), "cannot be there 0 times");
+    refused(3, ADMIT_BLOOM, file, bytes, 88, second + 2, "cannot be there 3 times");
+    free(file);
+    admission_close(&a);
+    a = opened(3, ADMIT_BLOOM, 10);
+    file = file_of(&a, &bytes);
+    refused(3, ADMIT_BLOOM, file, bytes, 64, 3, "byte 64: a counter of 3, where at most 2 can be");
+    free(file);
+    admission_close(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +392,7 @@ int main(void)
         cmocka_unit_test(admission_read__exact_counts_into_another__counts_on),
         cmocka_unit_test(admission_read__another_admit__keeps_whom_it_has_admitted),
         cmocka_unit_test(admission_read__other_settings_or_damage__is_refused),
+        cmocka_unit_test(admission_read__numbers_that_cannot_be__are_refused_under_a_checksum_that_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }
