@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 #include "engine/base/log.h"
@@ -148,8 +149,10 @@ FIXTURE static int served_connect(const struct running *r)
 {
     const struct sockaddr_in to = {
         .sin_family = AF_INET, .sin_port = htons(r->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    static const struct timeval patience = {.tv_sec = 60}; /* then what has come is the answer */
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0 && connect(fd, (const struct sockaddr *)&to, sizeof to) == 0);
+    assert_true(fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
     return fd;
 }
 
