@@ -103,6 +103,8 @@ static void page_figures__what_was_asked__is_counted(void **state)
     served_has(page, "<dt>Half are answered</dt><dd><strong>≤ ");
     served_has(page, "<strong>1</strong>of 16384</dd>");
     served_has(page, "</strong>0 B of requests and answers</dd>");
+    served_has(page, "<body class=\"frame\">\n<main>\n<dl class=\"facts\">\n<div><dt>");
+    served_has(page, "</div>\n</dl>\n</main>\n</body>\n</html>\n");
     assert_int_equal(served_end(&fresh), 0);
 }
 
