@@ -13,6 +13,7 @@ static const char criteo_labels[] = "label";
 struct piece {
     const char *text;
     size_t bytes;
+    bool is_open; /* a quotation mark begins it that none ends */
 };
 
 /* Where lines have their labels. */
@@ -35,18 +36,21 @@ static status put(struct evbuffer *to, const char *text, size_t bytes)
 
 /* --- pieces ----------------------------------------------------------------------------------- */
 
-/* The next value of a line that ends at `end`: up to a separator or a line end outside of quotation marks. *at goes on
- * behind it; *is_last: of its line. */
+/* The next value of a line: up to a separator outside of quotation marks, or a line end, which no value holds, as
+ * readers have it. *at goes on behind it; *is_last: of its line. */
 static struct piece value_next(const struct places *p, const char **at, const char *end, bool *is_last)
 {
     const char *begin = *at, *c = begin;
+    bool is_open = false;
     while (c < end && *c == ' ' && p->separator != ' ') c++;
-    if (p->has_quotes && c < end && *c == '"')
-        for (c++; c < end && (*c != '"' || (c + 1 < end && c[1] == '"')); c++) c += *c == '"';
+    if (p->has_quotes && c < end && *c == '"') {
+        for (c++; c < end && *c != '\n' && (*c != '"' || (c + 1 < end && c[1] == '"')); c++) c += *c == '"';
+        is_open = c >= end || *c != '"';
+    }
     while (c < end && *c != p->separator && *c != '\n') c++;
     *is_last = c >= end || *c == '\n';
     *at = c < end ? c + 1 : end;
-    struct piece value = {begin, (size_t)((c < end ? c : end) - begin)};
+    struct piece value = {begin, (size_t)(c - begin), is_open};
     if (*is_last && value.bytes && begin[value.bytes - 1] == '\r') value.bytes--;
     return value;
 }
@@ -54,7 +58,7 @@ static struct piece value_next(const struct places *p, const char **at, const ch
 static struct piece line_next(const char **at, const char *end)
 {
     const char *stop = memchr(*at, '\n', (size_t)(end - *at));
-    struct piece line = {*at, (size_t)((stop ? stop : end) - *at)};
+    struct piece line = {.text = *at, .bytes = (size_t)((stop ? stop : end) - *at)};
     *at = stop ? stop + 1 : end;
     if (line.bytes && line.text[line.bytes - 1] == '\r') line.bytes--;
     return line;
@@ -66,7 +70,7 @@ static uint32_t label_of(const struct places *p, struct piece name)
 {
     while (name.bytes && *name.text == ' ') name.text++, name.bytes--;
     while (name.bytes && name.text[name.bytes - 1] == ' ') name.bytes--;
-    if (name.bytes > 1 && *name.text == '"') name.text++, name.bytes -= 2;
+    if (name.bytes > 1 && *name.text == '"' && name.text[name.bytes - 1] == '"') name.text++, name.bytes -= 2;
     for (uint32_t i = 0; i < p->label_count; i++)
         if (p->label[i].bytes == name.bytes && memcmp(p->label[i].text, name.text, name.bytes) == 0) return i;
     return PLACE_OTHER;
@@ -76,19 +80,21 @@ static status place_add(void *places, const char *name, size_t bytes)
 {
     struct places *p = places;
     TRY(heap_room(&p->place, p->count + 1, sizeof *p->place, "columns of a line"));
-    const uint32_t label = label_of(p, (struct piece){name, bytes});
+    const uint32_t label = label_of(p, (struct piece){.text = name, .bytes = bytes});
     p->place[p->count++] = label;
     p->labels_there += label != PLACE_OTHER;
     return ST_OK;
 }
 
-/* The values of the labels of a line. INVALID: not as many. */
+/* The values of the labels of a line. INVALID: not as many, or one whose quotation mark would take in what follows. */
 static status labels_take(const struct places *p, struct piece line, struct piece *value)
 {
     const char *at = line.text, *end = line.text + line.bytes;
     uint32_t count = 0;
     for (bool is_last = false; !is_last; count++) {
         const struct piece next = value_next(p, &at, end, &is_last);
+        if (next.is_open)
+            FAIL(INVALID, "expected a quotation mark that ends label %u of a line on this line, found none", count + 1);
         if (count < p->label_count) value[count] = next;
     }
     if (count != p->label_count) FAIL(INVALID, "expected %u labels in a line, found %u", p->label_count, count);
@@ -147,7 +153,7 @@ static status features_put(struct piece line, struct piece label, struct evbuffe
     const char *end = line.text + line.bytes, *stop = line.text;
     while (stop < end && *stop != ' ' && *stop != '\t') stop++;
     const bool has_label = stop > line.text && memchr(line.text, ':', (size_t)(stop - line.text)) == NULL;
-    if (has_label) line = (struct piece){stop, (size_t)(end - stop)};
+    if (has_label) line = (struct piece){.text = stop, .bytes = (size_t)(end - stop)};
     while (line.bytes && (*line.text == ' ' || *line.text == '\t')) line.text++, line.bytes--;
     TRY(put(to, label.text, label.bytes));
     TRY(put(to, " ", 1));
@@ -173,7 +179,7 @@ static status places_open(struct places *p, const struct setup *setup)
     if (p->label == NULL) FAIL(MEMORY, "no memory for labels");
     for (uint32_t i = 0; i < p->label_count; i++) {
         const char *name = format == DATA_CSV ? s->label[i].name : criteo_labels;
-        p->label[i] = (struct piece){name, strlen(name)};
+        p->label[i] = (struct piece){.text = name, .bytes = strlen(name)};
     }
     if (format == DATA_CSV && !s->has_header) return column_names_each(s->columns, place_add, p);
     if (format == DATA_CRITEO) TRY(place_add(p, criteo_labels, sizeof criteo_labels - 1));

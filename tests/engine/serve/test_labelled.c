@@ -42,7 +42,7 @@ static void labelled__csv__label_by_its_name(void **state)
 {
     (void)state;
     const struct setup one = labelled_setup(DATA_CSV, 1, NULL), two = labelled_setup(DATA_CSV, 2, NULL);
-    check(&one, "age,job\n39,cook\n40,\"a,\"\"b\nc\"\n", "1\n0\n", "age,job,click\n39,cook,1\n40,\"a,\"\"b\nc\",0\n");
+    check(&one, "age,job\n39,cook\n40,\"a,\"\"b\"\n", "1\n0\n", "age,job,click\n39,cook,1\n40,\"a,\"\"b\",0\n");
     check(&one, "age, \"click\" ,job\r\n39,,cook\r\n40,1,x", "1\r\n0", "age,click,job\n39,1,cook\n40,0,x\n");
     check(&two, "buy,age\n,39\n", "1,0\n", "buy,age,click\n0,39,1\n");
     check(&one, "age\n1\n2\n3\n", "1\n\n0\n", "age,click\n1,1\n3,0\n");
@@ -63,6 +63,19 @@ static void labelled__columns_by_order__label_in_its_place(void **state)
     check(&first, lines, "1\n", expected);
     char labelled[256] = "0\t";
     check(&first, strcat(labelled, lines), "1\n", expected);
+}
+
+/* As readers have it: such a line is malformed, and the next one is itself again. */
+static void labelled__quotation_mark_that_none_ends__ends_with_its_line(void **state)
+{
+    (void)state;
+    const struct setup one = labelled_setup(DATA_CSV, 1, NULL), middle = labelled_setup(DATA_CSV, 1, "age, click, job");
+    check(&one, "age,job\n39,\"cook\n40,smith\n41,\"x", "1\n0\n1\n",
+          "age,job,click\n39,\"cook,1\n40,smith,0\n41,\"x,1\n");
+    check(&one, "age,job\r\n39,\"a\"\"\r\n40,\"\r\n", "1\n0\n", "age,job,click\n39,\"a\"\",1\n40,\",0\n");
+    check(&one, "\"clickX,age\n1,39\n", "0\n", "\"clickX,age,click\n1,39,0\n");
+    check(&middle, "39,\"cook\n40,smith\n", "1\n0\n", "39,1,\"cook\n40,0,smith\n");
+    fails(&middle, "39,cook\n40,smith\n", "1\n\"0\n", "ends label 1 of a line on this line, found none");
 }
 
 static void labelled__numbered_features__label_in_front(void **state)
@@ -91,6 +104,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(labelled__csv__label_by_its_name),
         cmocka_unit_test(labelled__columns_by_order__label_in_its_place),
+        cmocka_unit_test(labelled__quotation_mark_that_none_ends__ends_with_its_line),
         cmocka_unit_test(labelled__numbered_features__label_in_front),
         cmocka_unit_test(labelled__what_does_not_fit__is_refused),
     };
