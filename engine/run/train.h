@@ -13,7 +13,7 @@ struct train_watch {
     const struct reader_texts *texts; /* malformed lines are skipped; kept */
     /* Called by the thread that trains: what `from` says is done, and the first step may begin. */
     void (*begun)(void *context, struct feed *feed, const struct progress *from);
-    void (*ending)(void *context);
+    void (*ending)(void *context); /* likewise: the feed that `begun` was given goes when this returns */
     void (*saved)(void *context, const struct progress *progress);       /* a save is complete, of this */
     void (*told)(void *context, const struct report_progress *progress); /* figures, now and then       */
     void (*step_done)(void *context, const struct progress *progress); /* by a worker: may neither wait nor allocate */
