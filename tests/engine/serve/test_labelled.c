@@ -73,7 +73,7 @@ static void labelled__quotation_mark_that_none_ends__ends_with_its_line(void **s
     check(&one, "age,job\n39,\"cook\n40,smith\n41,\"x", "1\n0\n1\n",
           "age,job,click\n39,\"cook,1\n40,smith,0\n41,\"x,1\n");
     check(&one, "age,job\r\n39,\"a\"\"\r\n40,\"\r\n", "1\n0\n", "age,job,click\n39,\"a\"\",1\n40,\",0\n");
-    check(&one, "\"clickX,age\n1,39\n", "0\n", "\"clickX,age,click\n1,39,0\n");
+    check(&one, "age,\"clickX\n39,1\n", "0\n", "age,\"clickX,click\n39,1,0\n");
     check(&middle, "39,\"cook\n40,smith\n", "1\n0\n", "39,1,\"cook\n40,0,smith\n");
     fails(&middle, "39,cook\n40,smith\n", "1\n\"0\n", "ends label 1 of a line on this line, found none");
 }
