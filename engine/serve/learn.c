@@ -19,7 +19,6 @@
 
 struct teaching {
     struct counter counter;
-    struct figures figures;
     struct learner *learner;
     struct join *join; /* NULL: nothing waits for labels */
     struct event *answers;
@@ -48,7 +47,7 @@ static status teaching_open(struct served *m, struct teaching *t)
                                                             .set_count = o->set_count,
                                                             .threads = o->learn_threads,
                                                             .isa = o->isa}));
-    t->counter = (struct counter){.model = m, .desk = learner_desk(t->learner), .figures = &t->figures};
+    t->counter = (struct counter){.model = m, .desk = learner_desk(t->learner)};
     if (settings->serve_join) TRY(join_open(&t->join, settings->serve_join * SECOND_NS, settings->serve_join_ram));
     if (t->join) memory_note("lines that wait for labels", settings->serve_join_ram);
     t->answers = event_new(m->server->base, desk_fd(t->counter.desk), EV_READ | EV_PERSIST, on_answers, t);
@@ -105,11 +104,14 @@ const char *learn_id(struct evhttp_request *request, char id[LEARN_ID_BYTES])
     return query_get(request, "id", id, LEARN_ID_BYTES) == SAID_VALUE ? id : NULL;
 }
 
+static size_t body_max(const struct served *m) { return servant_setup(m->version->servant)->settings.serve_body; }
+
 void learn_keep(struct served *m, const char *id, struct evbuffer *lines)
 {
     struct teaching *t = m->teaching;
     if (t == NULL || t->join == NULL || id == NULL || *id == 0 || strlen(id) >= LEARN_ID_BYTES) return;
     const size_t bytes = evbuffer_get_length(lines);
+    if (bytes > body_max(m)) return; /* and the request is refused */
     char *text = join_put(t->join, id, bytes, clock_ns());
     if (text) evbuffer_copyout(lines, text, bytes);
 }
@@ -122,11 +124,13 @@ static void learn_finish(struct server *s, struct request *r, const struct ask *
     http_reply(s->http, r->http, 200, "text/plain; charset=utf-8", r->lines);
 }
 
-static bool lines_learn(struct server *s, struct served *m, struct evhttp_request *request, struct evbuffer *lines)
+/* Whether the lines are on the desk; else the request is answered. bytes_max: of the lines; 0: serve.body. */
+static bool lines_learn(struct server *s, struct served *m, struct evhttp_request *request, struct evbuffer *lines,
+                        size_t bytes_max)
 {
     struct learner_state state;
     char after[24];
-    struct request_end end = {.finish = learn_finish, .refused_code = 400};
+    struct request_end end = {.finish = learn_finish, .refused_code = 400, .bytes_max = bytes_max};
     learner_look(m->teaching->learner, &state);
     if (!state.is_learning) {
         http_reply_text(s->http, request, 503, "learning has ended; the log says why");
@@ -157,11 +161,14 @@ static void labels_learn(struct server *s, struct served *m, struct evhttp_reque
                         "no lines wait under the id %.128s: they came more than serve.join "
                         "seconds ago, were learned from, or never came",
                         id);
+    else if (label_bytes > body_max(m))
+        http_reply_text(s->http, request, 413, "a request has at most serve.body = %zu bytes, this one %zu",
+                        body_max(m), label_bytes);
     else if (lines == NULL || labels == NULL)
         http_reply_text(s->http, request, 503, "no memory for labels");
     else if (labelled_put(servant_setup(m->version->servant), text, bytes, labels, label_bytes, lines) != ST_OK)
         http_reply_text(s->http, request, 400, "%s", status_message());
-    else if (lines_learn(s, m, request, lines))
+    else if (lines_learn(s, m, request, lines, SIZE_MAX)) /* lines and labels are within serve.body each */
         join_take(t->join, id);
     if (lines) evbuffer_free(lines);
 }
@@ -187,7 +194,7 @@ void learn_post(struct server *s, struct served *m, struct evhttp_request *reque
     else if (said == SAID_VALUE)
         labels_learn(s, m, request, id);
     else
-        (void)lines_learn(s, m, request, evhttp_request_get_input_buffer(request));
+        (void)lines_learn(s, m, request, evhttp_request_get_input_buffer(request), 0);
 }
 
 void learn_position(struct server *s, struct served *m, struct evhttp_request *request)

@@ -12,6 +12,7 @@
 #ifndef HETERPS_ENGINE_SERVE_LEARNER_H
 #define HETERPS_ENGINE_SERVE_LEARNER_H
 
+#include "cfg/ini.h"
 #include "engine/serve/desk.h"
 
 struct learner_options {
@@ -39,7 +40,7 @@ bool learner_is_idle(const struct learner *learner);
 /* Progressive validation: figures over the last `window` examples, each predicted before it was learned from. */
 #define LEARNER_FIGURES_MAX 32u
 struct learner_figure {
-    char head[64], key[32];
+    char head[INI_NAME_BYTES_MAX + 1], key[32];
     double value;
 };
 struct learner_state {

@@ -67,7 +67,8 @@ bool request_put_at(struct server *s, struct counter *counter, struct evhttp_req
                     struct request_end end)
 {
     struct version *version = counter->model->version;
-    const size_t bytes = evbuffer_get_length(from), max = servant_setup(version->servant)->settings.serve_body;
+    const size_t bytes = evbuffer_get_length(from), body_max = servant_setup(version->servant)->settings.serve_body,
+                 max = end.bytes_max ? end.bytes_max : body_max;
     const bool is_large = bytes > max, has_room = http_held_bytes(s->http) + bytes <= s->held_max;
     char *text = !is_large && has_room ? text_take(from, bytes) : NULL;
     struct request *r = text ? request_make(s, counter, http, bytes) : NULL;
@@ -157,7 +158,7 @@ static void request_end(struct server *s, struct request *r, const struct ask *a
         http_reply_text(s->http, r->http, 500, "no memory for the answer");
     else
         r->finish(s, r, ask);
-    figures_add(r->counter->figures, clock_ns() - r->begin_ns, ask->bad_count);
+    if (r->counter->figures) figures_add(r->counter->figures, clock_ns() - r->begin_ns, ask->bad_count);
     request_free(s, r);
 }
 

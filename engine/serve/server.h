@@ -17,7 +17,7 @@
 struct counter {
     struct served *model;
     struct desk *desk;
-    struct figures *figures; /* that its requests are noted in */
+    struct figures *figures; /* that its requests are noted in; NULL: nowhere */
     uint32_t waiting;        /* requests on the desk */
 };
 
@@ -82,6 +82,7 @@ struct request_end {
     void (*detail_free)(void *detail);
     struct ask_wants wants;
     int refused_code; /* 0: 400 */
+    size_t bytes_max; /* of the text; 0: serve.body */
 };
 /* Takes the text out of the buffer and puts it on the desk of the model's version; `finish` follows. Where it is too
  * large, or there is no room, the answer says so: 413, or 503 with Retry-After. */
@@ -129,7 +130,8 @@ void learn_close(struct served *model);
 /* Requests on its desk; and whether everything that has been taken in whole steps is learned. */
 struct counter *learn_counter(const struct served *model);
 bool learn_is_idle(const struct served *model);
-/* Keeps the lines of a request for labels that come later, if it has an id, and somebody learns. */
+/* Keeps the lines of a request for labels that come later, if it has an id, somebody learns, and there is no more of
+ * them than a request may have. */
 void learn_keep(struct served *model, const char *id, struct evbuffer *lines);
 /* The id that the query of the request has, into `id`, else NULL. */
 #define LEARN_ID_BYTES 129u

@@ -210,6 +210,25 @@ def labels_join_their_request_by_id():
         assert 0 < int(m['heterps_join_waiting{model="model"}']) < 10, m
         same(server.ask(b"1\n", path="/learn?id=0")[0], 404)
         same(server.ask(b"\n", path="/learn?id=19")[::2], (200, b""), "no label")
+    most = 20
+    text = b"".join(plain[:most])  # as much as a request may have; with labels it is more
+    with Server(copy("online"), "--set", f"serve.body={len(text)}") as server:
+        same(server.ask(text, path="/predict?id=most")[0], 200)
+        same(server.ask(b"".join(labels[:most]), path="/learn?id=most")[2].count(b"\n"), most, "within serve.body each")
+        server.ask(plain[0], path="/predict?id=long")
+        same(server.ask(b"1" * (len(text) + 1), path="/learn?id=long")[0], 413, "labels have the same bound")
+
+
+@test
+def lines_that_are_refused_do_not_wait_for_labels():
+    rows = read("next.tsv").splitlines(True)[:20]  # more than one of the two models takes
+    plain, labels = (b"".join(row.split(b"\t", 1)[part] + b"\n" * (1 - part) for row in rows) for part in (1, 0))
+    run("compile", "tiny.cfg", "-o", "small.bin", "-q", "--set", "serve.body=1024")
+    models = ("--model", f"small=small.bin:{copy('online')}", "--model", f"tiny=tiny.bin:{copy('other')}")
+    with serve_server.Server(program, *models, "--learn", "--set", PUBLISH) as server:
+        for name, predicts, learns in (("small", 413, 404), ("tiny", 200, 200)):
+            same(server.ask(plain, path=f"/predict/{name}?id=1")[0], predicts, name)
+            same(server.ask(labels, path=f"/learn/{name}?id=1")[0], learns, name)
 
 
 @test
@@ -226,6 +245,23 @@ def labels_join_lines_of_csv():
             status, _, answer = server.ask(b"".join(b"%d\r\n" % (i % 3 == 0) for i in range(begin, end)), path=f"/learn?id={id}")
             same((status, b"nan" in answer, answer.count(b"\n")), (200, False, end - begin), answer)
     same_values("online", "offline", "csv.bin")
+
+
+@test
+def figures_say_the_whole_name_of_a_loss():
+    name = 100 * "l" + "ong"
+    with open("long.cfg", "w") as file:
+        file.write(open("csv.cfg").read().replace("[loss bce]", f"[loss {name}]"))
+    run("compile", "long.cfg", "-o", "long.bin", "-q")
+    run("long.bin", "--data", "one.csv", "--out", "long.model", "-q")
+    body = b"id,age,job,tags,click\n" + b"".join(b"%d,%d,s,a|b,%d\n" % (i, i % 60, i % 2) for i in range(64))
+    with Server("long.model", graph="long.bin") as server:
+        def told():
+            same(server.ask(body, path="/learn")[0], 200)
+            return [key for key in metrics(server) if key.startswith("heterps_learn_figure")]
+        until(told, "figures")
+        for key in told():
+            assert f'head="{name}"' in key, key
 
 
 @test
