@@ -117,12 +117,6 @@ struct lean {
     uint64_t left_out;
 };
 
-static int key_compare(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static status put(struct lean *l, const void *data, uint64_t bytes)
 {
     if (l->hash == NULL) TRY(file_writer_put(&l->writer, data, bytes));
@@ -173,7 +167,7 @@ static status keys_list(struct lean *l, uint32_t table)
             l->left_out++;
     }
     store_walk_close(&walk);
-    qsort(rows->key, rows->count, sizeof *rows->key, key_compare);
+    store_keys_sort(rows->key, rows->count);
     return st;
 }
 

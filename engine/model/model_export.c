@@ -65,12 +65,6 @@ struct table_content {
     uint64_t row_count;
 };
 
-static int key_compare(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static struct safetensors_tensor keys_tensor(const struct table_content *t)
 {
     return (struct safetensors_tensor){.name = "keys", .type = SAFETENSORS_U64, .rank = 1, .shape = {t->row_count}};
@@ -148,16 +142,6 @@ static status table_files(struct exporter *e, const char *stem, const struct tab
     return file_export(e, stem, "safetensors", table_put, t);
 }
 
-static status keys_list(struct store *store, uint32_t table, uint64_t row_count, uint64_t *key)
-{
-    struct store_walk walk;
-    const float *span;
-    status st = store_walk_open(&walk, store, table, row_count, 0);
-    for (uint64_t i = 0; i < row_count && st == ST_OK; i++) st = store_walk_next(&walk, &key[i], &span);
-    store_walk_close(&walk);
-    return st;
-}
-
 static status table_export(struct exporter *e, uint32_t table)
 {
     const struct graph_table *t = &e->model->graph->tables[table];
@@ -166,8 +150,7 @@ static status table_export(struct exporter *e, uint32_t table)
     void *block;
     TRY(memory_take(PART_ORDER, row_count * sizeof(uint64_t), &block));
     uint64_t *key = block;
-    status st = keys_list(store, table, row_count, key);
-    qsort(key, row_count, sizeof *key, key_compare);
+    status st = store_keys(store, table, key);
     const struct table_content content = {store, table, t->dim, t->span_floats, key, row_count};
     char *stem = NULL;
     if (st == ST_OK) st = model_file_stem(&stem, graph_string(e->model->graph, t->name));

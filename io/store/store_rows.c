@@ -181,3 +181,25 @@ status store_walk_next(struct store_walk *walk, uint64_t *key, const float **spa
     }
     return home_walk_next(walk->home, key, span);
 }
+
+/* --- keys in order ---------------------------------------------------------------------------- */
+
+static int key_compare(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+void store_keys_sort(uint64_t *key, uint64_t count) { qsort(key, count, sizeof *key, key_compare); }
+
+status store_keys(struct store *store, uint32_t table, uint64_t *key)
+{
+    const uint64_t count = store_row_count(store, table);
+    struct store_walk walk;
+    const float *span;
+    status st = store_walk_open(&walk, store, table, count, 0);
+    for (uint64_t i = 0; i < count && st == ST_OK; i++) st = store_walk_next(&walk, &key[i], &span);
+    store_walk_close(&walk);
+    if (st == ST_OK) store_keys_sort(key, count);
+    return st;
+}

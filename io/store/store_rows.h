@@ -39,6 +39,10 @@ MUST_USE status store_walk_open(struct store_walk *walk, struct store *store, ui
 /* The next row; *span NULL: there is none. The span stays until the next call. */
 MUST_USE status store_walk_next(struct store_walk *walk, uint64_t *key, const float **span);
 void store_walk_close(struct store_walk *walk);
+/* The keys of all rows, ascending, into key [store_row_count]; where nobody else uses the store. */
+MUST_USE status store_keys(struct store *store, uint32_t table, uint64_t *key);
+/* Sorts keys, ascending. */
+void store_keys_sort(uint64_t *key, uint64_t count);
 /* Copies the spans of rows that exist, by key, to spans [count, span_floats], wherever they are. Nobody else may
  * use the store. */
 MUST_USE status store_copy(struct store *store, uint32_t table, const uint64_t *key, uint32_t count, float *spans);
