@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/words.h"
+#include "engine/onnx/onnx.h"
 #include "io/store/store_rows.h"
 
 #define PART_KEYS    "order of rows"
@@ -141,21 +143,32 @@ status exporter_keys(struct exporter *e, uint32_t field)
 
 /* --- tables ----------------------------------------------------------------------------------- */
 
-static int key_compare(const void *a, const void *b)
+/* Of a table as constants: vectors and one of zeros, and each key with its number. */
+static uint64_t table_bytes(const struct graph_table *t, uint64_t row_count)
 {
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
+    return (row_count + 1) * t->dim * sizeof(float) + row_count * 2 * sizeof(uint64_t);
 }
 
-static status keys_list(struct store *store, uint32_t table, uint64_t count, uint64_t *key)
+status exporter_tables_fit(const struct graph *g, const uint64_t *row_count)
 {
-    struct store_walk walk;
-    const float *span;
-    status st = store_walk_open(&walk, store, table, count, 0);
-    for (uint64_t i = 0; i < count && st == ST_OK; i++) st = store_walk_next(&walk, &key[i], &span);
-    store_walk_close(&walk);
-    qsort(key, count, sizeof *key, key_compare);
-    return st;
+    uint64_t all = 0, most = 0;
+    uint32_t largest = 0;
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        const uint64_t bytes = row_count[t] ? table_bytes(&g->tables[t], row_count[t]) : 0;
+        all += bytes;
+        if (bytes > most) largest = t;
+        if (bytes > most) most = bytes;
+    }
+    if (all <= ONNX_BYTES_MAX) return ST_OK;
+    char own[16], together[16], room[16];
+    FAIL(INVALID,
+         "onnx: table %s has %" PRIu64
+         " rows of %u numbers, %s with their keys, and all tables %s; a file of a net has at "
+         "most %s: export with --for serving in place of --format onnx, which has no such bound, or train with fewer "
+         "rows "
+         "(rows_max of [table %s])",
+         graph_string(g, g->tables[largest].name), row_count[largest], g->tables[largest].dim, words_size(own, most),
+         words_size(together, all), words_size(room, ONNX_BYTES_MAX), graph_string(g, g->tables[largest].name));
 }
 
 /* Vectors in the order of their keys, and one of zeros. */
@@ -187,7 +200,7 @@ static status table_look_up(struct exporter *e, uint32_t table, uint32_t keys, u
     void *block;
     TRY(memory_take(PART_KEYS, count * sizeof(uint64_t), &block));
     uint64_t *key = block;
-    status st = keys_list(store, table, count, key);
+    status st = store_keys(store, table, key);
     if (st == ST_OK && count && key[0] == 0)
         st = status_fail(ST_INVALID, __FILE__, __LINE__,
                          "onnx: a row of table %s has the key 0, which stands for no key there", name);

@@ -24,6 +24,8 @@ struct exporter {
 };
 MUST_USE status exporter_open(struct exporter *e);
 void exporter_close(struct exporter *e);
+/* Whether tables of so many rows [table_count] fit into a file, 0 of those that are left out. INVALID: they do not. */
+MUST_USE status exporter_tables_fit(const struct graph *g, const uint64_t *row_count);
 /* Makes the value of a tensor of the data's numeric columns. */
 MUST_USE status exporter_numbers(struct exporter *e, uint32_t tensor);
 /* Makes what there is of a field's keys. */

@@ -10,6 +10,7 @@
 #include "engine/eval/prediction.h"
 #include "engine/onnx/exporter.h"
 #include "graph/op.h"
+#include "io/store/store_rows.h"
 
 /* --- values ----------------------------------------------------------------------------------- */
 
@@ -40,6 +41,12 @@ static status in(struct exporter *e, const struct graph_node *n, uint32_t i, uin
 static void out(struct exporter *e, const struct graph_node *n, uint32_t value)
 {
     e->value[arg_of(e, n, n->input_count + n->param_count)] = value;
+}
+/* The node's attributes [bytes], and the value of its first input. */
+static status in_with(struct exporter *e, const struct graph_node *n, void *attr, size_t bytes, uint32_t *value)
+{
+    memcpy(attr, n->attr, bytes);
+    return in(e, n, 0, value);
 }
 /* Parameter i, [rows, cols] without gaps. */
 static uint32_t param(struct exporter *e, const struct graph_node *n, uint32_t i)
@@ -139,8 +146,7 @@ static status put_attention_pool(struct exporter *e, const struct graph_node *n)
 {
     struct attention_pool_attr attr;
     uint32_t weight, h;
-    memcpy(&attr, n->attr, sizeof attr);
-    TRY(in(e, n, 0, &weight));
+    TRY(in_with(e, n, &attr, sizeof attr, &weight));
     TRY(in(e, n, 1, &h));
     TRY(exporter_keys(e, tensor_in(e, n, 2)->cols));
     const struct exporter_field *f = &e->field[tensor_in(e, n, 2)->cols];
@@ -209,8 +215,7 @@ static status put_match(struct exporter *e, const struct graph_node *n)
 {
     struct match_attr attr;
     uint32_t q, c, bias = 0;
-    memcpy(&attr, n->attr, sizeof attr);
-    TRY(in(e, n, 0, &q));
+    TRY(in_with(e, n, &attr, sizeof attr, &q));
     TRY(in(e, n, 1, &c));
     const uint32_t D = tensor_in(e, n, 0)->cols, wide = D + attr.has_bias, count = tensor_out(e, n)->cols;
     c = onnx_reshape(&e->net, c, count, wide);
@@ -230,8 +235,7 @@ static status put_fm(struct exporter *e, const struct graph_node *n)
 {
     struct fm_attr attr;
     uint32_t x;
-    memcpy(&attr, n->attr, sizeof attr);
-    TRY(in(e, n, 0, &x));
+    TRY(in_with(e, n, &attr, sizeof attr, &x));
     x = onnx_reshape(&e->net, x, tensor_in(e, n, 0)->cols / attr.dim, attr.dim);
     const uint32_t sum = sum_over(e, x, 1, false), squares = sum_over(e, two(e, "Mul", x, x), 1, false);
     uint32_t y = two(e, "Sub", two(e, "Mul", sum, sum), squares);
@@ -293,8 +297,7 @@ static status put_batch_norm(struct exporter *e, const struct graph_node *n)
 {
     struct batch_norm_attr attr;
     uint32_t x;
-    memcpy(&attr, n->attr, sizeof attr);
-    TRY(in(e, n, 0, &x));
+    TRY(in_with(e, n, &attr, sizeof attr, &x));
     x = two(e, "Sub", x, param(e, n, BATCH_NORM_MEAN));
     const uint32_t variance = two(e, "Add", param(e, n, BATCH_NORM_VARIANCE), onnx_float(&e->net, attr.eps));
     x = two(e, "Mul", two(e, "Div", x, one(e, "Sqrt", variance)), param(e, n, BATCH_NORM_WEIGHT));
@@ -316,8 +319,7 @@ static status put_softmax(struct exporter *e, const struct graph_node *n)
 {
     struct softmax_attr attr;
     uint32_t x;
-    memcpy(&attr, n->attr, sizeof attr);
-    TRY(in(e, n, 0, &x));
+    TRY(in_with(e, n, &attr, sizeof attr, &x));
     const uint32_t cols = tensor_out(e, n)->cols;
     x = onnx_reshape(&e->net, x, attr.groups, cols / attr.groups);
     x = onnx_op(&e->net, "Softmax", ONNX_ATTR({.name = "axis", .i = 2}), ONNX_IN(x));
@@ -352,8 +354,7 @@ static status put_slice(struct exporter *e, const struct graph_node *n)
 {
     struct slice_attr attr;
     uint32_t x;
-    memcpy(&attr, n->attr, sizeof attr);
-    TRY(in(e, n, 0, &x));
+    TRY(in_with(e, n, &attr, sizeof attr, &x));
     out(e, n, onnx_slice(&e->net, x, 1, attr.begin, slice_end(attr, tensor_in(e, n, 0)->cols)));
     return ST_OK;
 }
@@ -362,9 +363,8 @@ static status put_reshape(struct exporter *e, const struct graph_node *n)
 {
     struct reshape_attr attr;
     uint32_t x;
-    memcpy(&attr, n->attr, sizeof attr);
     const uint64_t cols = tensor_out(e, n)->cols;
-    TRY(in(e, n, 0, &x));
+    TRY(in_with(e, n, &attr, sizeof attr, &x));
     if (attr.is_transposed) {
         int64_t *from = malloc(cols * sizeof *from);
         if (from == NULL) FAIL(MEMORY, "no memory for %" PRIu64 " columns", cols);
@@ -383,8 +383,7 @@ static status put_sum_pool(struct exporter *e, const struct graph_node *n)
 {
     struct sum_pool_attr attr;
     uint32_t x;
-    memcpy(&attr, n->attr, sizeof attr);
-    TRY(in(e, n, 0, &x));
+    TRY(in_with(e, n, &attr, sizeof attr, &x));
     const uint32_t cols = tensor_out(e, n)->cols, groups = cols / attr.dim;
     static const uint64_t rank = 4;
     const uint32_t shape = onnx_ints(&e->net, (const int64_t[]){0, groups, attr.rows, attr.dim}, &rank, 1);
@@ -466,13 +465,29 @@ static status nodes_put(struct exporter *e, const uint8_t *wanted)
             FAIL(INVALID, "onnx: [%s %s] has no equivalent", op_table[n->op].section, graph_string(g, n->name));
         TRY(makers[n->op](e, n));
         if (onnx_bytes(&e->net) > ONNX_BYTES_MAX)
-            FAIL(INVALID,
-                 "onnx: up to [%s %s] the net has %zu bytes, and a file of it at most %zu: its tables do not fit",
+            FAIL(INVALID, "onnx: up to [%s %s] the net has %zu bytes, and a file of it at most %zu: it does not fit",
                  op_table[n->op].section, graph_string(g, n->name), onnx_bytes(&e->net), ONNX_BYTES_MAX);
     }
     for (uint32_t i = graph_loss_next(g, 0); i < g->forward_count; i = graph_loss_next(g, i + 1))
         TRY(loss_put(e, &g->nodes[i]));
     return ST_OK;
+}
+
+/* Before any of them is copied. */
+static status tables_check(const struct exporter *e, const uint8_t *wanted)
+{
+    const struct graph *g = e->graph;
+    struct embed_bag_attr attr;
+    uint64_t *row_count = calloc((size_t)g->table_count + 1, sizeof *row_count);
+    if (row_count == NULL) FAIL(MEMORY, "no memory for %u tables", g->table_count);
+    for (uint32_t i = 0; i < g->forward_count; i++) {
+        if (!wanted[i] || g->nodes[i].op != OP_ID_embed_bag) continue;
+        memcpy(&attr, g->nodes[i].attr, sizeof attr);
+        row_count[attr.table] = store_row_count(e->setup->model.store, attr.table);
+    }
+    const status st = exporter_tables_fit(g, row_count);
+    free(row_count);
+    return st;
 }
 
 static status net_put(struct exporter *e)
@@ -482,6 +497,7 @@ static status net_put(struct exporter *e)
     status st = wanted_node && wanted_tensor ? exporter_open(e)
                                              : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for a net");
     if (st == ST_OK) nodes_mark(g, wanted_node, wanted_tensor);
+    if (st == ST_OK) st = tables_check(e, wanted_node);
     if (st == ST_OK) st = nodes_put(e, wanted_node);
     free(wanted_node);
     free(wanted_tensor);
