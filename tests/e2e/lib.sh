@@ -102,6 +102,20 @@ client_checks() {
     [ "$(grep -c '^ok \|^not ok ' "$work/checks")" -gt "$checks_least" ] || not_ok 'the client ran'
 }
 
+# pip_python FOLDER MODULES PACKAGE...: sets $python to one that imports the modules (with commas between). It is taken from pip once, into
+# build/FOLDER. If pip gives none, it fails, $python is empty, and $pip_why is a reason to skip.
+pip_python() {
+    pip_folder=$root/build/$1 pip_modules=$2
+    shift 2
+    python=$pip_folder/bin/python pip_why=
+    "$python" -c "import $pip_modules" 2>/dev/null && return 0
+    rm -rf "$pip_folder"
+    { python3 -m venv "$pip_folder" && "$pip_folder/bin/pip" install -q "$@"; } >"$work/.pip" 2>&1 && return 0
+    rm -rf "$pip_folder"
+    python= pip_why="pip gives no $* here: $(tail -1 "$work/.pip" | cut -c 1-200)"
+    return 1
+}
+
 # A model that trains in a moment: $work/tiny.cfg, compiled to $work/tiny.bin.
 tiny_model() {
     cat >"$work/tiny.cfg" <<'CFG'

@@ -2,7 +2,6 @@
 # Figures of a training for TensorBoard: the tensorboard package reads what the log says. It is taken from pip once, into build/tensorboard.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/process.sh"
-client=$root/build/tensorboard
 cd "$work" || exit 1
 tiny_model
 rows 2000 rows.tsv
@@ -16,14 +15,7 @@ none() { "$h" tiny.bin --data rows.tsv -q && [ ! -e events ] && [ "$(ls board | 
 check 'a file each' none
 fails 1 '/dev/null' 'a folder that cannot be' "$h" tiny.bin --data rows.tsv --tensorboard /dev/null/x -q
 
-if ! "$client/bin/python" -c 'import tensorboard' 2>/dev/null; then
-    rm -rf "$client"
-    { python3 -m venv "$client" && "$client/bin/pip" install -q tensorboard 'setuptools<81'; } >pip 2>&1 || {
-        rm -rf "$client"
-        skip 'tensorboard reads them' "pip gives no tensorboard here: $(tail -1 pip | cut -c 1-200)"
-        finish
-    }
-fi
+pip_python tensorboard tensorboard tensorboard 'setuptools<81' || { skip 'tensorboard reads them' "$pip_why"; finish; }
 cat >read.py <<'PYTHON'
 import json
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -47,5 +39,5 @@ for tag, key in (("train/loss", "loss"), ("train/samples_per_s", "samples_per_s"
 assert board.Scalars("progressive/bce.auc")[-1].step == progress[-1]["step"]
 print("#", len(tags), "tags")
 PYTHON
-check 'tensorboard reads them' "$client/bin/python" read.py
+check 'tensorboard reads them' "$python" read.py
 finish
