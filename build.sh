@@ -212,7 +212,7 @@ build() {
     wrap="-Wl,-u,__wrap_malloc $(sed -n 's/^[A-Z]*([^,]*, \([a-z0-9_]*\),.*/-Wl,--wrap=\1/p' engine/base/steady.def | tr '\n' ' ')"
     program_objects=$(echo "$objects" | tr ' ' '\n' | grep -v '/engine/cmd/main\.o$')
     archive "$library" $program_objects
-    # Names of hosts, which libevent never asks for here (engine/serve/resolve.c).
+    # Names of hosts, which libevent never asks for here (engine/http/resolve.c).
     wrap="$wrap -Wl,--wrap=getaddrinfo,--wrap=getservbyname,--wrap=getprotobynumber,-u,__wrap_getaddrinfo"
     # By file: static in every build, so that steady.c sees their calls.
     libraries='-l:libevent_extra.a -l:libevent_core.a -l:libjansson.a -l:liburing.a -l:libxxhash.a -l:liblz4.a -l:libz.a -l:libzstd.a -l:libsodium.a -lm'

@@ -34,22 +34,11 @@ double figures_quantile(const struct figures *f, double share)
 
 /* --- Prometheus ------------------------------------------------------------------------------- */
 
-static void head(struct evbuffer *to, const char *name, const char *type, const char *help)
-{
-    evbuffer_add_printf(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-static void of_process(struct evbuffer *to, const char *name, const char *help, uint64_t value)
-{
-    head(to, name, "gauge", help);
-    evbuffer_add_printf(to, "%s %" PRIu64 "\n", name, value);
-}
-
 /* One number of each model. */
 static void of_models(const struct server *s, struct evbuffer *to, const char *name, const char *type, const char *help,
                       uint64_t (*value)(const struct served *model))
 {
-    head(to, name, type, help);
+    exposition_head(to, name, type, help);
     for (uint32_t i = 0; i < s->model_count; i++)
         evbuffer_add_printf(to, "%s{model=\"%s\"} %" PRIu64 "\n", name, s->models[i].name, value(&s->models[i]));
 }
@@ -63,7 +52,7 @@ static uint64_t bad_lines_of(const struct served *m) { return m->figures.bad_lin
 static void seconds_of_models(const struct server *s, struct evbuffer *to)
 {
     static const char name[] = "heterps_request_duration_seconds";
-    head(to, name, "histogram", "From a request's last byte to its answer.");
+    exposition_head(to, name, "histogram", "From a request's last byte to its answer.");
     for (uint32_t m = 0; m < s->model_count; m++) {
         const struct figures *f = &s->models[m].figures;
         const char *model = s->models[m].name;
@@ -78,19 +67,21 @@ static void seconds_of_models(const struct server *s, struct evbuffer *to)
     }
 }
 
-void figures_metrics(const struct server *s, struct evbuffer *to)
+void figures_metrics(void *context, struct evbuffer *to)
 {
+    const struct server *s = context;
     int code;
     uint64_t count;
-    head(to, "heterps_build_info", "gauge", "1, with the program's version.");
-    evbuffer_add_printf(to, "heterps_build_info{version=\"%s\"} 1\n", HETERPS_VERSION);
-    head(to, "heterps_http_answers_total", "counter", "Answers by their code.");
+    exposition_build(to);
+    exposition_head(to, "heterps_http_answers_total", "counter", "Answers by their code.");
     for (uint32_t i = 0; http_answers(s->http, i, &code, &count); i++)
         evbuffer_add_printf(to, "heterps_http_answers_total{code=\"%d\"} %" PRIu64 "\n", code, count);
-    of_process(to, "heterps_http_connections", "Open connections.", http_connection_count(s->http));
-    of_process(to, "heterps_http_connections_max", "Connections that may be open.", http_connection_max(s->http));
-    of_process(to, "heterps_http_held_bytes", "Requests and answers in memory.", http_held_bytes(s->http));
-    of_process(to, "heterps_resident_memory_bytes", "Resident memory of the process.", memory_resident_bytes());
+    exposition_u64(to, "heterps_http_connections", "gauge", "Open connections.", http_connection_count(s->http));
+    exposition_u64(to, "heterps_http_connections_max", "gauge", "Connections that may be open.",
+                   http_connection_max(s->http));
+    exposition_u64(to, "heterps_http_held_bytes", "gauge", "Requests and answers in memory.", http_held_bytes(s->http));
+    exposition_u64(to, "heterps_resident_memory_bytes", "gauge", "Resident memory of the process.",
+                   memory_resident_bytes());
     of_models(s, to, "heterps_requests_waiting", "gauge", "Requests that are worked on or wait for it.", waiting_of);
     of_models(s, to, "heterps_model_step", "gauge", "Step of training of the model that is served.", step_of);
     of_models(s, to, "heterps_examples_total", "counter", "Examples that have been computed.", examples_of);

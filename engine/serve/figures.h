@@ -23,7 +23,7 @@ void figures_add(struct figures *figures, uint64_t nanoseconds, uint64_t bad_lin
 /* The time within which the share of requests was answered, in seconds: the bound above it; INFINITY: beyond all;
  * NaN: there was none. */
 double figures_quantile(const struct figures *figures, double share);
-/* All of the server's, in Prometheus's text format 0.0.4. */
-void figures_metrics(const struct server *server, struct evbuffer *to);
+/* All of the server's, as exposition_reply asks for them (context: struct server). */
+void figures_metrics(void *server, struct evbuffer *to);
 
 #endif

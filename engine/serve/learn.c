@@ -239,11 +239,6 @@ static const struct {
     {"heterps_join_crowded_total", "counter", "Requests whose lines made room for others.", crowded_of},
 };
 
-static void head(struct evbuffer *to, const char *name, const char *type, const char *help)
-{
-    evbuffer_add_printf(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
 static void looks_put(const struct server *s, struct learner_state *state, struct join_counts *join,
                       struct evbuffer *to)
 {
@@ -253,14 +248,15 @@ static void looks_put(const struct server *s, struct learner_state *state, struc
         join[m] = t->join ? join_counts(t->join, clock_ns()) : (struct join_counts){0};
     }
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        head(to, numbers[i].name, numbers[i].type, numbers[i].help);
+        exposition_head(to, numbers[i].name, numbers[i].type, numbers[i].help);
         for (uint32_t m = 0; m < s->model_count; m++)
             evbuffer_add_printf(to, "%s{model=\"%s\"} %" PRIu64 "\n", numbers[i].name, s->models[m].name,
                                 numbers[i].value(&state[m], &join[m]));
     }
-    head(to, "heterps_learn_figure", "gauge",
-         "Progressive validation: a figure of a loss over the last examples, each predicted before it was learned "
-         "from.");
+    exposition_head(
+        to, "heterps_learn_figure", "gauge",
+        "Progressive validation: a figure of a loss over the last examples, each predicted before it was learned "
+        "from.");
     for (uint32_t m = 0; m < s->model_count; m++)
         for (uint32_t i = 0; i < state[m].figure_count; i++) {
             const struct learner_figure *f = &state[m].figure[i];

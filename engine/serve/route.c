@@ -1,6 +1,5 @@
 /* Which request is answered by whom, and who may ask. */
 #include <string.h>
-#include <strings.h>
 
 #include "engine/serve/server.h"
 
@@ -38,11 +37,8 @@ static void readyz(struct server *s, struct served *model, struct evhttp_request
 
 static void metrics(struct server *s, struct served *model, struct evhttp_request *request)
 {
-    struct evbuffer *text = evbuffer_new();
     (void)model;
-    if (text) figures_metrics(s, text);
-    http_reply(s->http, request, text ? 200 : 500, "text/plain; version=0.0.4; charset=utf-8", text);
-    if (text) evbuffer_free(text);
+    exposition_reply(s->http, request, figures_metrics, s);
 }
 
 /* --- dispatch --------------------------------------------------------------------------------- */
@@ -88,34 +84,11 @@ static bool route_is(const struct route *r, const char *path, const char **name)
     return path[bytes - 1] == 0 || (path[bytes - 1] == '/' && path[bytes] != 0);
 }
 
-static bool is_allowed(const struct server *s, struct evhttp_request *request)
-{
-    const char *authorization = evhttp_find_header(evhttp_request_get_input_headers(request), "Authorization");
-    return s->tokens == NULL || tokens_match(s->tokens, authorization);
-}
-
-static void refuse(struct server *s, struct evhttp_request *request)
-{
-    evhttp_add_header(evhttp_request_get_output_headers(request), "WWW-Authenticate", "Basic realm=\"heterps\"");
-    http_reply_text(s->http, request, 401, "a token is needed: Authorization: Bearer TOKEN");
-}
-
-/* A page of somebody else's that a browser shows makes it ask: its own origin is not the host that it asks. */
-static bool is_foreign(struct evhttp_request *request)
-{
-    const struct evkeyvalq *headers = evhttp_request_get_input_headers(request);
-    const char *origin = evhttp_find_header(headers, "Origin"), *host = evhttp_find_header(headers, "Host");
-    if (origin == NULL || evhttp_request_get_command(request) != EVHTTP_REQ_POST) return false;
-    const char *of = strstr(origin, "://");
-    return of == NULL || host == NULL || strcasecmp(of + 3, host) != 0;
-}
-
 static void dispatch(struct server *s, const struct route *r, const char *name, struct evhttp_request *request)
 {
     struct served *model = server_model(s, name);
-    if (!r->is_open && !is_allowed(s, request)) {
-        refuse(s, request);
-    } else if (model == NULL) {
+    if (!r->is_open && !access_allows(s->http, s->tokens, request)) return;
+    if (model == NULL) {
         http_reply_text(s->http, request, 404, "no model is called so");
     } else {
         r->answer(s, model, request);
@@ -129,16 +102,10 @@ void route(void *context, struct evhttp_request *request)
     const char *path = uri ? evhttp_uri_get_path(uri) : NULL, *name;
     const enum method method = evhttp_request_get_command(request) == EVHTTP_REQ_POST ? METHOD_POST : METHOD_GET;
     bool is_other_method = false;
-    if (is_foreign(request)) {
-        http_reply_text(s->http, request, 403, "a page of another origin asks; Origin is not the Host");
-        return;
-    }
+    if (access_is_foreign(s->http, request)) return;
     if (path && strncmp(path, "/v2", 3) == 0 && (path[3] == 0 || path[3] == '/')) {
         const bool is_open = strncmp(path, "/v2/health/", 11) == 0;
-        if (is_open || is_allowed(s, request))
-            infer_route(s, path + 3, request);
-        else
-            refuse(s, request);
+        if (is_open || access_allows(s->http, s->tokens, request)) infer_route(s, path + 3, request);
         return;
     }
     for (size_t i = 0; path && i < ROUTE_COUNT; i++) {

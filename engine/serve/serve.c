@@ -14,6 +14,7 @@
 #include "engine/serve/inference.h"
 #include "engine/serve/server.h"
 
+#define LISTEN_FLAG "--listen"
 /* Of events: the base has three, and what is made without one has the middle. */
 #define PRIORITIES   3
 #define PRIORITY_LOW 2
@@ -62,21 +63,11 @@ static void on_signal(evutil_socket_t number, short what, void *context)
 static status access_check(struct server *s)
 {
     const struct serve_options *o = s->options;
-    bool is_loopback;
-    TRY(http_is_loopback(o->listen, &is_loopback));
     if (o->token_file && o->insecure) FAIL(USAGE, "--token-file and --insecure exclude each other");
-    if (o->token_file) {
-        s->tokens = malloc(sizeof *s->tokens);
-        if (s->tokens == NULL) FAIL(MEMORY, "no memory for tokens");
-        return tokens_read(s->tokens, o->token_file);
-    }
-    if (is_loopback) return ST_OK;
-    if (!o->insecure)
-        FAIL(USAGE,
-             "--listen %s is reached from other machines: give --token-file FILE, or --insecure to let everybody ask",
-             o->listen);
-    log_warning("--insecure: whoever reaches %s may ask", o->listen);
-    return ST_OK;
+    return access_open(&s->tokens, &(struct access_options){.flag = LISTEN_FLAG,
+                                                            .listen = o->listen,
+                                                            .token_file = o->token_file,
+                                                            .insecure = o->insecure});
 }
 
 static status model_open_one(struct server *s, uint32_t i)
@@ -93,17 +84,10 @@ static status model_open_one(struct server *s, uint32_t i)
     return ST_OK;
 }
 
-/* What libevent has to say: of descriptors, of what the system refuses. */
-static void on_log(int severity, const char *message)
-{
-    if (severity >= EVENT_LOG_WARN) log_detail("serve    libevent: %s", message);
-}
-
 static status events_open(struct server *s)
 {
-    event_set_log_callback(on_log);
     static const int signals[2] = {SIGTERM, SIGINT};
-    s->base = event_base_new();
+    s->base = http_base_new();
     if (s->base == NULL || event_base_priority_init(s->base, PRIORITIES) != 0)
         FAIL(SYSTEM, "no events from the operating system");
     s->ring = event_new(s->base, -1, 0, request_ring, s);
@@ -128,6 +112,7 @@ static status server_open(struct server *s)
     if (s->models == NULL) FAIL(MEMORY, "no memory for %u models", o->model_count);
     for (uint32_t i = 0; i < o->model_count; i++) TRY(model_open_one(s, i));
     TRY(http_open(&s->http, &(struct http_options){.base = s->base,
+                                                   .flag = LISTEN_FLAG,
                                                    .listen = o->listen,
                                                    .connection_max = o->connections,
                                                    .connection_most = SERVE_CONNECTIONS,

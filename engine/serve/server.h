@@ -6,12 +6,13 @@
 #ifndef HETERPS_ENGINE_SERVE_SERVER_H
 #define HETERPS_ENGINE_SERVE_SERVER_H
 
+#include "engine/http/access.h"
+#include "engine/http/exposition.h"
+#include "engine/http/http.h"
 #include "engine/serve/figures.h"
-#include "engine/serve/http.h"
 #include "engine/serve/line.h"
 #include "engine/serve/servant.h"
 #include "engine/serve/serve.h"
-#include "engine/serve/token.h"
 
 /* Where requests meet a desk. */
 struct counter {

@@ -1,5 +1,5 @@
 /* Tokens of a file, and those that are sent. */
-#include "engine/serve/token.h"
+#include "engine/http/token.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,8 +7,8 @@
  *        └── waits ◀────┴── as many as there may be
  *
  * A client that goes away while its request is worked on is noticed when the answer is written. */
-#ifndef HETERPS_ENGINE_SERVE_HTTP_H
-#define HETERPS_ENGINE_SERVE_HTTP_H
+#ifndef HETERPS_ENGINE_HTTP_HTTP_H
+#define HETERPS_ENGINE_HTTP_HTTP_H
 
 #include <event2/buffer.h>
 #include <event2/event.h>
@@ -21,6 +21,7 @@
 
 struct http_options {
     struct event_base *base;
+    const char *flag;        /* that says where to listen, for messages            */
     const char *listen;      /* ADDR:PORT, a number each; port 0: any that is free */
     uint32_t connection_max; /* 0: as many as descriptors allow, up to connection_most */
     uint32_t connection_most;
@@ -34,6 +35,10 @@ struct http_options {
     void *context;
 };
 
+/* What events come by; NULL: there are none to be had. What libevent has to say goes into the log, where that tells
+ * details. */
+struct event_base *http_base_new(void);
+
 struct http;
 /* USAGE: the address is none; SYSTEM: it cannot be listened to; MEMORY. */
 MUST_USE status http_open(struct http **http, const struct http_options *options);
@@ -41,8 +46,8 @@ MUST_USE status http_open(struct http **http, const struct http_options *options
 void http_close(struct http *http);
 /* "127.0.0.1:8080", as it is. */
 const char *http_address(const struct http *http);
-/* Whether a text is an address that only this machine reaches. USAGE: it is none. */
-MUST_USE status http_is_loopback(const char *listen, bool *is_loopback);
+/* Whether the flag's text is an address that only this machine reaches. USAGE: it is none. */
+MUST_USE status http_is_loopback(const char *flag, const char *listen, bool *is_loopback);
 
 /* Takes no further connections; answers say that theirs closes. */
 void http_drain(struct http *http);

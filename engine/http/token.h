@@ -1,7 +1,7 @@
 /* Who may ask: whoever sends one of the tokens of a file, a line each. As `Authorization: Bearer TOKEN`, or, as
  * browsers can, as the password of `Authorization: Basic`. A comparison takes the same time whatever is sent. */
-#ifndef HETERPS_ENGINE_SERVE_TOKEN_H
-#define HETERPS_ENGINE_SERVE_TOKEN_H
+#ifndef HETERPS_ENGINE_HTTP_TOKEN_H
+#define HETERPS_ENGINE_HTTP_TOKEN_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/serve/token.h"
+#include "engine/http/token.h"
 
 static char path[512];
 

@@ -3,7 +3,7 @@
  * libevent's server has no list of its connections to ask, so each is noted when it is made: by a bufferevent that is
  * ours, from whose callbacks the connection can be told as soon as it is complete, which it is when the accepting
  * call is over (adopt). */
-#include "engine/serve/http.h"
+#include "engine/http/http.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -21,6 +21,7 @@
 
 #include "cfg/key.h"
 #include "engine/base/clock.h"
+#include "engine/base/log.h"
 
 #define BACKLOG       1024
 #define HEADERS_BYTES (16 << 10)
@@ -29,6 +30,8 @@
 #define HELD_FREE_BYTES ((size_t)16 << 10)
 /* Descriptors that are not connections. */
 #define OTHER_FDS 256u
+/* Below it a connection's descriptor is, however many others the process has, such as files of rows. */
+#define FDS_MOST 65536u
 
 static const struct {
     int code;
@@ -72,6 +75,18 @@ struct http {
     bool is_full, is_drained;
     char address[64];
 };
+
+/* What libevent has to say: of descriptors, of what the system refuses. */
+static void on_log(int severity, const char *message)
+{
+    if (severity >= EVENT_LOG_WARN) log_detail("http     libevent: %s", message);
+}
+
+struct event_base *http_base_new(void)
+{
+    event_set_log_callback(on_log);
+    return event_base_new();
+}
 
 /* --- connections ------------------------------------------------------------------------------ */
 
@@ -302,18 +317,18 @@ static bool address_read(const char *listen, union address *a, int *bytes)
     return inet_pton(AF_INET, strcmp(text, "localhost") == 0 ? "127.0.0.1" : text, &a->four.sin_addr) == 1;
 }
 
-static status address_parse(const char *listen, union address *a, int *bytes)
+static status address_parse(const char *flag, const char *listen, union address *a, int *bytes)
 {
     if (address_read(listen, a, bytes)) return ST_OK;
-    FAIL(USAGE, "--listen: expected ADDR:PORT in numbers, such as 127.0.0.1:8080 or [::1]:8080, found \"%.100s\"",
+    FAIL(USAGE, "%s: expected ADDR:PORT in numbers, such as 127.0.0.1:8080 or [::1]:8080, found \"%.100s\"", flag,
          listen);
 }
 
-status http_is_loopback(const char *listen, bool *is_loopback)
+status http_is_loopback(const char *flag, const char *listen, bool *is_loopback)
 {
     union address a;
     int bytes;
-    TRY(address_parse(listen, &a, &bytes));
+    TRY(address_parse(flag, listen, &a, &bytes));
     *is_loopback = a.any.sa_family == AF_INET ? ntohl(a.four.sin_addr.s_addr) >> 24 == 127
                                               : IN6_IS_ADDR_LOOPBACK(&a.six.sin6_addr) != 0;
     return ST_OK;
@@ -350,7 +365,8 @@ static status fds_plan(struct http *h)
              "lower --connections",
              o->connection_max, (unsigned long long)wanted, (unsigned long long)limit.rlim_cur);
     if (!is_given) o->connection_max = (uint32_t)((limit.rlim_cur < wanted ? limit.rlim_cur : wanted) - OTHER_FDS);
-    h->fd_max = o->connection_max + OTHER_FDS;
+    const rlim_t most = limit.rlim_cur < FDS_MOST ? limit.rlim_cur : FDS_MOST;
+    h->fd_max = o->connection_max + OTHER_FDS > most ? o->connection_max + OTHER_FDS : (uint32_t)most;
     h->by_fd = calloc(h->fd_max, sizeof *h->by_fd);
     if (h->by_fd == NULL) FAIL(MEMORY, "no memory for %u connections", o->connection_max);
     return ST_OK;
@@ -361,7 +377,7 @@ static status server_open(struct http *h)
     const struct http_options *o = &h->options;
     union address address;
     int bytes;
-    TRY(address_parse(o->listen, &address, &bytes));
+    TRY(address_parse(o->flag, o->listen, &address, &bytes));
     TRY(fds_plan(h));
     h->server = evhttp_new(o->base);
     h->adopt = event_new(o->base, -1, 0, on_adopt, h);
@@ -378,7 +394,7 @@ static status server_open(struct http *h)
         evconnlistener_new_bind(o->base, NULL, NULL, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE,
                                 BACKLOG, &address.any, bytes);
     if (h->listener == NULL || evhttp_bind_listener(h->server, h->listener) == NULL)
-        FAIL(SYSTEM, "--listen %s: %s", o->listen, strerror(errno));
+        FAIL(SYSTEM, "%s %s: %s", o->flag, o->listen, strerror(errno));
     address_tell(h);
     CHECK(event_add(h->sweep, &(struct timeval){.tv_sec = 1}) == 0);
     return ST_OK;
