@@ -472,7 +472,9 @@ const struct command command_launch = {
             "with the number of the node "
             "that says them;\nstandard output is that of node 0. A node that is lost is started again: with --out the "
             "job goes on from the last save. "
-            "SIGINT and\nSIGTERM finish the step, save, and end all with 75; a second one ends them at once.\nExit "
+            "SIGINT and\nSIGTERM finish the step, save, and end all with 75; a second one ends them at once. With "
+            "--metrics ADDR:PORT\neach node answers at PORT + its number, or, with port 0, at one of its own, which it "
+            "says.\nExit "
             "status: 0 if the training is "
             "complete, 75 if it can go on (--again), else that of the node that has failed.",
     .flags = flags,

@@ -6,11 +6,15 @@
 #include "engine/cmd/run.h"
 #include "io/net/key.h"
 
-static bool has_key(const struct run_nodes *n) { return n->key_file || n->key_fd != RUN_NONE || n->insecure; }
+static bool has_key_given(const struct run_nodes *n) { return n->key_file || n->key_fd != RUN_NONE; }
+static bool has_key(const struct run_nodes *n) { return has_key_given(n) || n->insecure; }
 
-static bool is_any_given(const struct run_nodes *n)
+/* --insecure may be said of --metrics alone. */
+static bool is_any_given(const struct run_options *o)
 {
-    return n->rank != RUN_NONE || n->coordinator || has_key(n) || n->listen_fd != RUN_NONE || n->roster_fd != RUN_NONE;
+    const struct run_nodes *n = &o->nodes;
+    return n->rank != RUN_NONE || n->coordinator || (o->metrics ? has_key_given(n) : has_key(n)) ||
+           n->listen_fd != RUN_NONE || n->roster_fd != RUN_NONE;
 }
 
 static const char *variable(const char *name) { return getenv(name); }
@@ -21,7 +25,7 @@ status run_place_find(struct node_place *place, const struct run_options *o)
     *place = (struct node_place){.listen_fd = n->listen_fd == RUN_NONE ? -1 : (int)n->listen_fd};
     if (n->list) return place_parse(place, n->list, n->coordinator, n->rank);
     if (has_key(n) && n->rank == RUN_NONE) TRY(place_from_environment(place, n->coordinator, variable));
-    if (place->count == 0 && is_any_given(n))
+    if (place->count == 0 && is_any_given(o))
         FAIL(USAGE,
              "--rank, --coordinator, --key-file, --key-fd, --insecure and --listen-fd are of a training on several "
              "nodes: give --nodes, too");
@@ -36,13 +40,15 @@ static status anew(void *context, const struct node_past *past)
 }
 
 /* From the start before, from a file, or from a descriptor, which is read once. */
-static status key_take(struct run_place *place, const struct run_nodes *n)
+static status key_take(struct run_place *place, const struct run_options *o)
 {
+    const struct run_nodes *n = &o->nodes;
+    const bool trusts_all = n->insecure && !(o->metrics && has_key_given(n));
     struct secure_key *key = &place->anew.key;
-    if ((n->key_file != NULL) + (n->key_fd != RUN_NONE) + n->insecure != 1)
+    if ((n->key_file != NULL) + (n->key_fd != RUN_NONE) + trusts_all != 1)
         FAIL(USAGE, "nodes prove to each other that they have one key: give --key-file FILE (heterps-run key -o FILE "
                     "makes one), --key-fd N, or, to trust whoever reaches the port, --insecure");
-    if (n->insecure) {
+    if (trusts_all) {
         log_warning("--insecure: links are neither encrypted nor authenticated");
         return ST_OK;
     }
@@ -69,5 +75,5 @@ status run_place_take(struct run_place *place, const struct run_options *o)
         TRY(anew_read(&place->anew, (int)n->roster_fd));
         nodes->past = &place->anew.past;
     }
-    return key_take(place, n);
+    return key_take(place, o);
 }

@@ -18,7 +18,8 @@ struct run_nodes {
 
 /* By the flags of `train`; all zero, but RUN_OPTIONS: none is given. */
 struct run_options {
-    const char *data, *out, *resume, *continued, *init, *plan, *trace, *isa, *tensorboard;
+    const char *data, *out, *resume, *continued, *init, *plan, *trace, *isa, *tensorboard, *metrics, *token_file;
+    struct scrape *scrape;          /* of --metrics, once it is open; NULL: none */
     struct session_cluster cluster; /* path NULL: there is none */
     uint32_t threads;
     bool share, dry_run, again;

@@ -10,6 +10,7 @@
 #include "engine/base/inputs.h"
 #include "engine/base/log.h"
 #include "engine/cmd/run.h"
+#include "engine/run/scrape.h"
 #include "engine/base/trace.h"
 #include "engine/base/trust.h"
 #include "engine/node/talk.h"
@@ -63,6 +64,12 @@ static const struct flag flags[] = {
     {"--tensorboard", FLAG_TEXT, "DIR",
      "write figures for TensorBoard into a file in DIR: loss, speed, progressive validation, evaluations",
      offsetof(struct run_options, tensorboard), 0, 0, false},
+    {"--metrics", FLAG_TEXT, "ADDR:PORT",
+     "while it trains answer GET /metrics (figures for Prometheus), /healthz and /readyz there; port 0: one that is "
+     "free, which it says; of several nodes each listens at PORT + its rank",
+     offsetof(struct run_options, metrics), 0, 0, false},
+    {"--token-file", FLAG_TEXT, "FILE", "with --metrics: tokens, a line each: only who sends one may ask for figures",
+     offsetof(struct run_options, token_file), 0, 0, false},
     {"--nodes", FLAG_TEXT, "A:PORT,B:PORT,…",
      "train on several nodes, each of which runs this command: where they listen, in order of ranks; or their number",
      offsetof(struct run_options, nodes.list), 0, 0, false},
@@ -75,7 +82,8 @@ static const struct flag flags[] = {
     {"--key-fd", FLAG_U32, "N", "with --nodes: a descriptor that the key is read from, as a launcher hands it over",
      offsetof(struct run_options, nodes.key_fd), 0, 1 << 20, false},
     {"--insecure", FLAG_SWITCH, NULL,
-     "with --nodes: no key; whoever reaches the port is trusted, and anybody reads along",
+     "with --nodes: no key; whoever reaches the port is trusted, and anybody reads along; with --metrics: whoever "
+     "reaches the address may ask",
      offsetof(struct run_options, nodes.insecure), 0, 0, false},
     {"--listen-fd", FLAG_U32, "N", "with --nodes: a socket that listens already, as a launcher hands it over",
      offsetof(struct run_options, nodes.listen_fd), 3, 1 << 20, false},
@@ -125,11 +133,14 @@ static char *resume_command(const char *graph, const struct run_options *o, cons
                                     {"--cluster", o->cluster.path},
                                     {"--method", o->cluster.method},
                                     {"--isa", o->isa},
-                                    {"--tensorboard", o->tensorboard}};
+                                    {"--tensorboard", o->tensorboard},
+                                    {"--metrics", o->metrics},
+                                    {"--token-file", o->token_file}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i][1]) fprintf(out, " %s", pairs[i][0]), word_add(out, pairs[i][1]);
     for (uint32_t i = 0; i < o->eval.count; i++) fputs(" --eval", out), word_add(out, o->eval.item[i]);
     if (o->share) fputs(" --share", out);
+    if (o->metrics && o->nodes.insecure) fputs(" --insecure", out);
     if (trust_is_whole()) fputs(" --trust-paths", out);
     for (uint32_t i = 0; i < o->set.count; i++) fputs(" --set", out), word_add(out, o->set.item[i]);
     return fclose(out) == 0 ? text : NULL;
@@ -192,6 +203,7 @@ static status train(struct session *s, const struct run_options *o, char **data,
     if (options.out && options.resume == NULL && !o->dry_run && is_first && model_dir_find(options.out) == ST_OK)
         log_info("out      %s holds a model: the saves of this training take the place of its own", options.out);
     if (options.out && !o->dry_run && is_first) TRY(model_dir_check(&s->setup.graph, options.out));
+    if (o->scrape) TRY(scrape_watch(o->scrape, s, &options.watch));
     char *command = resume_command(s->setup.graph_path, o, &options);
     options.resume_command = command ? command : "--resume";
     status st = train_run(s, &options);
@@ -260,27 +272,48 @@ static status trace_check(const struct run_options *o)
     return ST_OK;
 }
 
-static status run(const char *const *positionals, const void *options_pointer)
+static status metrics_open(struct run_options *o, const struct node_place *place)
 {
-    const struct run_options *o = options_pointer;
-    if (o->dry_run) log_results_to_output();
-    struct node_place place;
-    TRY(run_place_find(&place, o));
-    /* One speaks for all; of the others there are warnings and errors. */
-    if (place.count && place.rank > 0) log_open(LOG_TEXT, log_verbosity() > 0 ? 1 : -1);
+    if (o->metrics == NULL && o->token_file) FAIL(USAGE, "--token-file is for --metrics: give that, too");
+    if (o->metrics == NULL || o->dry_run) return ST_OK;
+    if (o->token_file && o->nodes.insecure && place->count == 0)
+        FAIL(USAGE, "--token-file and --insecure exclude each other");
+    return scrape_open(&o->scrape, &(struct scrape_options){.listen = o->metrics,
+                                                            .rank = place->count ? place->rank : 0,
+                                                            .token_file = o->token_file,
+                                                            .insecure = o->nodes.insecure});
+}
+
+static status run_traced(const char *graph, const struct run_options *o, const struct node_place *place)
+{
     char *trace = NULL;
     if (o->trace && !o->dry_run) {
         TRY(trace_check(o));
         /* each node has one of its own */
-        TRY(place.count ? heap_text(&trace, "%s.%u", o->trace, place.rank) : heap_text(&trace, "%s", o->trace));
+        TRY(place->count ? heap_text(&trace, "%s.%u", o->trace, place->rank) : heap_text(&trace, "%s", o->trace));
         TRY(trace_open(trace, trace_threads(o->threads)));
         trace_thread("main");
     }
     struct failure failure;
-    failure_keep(&failure, run_train(positionals[0], o));
+    failure_keep(&failure, run_train(graph, o));
     free(trace);
     /* A run that has failed says why, which is why its trace is cut, too. */
     if (trace_close() != ST_OK && !failure_is(&failure)) log_warning("the trace is cut: %s", status_message());
+    return failure_adopt(&failure);
+}
+
+static status run(const char *const *positionals, const void *options_pointer)
+{
+    struct run_options options = *(const struct run_options *)options_pointer, *o = &options;
+    if (o->dry_run) log_results_to_output();
+    struct node_place place;
+    TRY(run_place_find(&place, o));
+    TRY(metrics_open(o, &place)); /* each node says where it listens */
+    /* One speaks for all; of the others there are warnings and errors. */
+    if (place.count && place.rank > 0) log_open(LOG_TEXT, log_verbosity() > 0 ? 1 : -1);
+    struct failure failure;
+    failure_keep(&failure, run_traced(positionals[0], o, &place));
+    scrape_close(o->scrape);
     return failure_adopt(&failure);
 }
 

@@ -333,6 +333,7 @@ struct feed_counts feed_counts(const struct feed *feed)
         .bad_count = atomic_load_explicit(&feed->shared_bad, memory_order_relaxed),
         .cut_count = atomic_load_explicit(&feed->shared_cut, memory_order_relaxed),
         .unknown_count = atomic_load_explicit(&feed->shared_unknown, memory_order_relaxed),
+        .example_count = atomic_load_explicit(&feed->shared_examples, memory_order_relaxed),
         .read_ns = atomic_load_explicit(&feed->shared_read_ns, memory_order_relaxed),
         .prepare_ns = atomic_load_explicit(&feed->shared_prepare_ns, memory_order_relaxed),
         .wait_ns = atomic_load_explicit(&feed->shared_wait_ns, memory_order_relaxed),

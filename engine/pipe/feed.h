@@ -56,6 +56,7 @@ struct feed_options {
 struct feed_counts {
     uint64_t byte_count, size_bytes; /* of the current pass's files, less what waits to be mixed; size 0: unknown */
     uint64_t bad_count, cut_count, unknown_count;
+    uint64_t example_count; /* read since it was opened, whatever becomes of them; not those that were passed over */
     /* where its thread's time went: reading and parsing; rows, found or made, and numbered; without a free input */
     uint64_t read_ns, prepare_ns, wait_ns;
 };

@@ -71,14 +71,14 @@ struct feed {
     uint32_t spare_count;
     struct row_gate gate;
     bool is_left; /* it has been left behind: everything but the feed's own memory may be gone */
-    uint64_t read_ns, prepare_ns, wait_ns;
+    uint64_t example_count, read_ns, prepare_ns, wait_ns;
     bool is_away; /* it helps no team of two                                          */
     uint64_t busy_seen_ns, busy_recent_ns, wait_seen_ns, wait_recent_ns; /* away_decide's                  */
     /* written by the thread before shared_is_done, read after it */
     struct failure result;
     /* seen by all */
-    _Atomic uint64_t shared_bytes, shared_bad, shared_cut, shared_unknown, shared_read_ns, shared_prepare_ns,
-        shared_wait_ns;
+    _Atomic uint64_t shared_bytes, shared_bad, shared_cut, shared_unknown, shared_examples, shared_read_ns,
+        shared_prepare_ns, shared_wait_ns;
     _Atomic bool shared_is_done;        /* the thread has ended                                       */
     _Atomic bool shared_is_interrupted; /* it should end                                              */
     _Atomic uint32_t shared_phase;

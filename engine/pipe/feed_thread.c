@@ -226,6 +226,7 @@ static void counts_publish(struct feed *feed)
     atomic_store_explicit(&feed->shared_bad, counts.bad_count, memory_order_relaxed);
     atomic_store_explicit(&feed->shared_cut, counts.cut_count, memory_order_relaxed);
     atomic_store_explicit(&feed->shared_unknown, counts.unknown_count, memory_order_relaxed);
+    atomic_store_explicit(&feed->shared_examples, feed->example_count, memory_order_relaxed);
     atomic_store_explicit(&feed->shared_read_ns, feed->read_ns, memory_order_relaxed);
     atomic_store_explicit(&feed->shared_prepare_ns, feed->prepare_ns, memory_order_relaxed);
     atomic_store_explicit(&feed->shared_wait_ns, feed->wait_ns, memory_order_relaxed);
@@ -287,6 +288,7 @@ static status micro_read(struct feed *feed, struct place *at, uint32_t micro, st
     at->is_open = source_leave(feed);
     if (feed->is_left) return ST_OK;
     at->step_examples += m->example_count;
+    feed->example_count += m->example_count;
     place_note(feed, at, micro, m);
     uint64_t end_ns = clock_ns();
     feed->read_ns += end_ns - begin_ns;

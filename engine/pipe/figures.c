@@ -2,8 +2,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/steady.h"
 #include "engine/pipe/pipeline_internal.h"
+
+/* Relaxed: a sum of times. */
+static uint64_t busy_of(const struct stage_times *t, int work)
+{
+    return atomic_load_explicit(&t->shared_busy_ns[work], memory_order_relaxed);
+}
 
 static void worker_add(const struct pipeline *p, const struct worker *w, struct pipeline_figures *f)
 {
@@ -18,7 +25,7 @@ static void worker_add(const struct pipeline *p, const struct worker *w, struct 
         const struct stage_times *t = &w->times[s];
         for (int k = 0; k < WORK_COUNT; k++) {
             of->task_count[k] += t->task_count[k];
-            of->busy_ns[k] += t->busy_ns[k];
+            of->busy_ns[k] += busy_of(t, k);
         }
         of->forward_pushes += t->forward_pushes;
         of->forward_depth_sum += t->forward_depth_sum;
@@ -79,4 +86,14 @@ void pipeline_figures(const struct pipeline *p, struct pipeline_figures *f)
         f->read_wait_ns = feed.wait_ns;
     }
     if (p->sync && p->sync->vt->figures) p->sync->vt->figures(p->sync, &f->staleness);
+}
+
+void pipeline_times(const struct pipeline *p, struct pipeline_times *times)
+{
+    const bool runs = p->job == JOB_TRAIN && atomic_load_explicit(&p->shared_runs, memory_order_relaxed);
+    *times = (struct pipeline_times){.wall_ns = p->wall_ns + (runs ? clock_ns() - p->job_begin_ns : 0),
+                                     .worker_count = p->worker_count};
+    for (uint32_t i = 0; i < p->worker_count; i++)
+        for (uint32_t s = 0; s < p->stage_count; s++)
+            for (int k = 0; k < WORK_COUNT; k++) times->busy_ns[k] += busy_of(&p->workers[i].times[s], k);
 }

@@ -152,5 +152,13 @@ struct pipeline_figures {
     uint64_t allocations, locks;
 };
 void pipeline_figures(const struct pipeline *pipeline, struct pipeline_figures *figures);
+/* Of all workers, what they have done by now; a task under way is not in it. For the thread that runs the jobs, also
+ * while one runs (struct train_job's tick). */
+struct pipeline_times {
+    uint64_t wall_ns;             /* of all training jobs */
+    uint64_t busy_ns[WORK_COUNT]; /* summed over workers  */
+    uint32_t worker_count;
+};
+void pipeline_times(const struct pipeline *pipeline, struct pipeline_times *times);
 
 #endif

@@ -35,7 +35,8 @@ struct station {
 
 /* A worker's own counts, of one stage. */
 struct stage_times {
-    uint64_t task_count[WORK_COUNT], busy_ns[WORK_COUNT];
+    uint64_t task_count[WORK_COUNT];
+    _Atomic uint64_t shared_busy_ns[WORK_COUNT];                                     /* read while it works */
     uint64_t forward_pushes, forward_depth_sum, backward_pushes, backward_depth_sum; /* into this stage */
 };
 

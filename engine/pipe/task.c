@@ -328,13 +328,20 @@ static void task_done(struct worker *w, const struct task *t)
     if (t->slot) station_turn_give(w->pipeline, t->station);
 }
 
+/* Relaxed, both: the worker is the only writer, and the sums order nothing. */
+static void busy_add(struct stage_times *times, enum stage_work work, uint64_t ns)
+{
+    _Atomic uint64_t *sum_ns = &times->shared_busy_ns[work];
+    atomic_store_explicit(sum_ns, atomic_load_explicit(sum_ns, memory_order_relaxed) + ns, memory_order_relaxed);
+}
+
 static void task_count(struct worker *w, const struct task *t, enum stage_work work, uint64_t ns)
 {
     struct stage_times *times = &w->times[t->station->stage.index];
     times->task_count[work]++;
-    times->busy_ns[work] += ns - w->updated_ns;
+    busy_add(times, work, ns - w->updated_ns);
     times->task_count[WORK_UPDATE] += w->updated_ns != 0;
-    times->busy_ns[WORK_UPDATE] += w->updated_ns;
+    busy_add(times, WORK_UPDATE, w->updated_ns);
     w->updated_ns = 0;
 }
 

@@ -244,7 +244,7 @@ static void scalars_progress(struct report *r, const struct report_progress *is,
     scalars_end(r);
 }
 
-void report_progress(struct report *r, const struct report_progress *is)
+double report_progress(struct report *r, const struct report_progress *is)
 {
     const struct progress *p = is->progress;
     const double loss = is->loss;
@@ -284,6 +284,7 @@ void report_progress(struct report *r, const struct report_progress *is)
     window_event(is);
     log_event_end();
     scalars_progress(r, is, rate);
+    return rate;
 }
 
 void report_pause(struct report *r, uint64_t ns) { r->pause_ns += ns; }

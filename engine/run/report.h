@@ -28,8 +28,10 @@ struct report_progress {
     const struct heads *heads;
     uint64_t window;
     struct feed_counts counts;
+    double rate; /* what report_progress has returned, for others */
 };
-void report_progress(struct report *report, const struct report_progress *progress);
+/* Returns the examples a second since the last time. */
+double report_progress(struct report *report, const struct report_progress *progress);
 /* The figures of an evaluation of that set ("": the only one), after a step, where scalars are kept. */
 void report_eval(struct report *report, const char *set, const struct heads *heads, uint64_t step);
 void report_pause(struct report *report, uint64_t ns);

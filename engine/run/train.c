@@ -55,7 +55,7 @@ static void step_done(void *context, const struct step_done *done)
 
     if (t->progressive) progressive_step(t->progressive, done);
     const struct train_watch *watch = t->options->watch;
-    if (watch) watch->step_done(watch->context, p);
+    if (watch) watch->step_done(watch->context, p, t->row_count);
     /* Acquire pairs with standing_look(): what stood there has been read. */
     if (atomic_load_explicit(&t->standing.shared_state, memory_order_acquire) == STANDING_WANTED) standing_take(t);
 }
@@ -77,7 +77,7 @@ static void progress_tell(struct trainer *t)
                                   .loss = (s->loss_sum - t->loss_reported) / (double)examples,
                                   .counts = feed_counts(t->feed)};
     if (t->progressive) now.window = progressive_measure(t->progressive, &now.heads);
-    report_progress(&t->report, &now);
+    now.rate = report_progress(&t->report, &now);
     const struct train_watch *watch = t->options->watch;
     if (watch) watch->told(watch->context, &now);
     t->loss_reported = s->loss_sum;
@@ -97,6 +97,16 @@ static void standing_look(struct trainer *t)
         atomic_store_explicit(state, STANDING_WANTED, memory_order_release);
 }
 
+/* Tells who follows where the time has gone. */
+static void look_tell(const struct trainer *t, bool is_over)
+{
+    const struct train_watch *watch = t->options->watch;
+    struct train_look look = {.pause_ns = t->report.pause_ns, .is_over = is_over};
+    if (watch == NULL || watch->looked == NULL) return;
+    pipeline_times(t->session->crew.pipeline, &look.times);
+    watch->looked(watch->context, &look);
+}
+
 static void trace_tell(void)
 {
     status st = trace_drain();
@@ -110,6 +120,7 @@ static bool tick(void *context)
 {
     struct trainer *t = context;
     standing_look(t);
+    look_tell(t, false);
     trace_tell();
     bool is_over = train_saves_look(t);
     return stop_requested() || is_over;
@@ -277,6 +288,7 @@ static status loop(struct trainer *t)
         if (st == ST_OK) st = train_nodes_job_end(t, &is_end);
         if (st != ST_OK) return train_fail_unsaved(t, st);
         standing_look(t);
+        look_tell(t, false);
         if (t->save_result != ST_OK) return train_fail_unsaved(t, t->save_result);
         if (is_end) st = feed_result(t->feed);
         if (st != ST_OK && stop_requested() && t->node == NULL) {
@@ -312,6 +324,7 @@ static status train(struct trainer *t)
     if (!t->options->out) report_unsaved("the model goes when the run ends, for --out DIR is not given");
     TRY(store_touch_start(s->setup.model.store, feed_example_estimate(t->feed)));
     TRY(loop(t));
+    look_tell(t, true);
     if (t->node) TRY(reduce_agree(node_reduce(t->node), ST_OK));
     const struct progress *progress = &s->setup.model.progress;
     bool is_begin = progress->step == progress->first_step && progress->epoch_examples == 0;

@@ -7,16 +7,26 @@
 #include "io/read/reader.h"
 
 struct report_progress;
+/* Where the time has gone by now. */
+struct train_look {
+    struct pipeline_times times;
+    uint64_t pause_ns; /* training stood still: to evaluate, to save, to plan anew */
+    bool is_over;      /* no further step follows */
+};
 /* Who follows a training, and gives it texts in place of files. */
 struct train_watch {
     void *context;
-    const struct reader_texts *texts; /* malformed lines are skipped; kept */
+    const struct reader_texts *texts; /* malformed lines are skipped; kept. NULL: data are files */
     /* Called by the thread that trains: what `from` says is done, and the first step may begin. */
     void (*begun)(void *context, struct feed *feed, const struct progress *from);
     void (*ending)(void *context); /* likewise: the feed that `begun` was given goes when this returns */
-    void (*saved)(void *context, const struct progress *progress);       /* a save is complete, of this */
-    void (*told)(void *context, const struct report_progress *progress); /* figures, now and then       */
-    void (*step_done)(void *context, const struct progress *progress); /* by a worker: may neither wait nor allocate */
+    /* a save is complete, of this, which took so long */
+    void (*saved)(void *context, const struct progress *progress, double seconds);
+    void (*told)(void *context, const struct report_progress *progress); /* figures, now and then */
+    /* By a worker: may neither wait nor allocate. row_count [table_count] is as of this step. */
+    void (*step_done)(void *context, const struct progress *progress, const uint64_t *row_count);
+    /* NULL, or: some times a second, and behind the last step; may neither wait nor allocate */
+    void (*looked)(void *context, const struct train_look *look);
 };
 
 struct train_options {

@@ -104,7 +104,7 @@ status train_open(struct trainer *t)
     feed.epochs = s->setup.settings.train_epochs;
     feed.steps_max = s->setup.settings.train_steps_max;
     feed.reader.marks = true;
-    if (t->options->watch) {
+    if (t->options->watch && t->options->watch->texts) {
         feed.reader.texts = t->options->watch->texts;
         feed.reader.bad_skip = true;
     }

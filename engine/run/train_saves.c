@@ -52,11 +52,11 @@ static status model_check(struct trainer *t)
     return pipeline_check(t->session->crew.pipeline);
 }
 
-static void saved_tell(struct trainer *t, const struct progress *progress)
+static void saved_tell(struct trainer *t, const struct progress *progress, double ms)
 {
     const struct train_watch *watch = t->options->watch;
     t->saved_step = progress->step;
-    if (watch) watch->saved(watch->context, progress);
+    if (watch) watch->saved(watch->context, progress, ms * 1e-3);
 }
 
 status train_save_settle(struct trainer *t)
@@ -65,7 +65,7 @@ status train_save_settle(struct trainer *t)
     if (t->saver == NULL || !saver_is_busy(t->saver)) return ST_OK;
     saver_wait(t->saver);
     TRY(saver_take(t->saver, &done));
-    saved_tell(t, &done.progress);
+    saved_tell(t, &done.progress, done.ms);
     report_saved(&t->report, &(struct report_save){.path = t->options->out,
                                                    .progress = &done.progress,
                                                    .row_count = done.row_count,
@@ -141,10 +141,10 @@ static status save_whole(struct trainer *t, uint64_t begin)
     const struct model *model = &t->session->setup.model;
     struct report_save report = {.path = t->options->out, .progress = &model->progress};
     TRY(model_put(t, t->options->out, t->session->setup.settings.checkpoint_keep, &report.bytes));
-    saved_tell(t, &model->progress);
     for (uint32_t i = 0; i < t->graph->table_count; i++) report.row_count += t->row_count[i];
     report.written_count = report.row_count;
     report.ms = report.pause_ms = (double)(clock_ns() - begin) * 1e-6;
+    saved_tell(t, &model->progress, report.ms);
     report_saved(&t->report, &report);
     return ST_OK;
 }

@@ -120,16 +120,18 @@ static void texts_bad(void *context, uint64_t number, const char *why, bool is_w
 
 /* --- what the training tells ------------------------------------------------------------------ */
 
-static void on_step(void *context, const struct progress *progress)
+static void on_step(void *context, const struct progress *progress, const uint64_t *row_count)
 {
     struct learner *l = context;
+    (void)row_count;
     atomic_store_explicit(&l->shared_step, progress->step, memory_order_relaxed);
     atomic_store_explicit(&l->shared_learned, progress->examples, memory_order_relaxed);
 }
 
-static void on_saved(void *context, const struct progress *progress)
+static void on_saved(void *context, const struct progress *progress, double seconds)
 {
     struct learner *l = context;
+    (void)seconds;
     /* Release pairs with the acquire in learner_look(): who is told that a save is there finds it. */
     atomic_store_explicit(&l->shared_saved, progress->examples, memory_order_release);
 }
@@ -140,8 +142,8 @@ static void on_begun(void *context, struct feed *feed, const struct progress *fr
     pthread_mutex_lock(&l->lock);
     l->feed = feed;
     l->is_begun = true;
-    on_saved(l, from);
-    on_step(l, from);
+    on_saved(l, from, 0);
+    on_step(l, from, NULL);
     atomic_store_explicit(&l->shared_read, from->examples, memory_order_relaxed);
     pthread_cond_signal(&l->has_begun);
     pthread_mutex_unlock(&l->lock);
@@ -307,7 +309,7 @@ status learner_open(struct learner **out, const struct learner_options *o)
     memset(l, 0, sizeof *l);
     l->options = *o;
     l->texts = (struct reader_texts){l, texts_next, texts_is_dry, texts_example, texts_bad};
-    l->watch = (struct train_watch){l, &l->texts, on_begun, on_ending, on_saved, on_told, on_step};
+    l->watch = (struct train_watch){l, &l->texts, on_begun, on_ending, on_saved, on_told, on_step, NULL};
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->has_begun, NULL);
     status st = scope_open(&l->scope);

@@ -19,6 +19,9 @@ struct store_counts {
     struct home_counts disk;
 };
 struct store_counts store_counts(const struct store *store, uint32_t table);
+/* The same as of the last ticket, or settling, of a store with a disk; else zeros. For any thread, while others use the
+ * store. */
+struct store_counts store_counts_told(const struct store *store, uint32_t table);
 
 /* What has become of rows since open, once store_purge has found them all. */
 struct store_life_counts {

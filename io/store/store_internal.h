@@ -59,6 +59,18 @@ struct created {
     uint32_t row, ticket;
 };
 
+/* Of struct store_counts, what other threads are told. */
+enum store_told {
+    TOLD_RAM_ROWS,
+    TOLD_DISK_ROWS,
+    TOLD_TOUCHED,
+    TOLD_FETCHED,
+    TOLD_READS,
+    TOLD_READ_BYTES,
+    TOLD_WRITE_BYTES,
+    STORE_TOLD_COUNT
+};
+
 struct store_table {
     /* set at open */
     const char *name;
@@ -76,9 +88,10 @@ struct store_table {
     float *span;         /* [row_max, stride_floats]                */
     uint32_t *bucket_of; /* [row_max]: where the row's key is; NULL: rows leave for a home */
     /* published */
-    _Atomic uint64_t shared_row_count; /* wherever they are */
-    uint32_t serial;                   /* the next unique's */
-    uint64_t touched_count;            /* uniques so far    */
+    _Atomic uint64_t shared_row_count;              /* wherever they are */
+    uint32_t serial;                                /* the next unique's */
+    uint64_t touched_count;                         /* uniques so far    */
+    _Atomic uint64_t shared_told[STORE_TOLD_COUNT]; /* store_counts_told */
     /* rows that come and go */
     struct row_life life;
     struct admission admission;
@@ -229,6 +242,9 @@ static inline uint64_t rows_end(const struct store_table *table)
 {
     return table->is_tiered ? table->used_count : row_count_of(table);
 }
+
+/* Tells other threads what store_counts says; whoever may use the store. */
+void store_counts_tell(struct store *store);
 
 static inline uint64_t rows_resident(const struct store_table *table) { return rows_end(table) - table->free_count; }
 static inline uint64_t rows_free(const struct store_table *table) { return table->row_max - rows_resident(table); }

@@ -196,7 +196,9 @@ status store_resolve_end(struct store *store, enum store_mode mode, bool is_last
         if (is_last) TRY(life_step_end(store));
         room_ticket_end(store);
     }
-    return home_bring(store->home, &ticket->batch);
+    const status st = home_bring(store->home, &ticket->batch);
+    if (mode == STORE_CREATE) store_counts_tell(store);
+    return st;
 }
 
 /* Notes the occurrences of keys without a row, for the end of the step. */
@@ -275,4 +277,9 @@ bool store_ready(const struct store *store, const struct ticket *ticket)
 
 status store_poll(struct store *store, bool wait) { return home_poll(store->home, wait); }
 
-status store_settle(struct store *store) { return home_settle(store->home); }
+status store_settle(struct store *store)
+{
+    const status st = home_settle(store->home);
+    store_counts_tell(store);
+    return st;
+}

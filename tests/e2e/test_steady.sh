@@ -47,4 +47,29 @@ mkfifo "$folder/pipe"
 cat "$data" >"$folder/pipe" &
 helpers="$helpers $!"
 steady 'a pipe' --data "$folder/pipe"
+
+# While somebody asks for figures as fast as they come.
+cat >"$folder/ask.py" <<'PYTHON'
+import http.client, json, subprocess, sys
+with open(sys.argv[1], "w") as out:
+    run = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=out)
+asked, address = 0, None
+while run.poll() is None:
+    try:
+        for line in open(sys.argv[1]) if address is None else ():
+            if line.startswith('{"event":"metrics"') and line.endswith("\n"):
+                address = json.loads(line)["address"]
+        if address:
+            c = http.client.HTTPConnection(address, timeout=60)
+            c.request("GET", "/metrics")
+            asked += b"heterps_train_step" in c.getresponse().read()
+            c.close()
+    except (OSError, http.client.HTTPException):
+        pass
+print(asked, "answers", file=sys.stderr)
+sys.exit(run.returncode or asked < 3)
+PYTHON
+asked() { timeout 300 python3 "$folder/ask.py" "$folder/asked.out" "$HETERPS" "$graph" --log json --metrics 127.0.0.1:0 "$@" && [ "$(event_number done allocations "$folder/asked.out")" = 0 ] && [ "$(event_number done locks "$folder/asked.out")" = 0 ]; }
+check 'asked for figures: 0 allocations, 0 locks' asked --data "$data" --set train.epochs=20
+check 'asked for figures, saving and evaluating: 0 allocations, 0 locks' asked --data "$data" --eval "$folder/test.tsv" --out "$folder/model" --set checkpoint.every=10 --set eval.every=20 --set train.epochs=5
 finish
