@@ -107,6 +107,11 @@ static void pipeline_figures__stages__tasks_and_workers(void **state)
         }
         if (cases[i].setup.share) workers = cases[i].pool;
         assert_int_equal(f.worker_count, workers);
+        struct pipeline_times times; /* the same, in sum */
+        pipeline_times(t.pipeline, &times);
+        assert_int_equal(times.wall_ns, f.wall_ns);
+        assert_int_equal(times.worker_count, workers);
+        assert_int_equal(times.busy_ns[WORK_FORWARD] + times.busy_ns[WORK_BACKWARD] + times.busy_ns[WORK_UPDATE], busy);
         assert_int_equal(f.pool_wait_ns > 0, cases[i].setup.share);
         assert_true(waited > 0);
         assert_true(f.starved_ns <= waited);

@@ -166,6 +166,16 @@ static void rows_compare(struct side *ram, struct side *disk, const struct ticke
     static struct pair a[ROWS_MAX + 1], b[ROWS_MAX + 1];
     assert_ok(store_settle(disk->store));
     for (uint32_t t = 0; t < TABLES; t++) {
+        const struct store_counts now = store_counts(disk->store, t), told = store_counts_told(disk->store, t);
+        assert_int_equal(told.ram_rows, now.ram_rows);
+        assert_int_equal(told.disk_rows, now.disk_rows);
+        assert_int_equal(told.touched, now.touched);
+        assert_int_equal(told.disk.fetched, now.disk.fetched);
+        assert_int_equal(told.disk.read_count, now.disk.read_count);
+        assert_int_equal(told.disk.read_bytes, now.disk.read_bytes);
+        assert_int_equal(told.disk.write_bytes, now.disk.write_bytes);
+        assert_true(now.touched > 0);
+        assert_int_equal(store_counts_told(ram->store, t).touched, 0);
         uint64_t count = side_list(ram, t, ticket->table[t].row_count, ticket->number, a);
         assert_int_equal(side_list(disk, t, 0, ticket->number, b), count);
         assert_int_equal(count, ticket->table[t].row_count);
