@@ -386,6 +386,19 @@ static void trace_look(struct doctor *d)
                 fits ? NULL : "cannot be written; give another file");
 }
 
+static void metrics_look(struct doctor *d)
+{
+    const struct node_place alone = {0};
+    const char *listen = d->options.metrics ? d->options.metrics : "";
+    struct scrape_options metrics;
+    bool is_given;
+    status st = run_metrics_take(&metrics, &d->options, &alone, &is_given);
+    if (st == ST_OK && !is_given) return;
+    if (st == ST_OK) st = scrape_check(&metrics);
+    doctor_tell(line_keep, &d->lines, DOCTOR_save, st == ST_OK ? DOCTOR_OK : DOCTOR_FAIL, "--metrics", "", listen,
+                st == ST_OK ? NULL : status_message());
+}
+
 /* Whether a line tells of what is not as the user has asked for, because a refusal had to go. */
 static bool is_beside(const struct run_options *asked, const struct run_options *opened_with,
                       const struct doctor_line *l)
@@ -590,6 +603,7 @@ static status look(struct doctor *d)
     const struct run_options asked = d->options;
     if (d->options.plan == NULL) d->options.cluster.path = NULL;
     trace_look(d);
+    metrics_look(d);
     TRY(outcome_of(&d->outcome, d->graph, &d->options));
     for (uint32_t i = 0; i < REFUSALS_MAX && helps && d->outcome.end.code != ST_OK; i++) {
         enum doctor_section section;

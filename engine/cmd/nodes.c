@@ -1,4 +1,5 @@
-/* From the flags of a training on several nodes to a session's place among them. */
+/* From the flags of a training on several nodes to a session's place among them, and to where this one is asked for its
+ * figures. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,4 +77,18 @@ status run_place_take(struct run_place *place, const struct run_options *o)
         nodes->past = &place->anew.past;
     }
     return key_take(place, o);
+}
+
+status run_metrics_take(struct scrape_options *metrics, const struct run_options *o, const struct node_place *place,
+                        bool *is_given)
+{
+    *is_given = o->metrics != NULL;
+    *metrics = (struct scrape_options){.listen = o->metrics,
+                                       .rank = place->count ? place->rank : 0,
+                                       .token_file = o->token_file,
+                                       .insecure = o->nodes.insecure};
+    if (o->metrics == NULL && o->token_file) FAIL(USAGE, "--token-file is for --metrics: give that, too");
+    if (o->token_file && o->nodes.insecure && place->count == 0)
+        FAIL(USAGE, "--token-file and --insecure exclude each other");
+    return ST_OK;
 }

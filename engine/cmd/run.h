@@ -4,7 +4,7 @@
 
 #include "engine/cmd/anew.h"
 #include "engine/cmd/command.h"
-#include "engine/run/train.h"
+#include "engine/run/scrape.h"
 
 /* Of which of several nodes this is one. */
 struct run_nodes {
@@ -40,6 +40,10 @@ struct run_place {
 MUST_USE status run_place_find(struct node_place *place, const struct run_options *options);
 /* USAGE: flags that exclude each other; as run_place_find, key_read, anew_read. */
 MUST_USE status run_place_take(struct run_place *place, const struct run_options *options);
+
+/* What --metrics says, of a node; whether it is given. USAGE: flags that exclude each other. */
+MUST_USE status run_metrics_take(struct scrape_options *metrics, const struct run_options *options,
+                                 const struct node_place *place, bool *is_given);
 
 /* Opens a session for them and trains, but for the trace. As session_open and train_run fail; USAGE: flags that exclude each other. */
 MUST_USE status run_train(const char *graph, const struct run_options *options);

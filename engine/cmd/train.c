@@ -10,7 +10,6 @@
 #include "engine/base/inputs.h"
 #include "engine/base/log.h"
 #include "engine/cmd/run.h"
-#include "engine/run/scrape.h"
 #include "engine/base/trace.h"
 #include "engine/base/trust.h"
 #include "engine/node/talk.h"
@@ -229,6 +228,7 @@ status run_train(const char *graph, const struct run_options *o)
         .plan = o->plan,
         .cluster = cluster.path ? &cluster : NULL,
         .nodes = place.nodes.place.count ? &place.nodes : NULL};
+    if (o->metrics) scrape_memory_note();
     TRY(session_open(&session, &options));
     char *data = NULL, *eval = NULL, *out = NULL;
     if (session.node && node_count(session.node) == 0) {
@@ -274,14 +274,10 @@ static status trace_check(const struct run_options *o)
 
 static status metrics_open(struct run_options *o, const struct node_place *place)
 {
-    if (o->metrics == NULL && o->token_file) FAIL(USAGE, "--token-file is for --metrics: give that, too");
-    if (o->metrics == NULL || o->dry_run) return ST_OK;
-    if (o->token_file && o->nodes.insecure && place->count == 0)
-        FAIL(USAGE, "--token-file and --insecure exclude each other");
-    return scrape_open(&o->scrape, &(struct scrape_options){.listen = o->metrics,
-                                                            .rank = place->count ? place->rank : 0,
-                                                            .token_file = o->token_file,
-                                                            .insecure = o->nodes.insecure});
+    struct scrape_options metrics;
+    bool is_given;
+    TRY(run_metrics_take(&metrics, o, place, &is_given));
+    return is_given && !o->dry_run ? scrape_open(&o->scrape, &metrics) : ST_OK;
 }
 
 static status run_traced(const char *graph, const struct run_options *o, const struct node_place *place)

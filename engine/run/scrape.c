@@ -401,14 +401,13 @@ static status listen_begin(struct scrape *s, const struct scrape_options *o, con
                                                    .handle = handle,
                                                    .gone = gone,
                                                    .context = s}));
-    memory_note("http", HELD_BYTES + THREAD_STACK_BYTES);
-    const int error = thread_start(&s->thread, scrape_main, s);
-    s->is_started = error == 0;
-    if (error) FAIL(SYSTEM, "cannot start a thread for " FLAG ": %s", strerror(error));
     return ST_OK;
 }
 
-status scrape_open(struct scrape **out, const struct scrape_options *o)
+void scrape_memory_note(void) { memory_note("http", HELD_BYTES + THREAD_STACK_BYTES); }
+
+/* Listens, and nobody answers yet. */
+static status scrape_make(struct scrape **out, const struct scrape_options *o)
 {
     struct scrape *s = aligned_alloc(_Alignof(struct scrape), sizeof *s);
     char *listen = NULL;
@@ -425,6 +424,29 @@ status scrape_open(struct scrape **out, const struct scrape_options *o)
     if (st != ST_OK) {
         scrape_close(s);
         return st;
+    }
+    *out = s;
+    return ST_OK;
+}
+
+status scrape_check(const struct scrape_options *o)
+{
+    struct scrape *s;
+    TRY(scrape_make(&s, o));
+    scrape_close(s);
+    return ST_OK;
+}
+
+status scrape_open(struct scrape **out, const struct scrape_options *o)
+{
+    struct scrape *s;
+    *out = NULL;
+    TRY(scrape_make(&s, o));
+    const int error = thread_start(&s->thread, scrape_main, s);
+    s->is_started = error == 0;
+    if (error) {
+        scrape_close(s);
+        FAIL(SYSTEM, "cannot start a thread for " FLAG ": %s", strerror(error));
     }
     log_info("metrics  http://%s/metrics", http_address(s->http));
     log_event_begin("metrics");

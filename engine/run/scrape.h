@@ -19,6 +19,10 @@ struct scrape;
 /* Listens, and says where; until a training begins /readyz answers 503. USAGE: the address is none, or open to other
  * machines without tokens or `insecure`; SYSTEM, MEMORY; what tokens_read fails with. */
 MUST_USE status scrape_open(struct scrape **scrape, const struct scrape_options *options);
+/* Whether scrape_open could: listens for a moment, and answers nobody. What it fails with. */
+MUST_USE status scrape_check(const struct scrape_options *options);
+/* Adds what it takes to the plan of memory. */
+void scrape_memory_note(void);
 /* Ends it; NULL is ignored. */
 void scrape_close(struct scrape *scrape);
 /* Who follows the training of that session, which is open until train_run has returned; the scrape's. Once. MEMORY. */

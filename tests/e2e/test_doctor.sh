@@ -151,6 +151,9 @@ check 'a directory that another training has' locked "$work/model" "$tiny" --dat
 check 'rows of another training' locked "$work/rows2" "$tiny" --data "$data" --set store.ssd=64MiB --set store.path="$work/rows2"
 files() { (ulimit -n 70; doctor "$tiny" --data "$data" --set store.ssd=64MiB --set store.path="$work/rows3"); [ $? = 1 ] && section disk | grep -q 'rows on disk need [0-9]* open files, and this process may have 70'; }
 check 'too few open files' files
+both 'save directory' 'figures for everybody' "$tiny" --data "$data" --metrics 0.0.0.0:0
+both 'save directory' 'figures at no address' "$tiny" --data "$data" --metrics here
+both 'save directory' 'tokens for no figures' "$tiny" --data "$data" --token-file "$work/tiny.cfg"
 check 'a trace that cannot be written' sh -c "! '$HETERPS' doctor '$tiny' --data '$data' --trace '$work/no/where' | grep -q 'training can begin'"
 
 all_at_once() {
