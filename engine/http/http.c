@@ -361,9 +361,9 @@ static status fds_plan(struct http *h)
     }
     if (limit.rlim_cur < wanted && (is_given || limit.rlim_cur <= OTHER_FDS))
         FAIL(USAGE,
-             "--connections %u need %llu descriptors, and this process may have %llu; raise that with ulimit -n, or "
-             "lower --connections",
-             o->connection_max, (unsigned long long)wanted, (unsigned long long)limit.rlim_cur);
+             "%s: %u connections need %llu descriptors, and this process may have %llu; raise that with ulimit -n%s",
+             o->flag, is_given ? o->connection_max : o->connection_most, (unsigned long long)wanted,
+             (unsigned long long)limit.rlim_cur, o->fewer ? o->fewer : "");
     if (!is_given) o->connection_max = (uint32_t)((limit.rlim_cur < wanted ? limit.rlim_cur : wanted) - OTHER_FDS);
     const rlim_t most = limit.rlim_cur < FDS_MOST ? limit.rlim_cur : FDS_MOST;
     h->fd_max = o->connection_max + OTHER_FDS > most ? o->connection_max + OTHER_FDS : (uint32_t)most;

@@ -22,6 +22,7 @@
 struct http_options {
     struct event_base *base;
     const char *flag;        /* that says where to listen, for messages            */
+    const char *fewer;       /* ", or …": what asks for fewer connections, or NULL */
     const char *listen;      /* ADDR:PORT, a number each; port 0: any that is free */
     uint32_t connection_max; /* 0: as many as descriptors allow, up to connection_most */
     uint32_t connection_most;

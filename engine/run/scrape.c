@@ -274,7 +274,7 @@ static void tables_put(struct scrape *s, struct evbuffer *to)
     }
 }
 
-static void nodes_put(const struct node *node, struct evbuffer *to)
+static void nodes_put(struct node *node, struct evbuffer *to)
 {
     if (node == NULL) return;
     exposition_u64(to, "heterps_train_rank", "gauge", "Which of the nodes this one is.", node_index(node));

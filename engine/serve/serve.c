@@ -113,6 +113,7 @@ static status server_open(struct server *s)
     for (uint32_t i = 0; i < o->model_count; i++) TRY(model_open_one(s, i));
     TRY(http_open(&s->http, &(struct http_options){.base = s->base,
                                                    .flag = LISTEN_FLAG,
+                                                   .fewer = ", or lower --connections",
                                                    .listen = o->listen,
                                                    .connection_max = o->connections,
                                                    .connection_most = SERVE_CONNECTIONS,
