@@ -152,7 +152,7 @@ static status keys_list(struct lean *l, uint32_t table)
     if (l->options->has_score && !l->model->graph->tables[table].life.counts)
         FAIL(INVALID,
              "--score: rows of table %s have no score, for its [table] asks for no rule that counts them "
-             "(delete_score, ttl, rows_max, …)",
+             "(delete_score, ttl, rows, …)",
              graph_string(l->model->graph, l->model->graph->tables[table].name));
     TRY(memory_take(PART_KEYS, count * sizeof *rows->key, &block));
     rows->key = block;

@@ -24,7 +24,7 @@ static void exporter_tables_fit__sizes__bound_of_a_file(void **state)
     fails((const uint64_t[]){65536000, 0}, "table emb has 65536000 rows of 4 numbers", "--for serving");
     assert_ok(exporter_tables_fit(&fixture_graph, (const uint64_t[]){0, 74000000}));
     fails((const uint64_t[]){0, 75000000}, "table side.car has 75000000 rows of 3 numbers",
-          "rows_max of [table side.car]");
+          "fewer rows (rows of [table side.car])");
     fails((const uint64_t[]){40000000, 60000000}, "table side.car has 60000000 rows", "at most 2 GiB");
     fails((const uint64_t[]){UINT64_MAX / 64, 0}, "table emb has", "--for serving");
 }
