@@ -17,6 +17,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/cmd/findings.h"
 #include "engine/cmd/run.h"
 #include "engine/run/doctor.h"
 #include "engine/model/model_names.h"
@@ -492,68 +493,6 @@ static status opened_keep(struct doctor *d, const struct run_options *asked)
     return ST_OK;
 }
 
-/* --- telling ------------------------------------------------------------------------------------ */
-
-static const char *const state_names[] = {[DOCTOR_OK] = "ok", [DOCTOR_WARN] = "warn", [DOCTOR_FAIL] = "fail"};
-static const char *const section_names[] = {
-#define SECTION(name, heading) [DOCTOR_##name] = heading,
-    DOCTOR_SECTIONS(SECTION)
-#undef SECTION
-};
-
-static void line_print(const struct doctor_line *l)
-{
-    const char *state = state_names[l->state];
-    /* A refusal, or a warning: its own sentence has all. */
-    if (*l->what == 0) {
-        printf("  %-4s  %s\n", state, l->todo);
-        return;
-    }
-    printf("  %-4s  %-20s  %s%s%s%s\n", state, l->what, *l->needed ? "needs " : "", l->needed,
-           *l->needed && *l->found ? ", has " : "", l->found);
-    if (*l->todo) printf("  %-4s  %-20s  %s\n", "", "", l->todo);
-}
-
-static void line_event(const struct doctor_line *l)
-{
-    log_event_begin("doctor");
-    log_event_text("section", section_names[l->section]);
-    log_event_text("state", state_names[l->state]);
-    log_event_text("what", l->what);
-    log_event_text("needed", l->needed);
-    log_event_text("found", l->found);
-    log_event_text("todo", l->todo);
-    log_event_end();
-}
-
-static status verdict(const struct lines *lines)
-{
-    uint32_t counts[3] = {0};
-    const bool is_text = log_format() == LOG_TEXT;
-    for (int section = 0; section < DOCTOR_SECTION_COUNT; section++) {
-        bool has_heading = false;
-        for (uint32_t i = 0; i < lines->count; i++) {
-            const struct doctor_line *l = &lines->line[i];
-            if ((int)l->section != section) continue;
-            counts[l->state]++;
-            if (is_text && !has_heading) printf("%s\n", section_names[section]);
-            has_heading = true;
-            if (is_text) line_print(l);
-            line_event(l);
-        }
-    }
-    log_event_begin("verdict");
-    log_event_u64("fails", counts[DOCTOR_FAIL]);
-    log_event_u64("warnings", counts[DOCTOR_WARN]);
-    log_event_end();
-    (void)fflush(stdout); /* before the error's line, where both go to one place */
-    if (counts[DOCTOR_FAIL])
-        FAIL(INFEASIBLE, "%u thing%s in the way of this training; see \"fail\" above", counts[DOCTOR_FAIL],
-             counts[DOCTOR_FAIL] == 1 ? " is" : "s are");
-    if (is_text) printf("training can begin\n");
-    return ST_OK;
-}
-
 /* --- the verb ----------------------------------------------------------------------------------- */
 
 /* Directories that opening a training makes, and what it claims them by: what was not there is removed afterwards. */
@@ -633,7 +572,9 @@ status run_doctor(const char *const *positionals, const void *options)
         st = look(d);
         traces_remove(&traces);
     }
-    if (st == ST_OK) st = verdict(&d->lines);
+    if (st == ST_OK)
+        st = findings_tell(d->lines.line, d->lines.count,
+                           &(struct findings_words){.of = "this training", .good = "training can begin"});
     free(d);
     return st;
 }

@@ -36,6 +36,15 @@ static void files_allow(void)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* `doctor --cluster`, where that has no file: it looks at nodes, and at no training. */
+static bool is_of_cluster(const struct command *command, int argument_count, char **arguments)
+{
+    bool is_given = false;
+    for (int i = 2; i < argument_count && command == &command_doctor; i++)
+        is_given |= strcmp(arguments[i], "--cluster") == 0 && (i + 1 == argument_count || *arguments[i + 1] == '-');
+    return is_given;
+}
+
 int main(int argument_count, char **arguments)
 {
     streams_open();
@@ -57,6 +66,7 @@ int main(int argument_count, char **arguments)
     }
     if (strcmp(first, IMAGE_PROBE_FLAG) == 0 && argument_count == 2) return image_probe();
     const struct command *command = command_find(first);
+    if (is_of_cluster(command, argument_count, arguments)) command = &command_doctor_cluster;
     if (command) return command_run(command, 2, argument_count, arguments);
     /* A word that is neither a verb nor looks like a path is more likely a mistyped verb than a graph. */
     if (first[0] != '-' && strpbrk(first, "./") == NULL) {

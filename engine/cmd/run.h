@@ -16,6 +16,61 @@ struct run_nodes {
 /* With no flag given, but what is not 0 then. */
 #define RUN_OPTIONS .nodes = {.rank = RUN_NONE, .key_fd = RUN_NONE, .listen_fd = RUN_NONE, .roster_fd = RUN_NONE}
 
+/* Lines of a table of flags, for a struct run_nodes at AT of TYPE; MEANING: what nodes are for. */
+#define RUN_NODES_FLAGS(TYPE, AT, MEANING)                                                                             \
+    {"--nodes",                                                                                                        \
+     FLAG_TEXT,                                                                                                        \
+     "A:PORT,B:PORT,…",                                                                                                \
+     MEANING ": where they listen, in order of ranks; or their number",                                                \
+     offsetof(TYPE, AT.list),                                                                                          \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     false},                                                                                                           \
+        {"--coordinator",                                                                                              \
+         FLAG_TEXT,                                                                                                    \
+         "A:PORT",                                                                                                     \
+         "with --nodes N, their number: where node 0 listens",                                                         \
+         offsetof(TYPE, AT.coordinator),                                                                               \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         false},                                                                                                       \
+        {"--rank",                                                                                                     \
+         FLAG_U32,                                                                                                     \
+         "N",                                                                                                          \
+         "with --nodes: which of them this one is, from 0",                                                            \
+         offsetof(TYPE, AT.rank),                                                                                      \
+         0,                                                                                                            \
+         MEMBER_NODES_MAX - 1,                                                                                         \
+         false},                                                                                                       \
+        {"--key-file",                                                                                                 \
+         FLAG_TEXT,                                                                                                    \
+         "FILE",                                                                                                       \
+         "with --nodes: the key of all of them (see `heterps-run key`)",                                               \
+         offsetof(TYPE, AT.key_file),                                                                                  \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         false},                                                                                                       \
+        {"--key-fd",                                                                                                   \
+         FLAG_U32,                                                                                                     \
+         "N",                                                                                                          \
+         "with --nodes: a descriptor that the key is read from, as a launcher hands it over",                          \
+         offsetof(TYPE, AT.key_fd),                                                                                    \
+         0,                                                                                                            \
+         1 << 20,                                                                                                      \
+         false},                                                                                                       \
+        {"--insecure",                                                                                                 \
+         FLAG_SWITCH,                                                                                                  \
+         NULL,                                                                                                         \
+         "with --nodes: no key; whoever reaches the port is trusted, and anybody reads along",                         \
+         offsetof(TYPE, AT.insecure),                                                                                  \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         false},                                                                                                       \
+    {                                                                                                                  \
+        "--listen-fd", FLAG_U32, "N", "with --nodes: a socket that listens already, as a launcher hands it over",      \
+            offsetof(TYPE, AT.listen_fd), 3, 1 << 20, false                                                            \
+    }
+
 /* By the flags of `train`; all zero, but RUN_OPTIONS: none is given. */
 struct run_options {
     const char *data, *out, *resume, *continued, *init, *plan, *trace, *isa, *tensorboard, *metrics, *token_file;

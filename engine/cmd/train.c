@@ -69,23 +69,7 @@ static const struct flag flags[] = {
      offsetof(struct run_options, metrics), 0, 0, false},
     {"--token-file", FLAG_TEXT, "FILE", "with --metrics: tokens, a line each: only who sends one may ask for figures",
      offsetof(struct run_options, token_file), 0, 0, false},
-    {"--nodes", FLAG_TEXT, "A:PORT,B:PORT,…",
-     "train on several nodes, each of which runs this command: where they listen, in order of ranks; or their number",
-     offsetof(struct run_options, nodes.list), 0, 0, false},
-    {"--coordinator", FLAG_TEXT, "A:PORT", "with --nodes N, their number: where node 0 listens",
-     offsetof(struct run_options, nodes.coordinator), 0, 0, false},
-    {"--rank", FLAG_U32, "N", "with --nodes: which of them this one is, from 0",
-     offsetof(struct run_options, nodes.rank), 0, MEMBER_NODES_MAX - 1, false},
-    {"--key-file", FLAG_TEXT, "FILE", "with --nodes: the key of all of them (see `heterps-run key`)",
-     offsetof(struct run_options, nodes.key_file), 0, 0, false},
-    {"--key-fd", FLAG_U32, "N", "with --nodes: a descriptor that the key is read from, as a launcher hands it over",
-     offsetof(struct run_options, nodes.key_fd), 0, 1 << 20, false},
-    {"--insecure", FLAG_SWITCH, NULL,
-     "with --nodes: no key; whoever reaches the port is trusted, and anybody reads along; with --metrics: whoever "
-     "reaches the address may ask",
-     offsetof(struct run_options, nodes.insecure), 0, 0, false},
-    {"--listen-fd", FLAG_U32, "N", "with --nodes: a socket that listens already, as a launcher hands it over",
-     offsetof(struct run_options, nodes.listen_fd), 3, 1 << 20, false},
+    RUN_NODES_FLAGS(struct run_options, nodes, "train on several nodes, each of which runs this command"),
     {"--roster-fd", FLAG_U32, "N", "with --nodes: what a node that starts itself anew leaves to itself",
      offsetof(struct run_options, nodes.roster_fd), 3, 1 << 20, false},
     {"--dry-run", FLAG_SWITCH, NULL, "print the plan of memory, check that this machine can give it, and end",
@@ -363,4 +347,5 @@ const struct command command_doctor = {
             "needed, "
             "what is found, and what to change. The exit\nstatus is 1 if anything fails. --log json writes an event "
             "`doctor` a "
-            "line: section, state, what, needed, found, todo; the last one is `verdict`."};
+            "line: section, state, what, needed, found, todo; the last one is `verdict`.\n"
+            "`heterps-run doctor --cluster`, on every node, looks at the links between nodes (doctor --cluster --help)."};

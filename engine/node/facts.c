@@ -25,7 +25,9 @@ static status facts_put(FILE *out, const struct facts_options *o)
 {
     number_add(out, "the protocol of nodes", "%" PRIu64, PROTOCOL);
     fact_add(out, "the version of the program", HETERPS_VERSION);
+    fact_add(out, "the verb", o->verb);
     number_add(out, "the number of nodes", "%" PRIu64, o->node_count);
+    if (o->graph == NULL) return ST_OK;
     fact_add(out, "the instruction set (--isa)", o->isa);
     TRY(recipe_tell(o->graph, fact_add, out));
     number_add(out, "the hash of the model", "%016" PRIx64, o->graph->header->model_hash);

@@ -80,6 +80,8 @@ static void timer_look(struct member *m)
         else if (m->phase == MEMBER_JOINING &&
                  m->to[0] != MEMBER_NONE) /* rank 0 is there, and says when it has waited enough */
             m->end_ns = m->now_ns + m->o.connect_ns;
+        else if (m->phase == MEMBER_MESHING)
+            member_mesh_late(m);
         else if (m->phase == MEMBER_JOINING)
             leave(m, MEMBER_EXIT_AGAIN, m->exit_reason ? m->exit_reason : REASON_NO_FIRST, 0);
     }

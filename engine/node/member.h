@@ -47,6 +47,8 @@ struct member_options {
     uint64_t progress_ns;        /* without a step; 0: no bound                                        */
     uint64_t incarnation_last;   /* of rank 0: the greatest that is claimed                            */
     struct member_roster roster; /* of a start anew; generation 0: the first start, or as one who waits */
+    /* Two nodes that do not reach each other are in all the same: a job that looks at links, on all nodes. */
+    bool is_partial;
 };
 
 enum member_frame_kind {

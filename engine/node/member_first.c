@@ -41,7 +41,7 @@ static void meeting_begin(struct member *m)
     m->ready |= bit(0);
     memset(m->missed, 0, sizeof m->missed);
     m->decide_ns = NEVER;
-    m->end_ns = m->now_ns + m->o.timeout_ns;
+    m->end_ns = m->now_ns + (m->o.is_partial ? 2 : 1) * m->o.timeout_ns; /* others give up sooner (member_mesh_late) */
     for (uint32_t r = 1; r < m->o.nodes; r++)
         if (is_in(m->roster.mask, r) && m->to[r] != MEMBER_NONE) roster_tell(m, m->to[r]);
 }

@@ -108,6 +108,8 @@ void member_first_connect(struct member *m);
 void member_mesh_connect(struct member *m);
 /* Tells rank 0 who is not reached. */
 void member_missed_tell(struct member *m);
+/* Of a job that is partial: whoever is not linked yet will not be. */
+void member_mesh_late(struct member *m);
 void member_other_frame(struct member *m, uint32_t channel, const struct member_frame *f);
 /* The channel to a rank of the roster, or to rank 0, has ended. */
 void member_other_lost(struct member *m, uint32_t rank);

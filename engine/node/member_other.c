@@ -29,13 +29,19 @@ void member_missed_tell(struct member *m)
     if (m->to[0] != MEMBER_NONE) send(m, m->to[0], FRAME_LOST)->mask = mesh_missed(m);
 }
 
-static void mesh_look(struct member *m)
+static void ready(struct member *m)
 {
-    if (m->phase != MEMBER_MESHING || mesh_missed(m) != 0) return;
     m->phase = MEMBER_READY;
-    m->connect_again_ns = NEVER;
+    m->connect_again_ns = m->end_ns = NEVER;
     (void)send(m, m->to[0], FRAME_READY);
 }
+
+static void mesh_look(struct member *m)
+{
+    if (m->phase == MEMBER_MESHING && mesh_missed(m) == 0) ready(m);
+}
+
+void member_mesh_late(struct member *m) { ready(m); }
 
 static void mesh_take(struct member *m, uint32_t channel, const struct member_frame *f)
 {
@@ -82,7 +88,7 @@ static void roster_take(struct member *m, const struct member_frame *f)
         if (r != m->o.rank) close_channel(m, m->to[r]);
     m->roster = *new;
     m->phase = MEMBER_MESHING;
-    m->end_ns = NEVER;
+    m->end_ns = m->o.is_partial ? m->now_ns + m->o.timeout_ns / 4 * 3 : NEVER;
     member_mesh_connect(m);
     for (uint32_t c = 0; c < MEMBER_CHANNELS_MAX; c++)
         if (m->channel[c].is_up && m->channel[c].mesh.kind == FRAME_MESH) {
@@ -143,7 +149,7 @@ void member_other_lost(struct member *m, uint32_t rank)
         }
         return;
     }
-    if (m->phase == MEMBER_READY) m->phase = MEMBER_MESHING;
+    if (m->phase == MEMBER_READY && !m->o.is_partial) m->phase = MEMBER_MESHING;
     if (m->phase == MEMBER_MESHING) m->connect_again_ns = m->now_ns + m->o.timeout_ns / 64;
     if (m->phase == MEMBER_MESHING || m->phase == MEMBER_RUNNING) member_missed_tell(m);
 }

@@ -22,6 +22,7 @@
 /* Messages to one node that can be under way: a round's vectors, eight each, and some. */
 static uint32_t queued_max(const struct graph *g)
 {
+    if (g == NULL) return 64;
     const uint64_t vectors =
         (uint64_t)(g->node_count + g->table_count + 4) * 2 * 11; /* runs of a node's lanes: 2 log2 1024 and some */
     const uint64_t messages = vectors / REDUCE_PARTS_MAX + 64;
@@ -77,7 +78,8 @@ static status member_begin(struct node *n)
                                      .facts = n->o.facts->hash,
                                      .timeout_ns = n->o.timeout_ns,
                                      .connect_ns = n->o.connect_ns,
-                                     .progress_ns = n->o.progress_ns};
+                                     .progress_ns = n->o.progress_ns,
+                                     .is_partial = n->o.is_partial};
     struct timespec now;
     if (options.min > p->count)
         FAIL(INVALID, "cluster.min = %u nodes are more than the %u of this job", options.min, p->count);
@@ -98,7 +100,7 @@ static bool has_met(void *context) { return node_state(context) != STATE_MEETING
 
 static status parts_open(struct node *n)
 {
-    TRY(reduce_lanes_check(n->o.graph, n->o.place->count));
+    if (n->o.graph) TRY(reduce_lanes_check(n->o.graph, n->o.place->count));
     TRY(memory_open(n));
     TRY(member_begin(n));
     memory_note("threads", THREAD_STACK_BYTES);
@@ -215,7 +217,7 @@ static bool is_answered(void *context)
     return atomic_load_explicit(&n->shared_ask, memory_order_acquire) == ASK_NONE || node_state(n) >= STATE_FAILED;
 }
 
-static status asked(struct node *n, enum node_ask what)
+status node_asked(struct node *n, enum node_ask what)
 {
     /* Release pairs with ask_look(). */
     atomic_store_explicit(&n->shared_ask, what, memory_order_release);
@@ -227,12 +229,44 @@ static status asked(struct node *n, enum node_ask what)
                : status_fail(ST_PEER_LOST, __FILE__, __LINE__, "the job has ended while this node was at work");
 }
 
-status node_listen(struct node *n) { return asked(n, ASK_LISTEN); }
+status node_listen(struct node *n) { return node_asked(n, ASK_LISTEN); }
 
 status node_begin(struct node *n, uint64_t step)
 {
     n->begin_step = step; /* published by the ask */
-    return asked(n, ASK_BEGIN);
+    return node_asked(n, ASK_BEGIN);
+}
+
+/* A message of a link has less than 4 GiB. */
+#define GIVE_BYTES (UINT64_C(1) << 30)
+
+status node_give(struct node *n, uint32_t to, const void *data, uint64_t bytes)
+{
+    for (uint64_t at = 0; at < bytes; at += n->ask.bytes) {
+        n->ask.index = to;
+        n->ask.from = (const uint8_t *)data + at;
+        n->ask.bytes = bytes - at < GIVE_BYTES ? bytes - at : GIVE_BYTES;
+        TRY(node_asked(n, ASK_GIVE));
+    }
+    return ST_OK;
+}
+
+status node_take(struct node *n, uint32_t from, void *data, uint64_t bytes)
+{
+    for (uint64_t at = 0; at < bytes; at += n->ask.bytes) {
+        n->ask.index = from;
+        n->ask.to = (uint8_t *)data + at;
+        n->ask.bytes = bytes - at < GIVE_BYTES ? bytes - at : GIVE_BYTES;
+        TRY(node_asked(n, ASK_TAKE));
+    }
+    return ST_OK;
+}
+
+status node_tell(struct node *n, void *data, uint64_t bytes)
+{
+    if (n->index > 0) return node_take(n, 0, data, bytes);
+    for (uint32_t i = 1; i < n->count; i++) TRY(node_give(n, i, data, bytes));
+    return ST_OK;
 }
 
 /* --- the end ------------------------------------------------------------------------------------ */

@@ -27,8 +27,8 @@ struct node_past {
 
 struct node_options {
     const struct node_place *place; /* kept, as is all else that is pointed to */
-    const struct graph *graph;
-    const struct secure_key *key; /* NULL: links are plain, and whoever reaches the port is trusted */
+    const struct graph *graph;      /* NULL: of a job that does no steps, for which there is no node_join */
+    const struct secure_key *key;   /* NULL: links are plain, and whoever reaches the port is trusted */
     const struct facts *facts;
     uint32_t min; /* cluster.min; 0: all but one */
     uint64_t timeout_ns, connect_ns, progress_ns;
@@ -37,6 +37,8 @@ struct node_options {
      * on which the node ends as PEER_LOST. NULL: it always ends so. */
     status (*anew)(void *context, const struct node_past *past);
     void *anew_context;
+    /* The job is to look at links (probe.h): two nodes that do not reach each other are in both. */
+    bool is_partial;
 };
 
 struct node;
@@ -63,6 +65,13 @@ MUST_USE status node_listen(struct node *node);
 /* Before the first step, whose number this is, and when the model has its rows: from now on what belongs to steps is
  * taken. Likewise. */
 MUST_USE status node_begin(struct node *node, uint64_t step);
+
+/* Of a job without an exchange, in the same order on all nodes. What the node failed with, if that comes first. */
+/* Sends to another node, and returns when the kernel has it; receives from one, as many bytes as that gives. */
+MUST_USE status node_give(struct node *node, uint32_t to, const void *data, uint64_t bytes);
+MUST_USE status node_take(struct node *node, uint32_t from, void *data, uint64_t bytes);
+/* What node 0 has in `data` all have then. */
+MUST_USE status node_tell(struct node *node, void *data, uint64_t bytes);
 
 /* The main thread is done, with this status: tells the others of a failure, or waits until all are done, node 0 last.
  * Returns `st` if it is one, else how the job has ended. The links are closed then, and what they sent and received,

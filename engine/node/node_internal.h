@@ -2,7 +2,9 @@
  *
  *     node.c          opening and closing; what the main thread asks
  *     node_thread.c   the thread: events of links, asks of the main thread, time
- *     node_member.c   membership: its frames, what it puts out, and in which words a node ends */
+ *     node_member.c   membership: its frames, what it puts out, and in which words a node ends
+ *     node_ask.c      what the main thread asks for
+ *     probe.c         how links are, for who looks at a cluster */
 #ifndef HETERPS_ENGINE_NODE_NODE_INTERNAL_H
 #define HETERPS_ENGINE_NODE_NODE_INTERNAL_H
 
@@ -12,6 +14,7 @@
 #include "engine/base/bell.h"
 #include "engine/node/member_frame.h"
 #include "engine/node/node.h"
+#include "engine/node/probe.h"
 #include "engine/node/reduce.h"
 #include "io/net/link.h"
 
@@ -20,10 +23,14 @@ enum node_kind {
     KIND_FRAME = 16, /* of membership                                                   */
     KIND_FACTS,      /* a text, before a hello                                          */
     KIND_WHY,        /* a text, before a frame that ends something                      */
+    KIND_TALK,       /* of main threads, where there is no exchange                     */
     KIND_HERE,       /* before a hello; tag: the port where this node listens           */
-    KIND_PLACES      /* before a roster: where others listen, struct node_there each    */
+    KIND_PLACES,     /* before a roster: where others listen, struct node_there each    */
+    KIND_ECHO,       /* to be answered at once …                                        */
+    KIND_ECHOED,     /* … by this; tag: the time there                                  */
+    KIND_SWAP        /* of node_swap                                                    */
 };
-enum node_cookie { COOKIE_REDUCE, COOKIE_FACTS, COOKIE_LETTER };
+enum node_cookie { COOKIE_REDUCE, COOKIE_TALK, COOKIE_FACTS, COOKIE_SWAP, COOKIE_LETTER };
 
 #define LETTER_BYTES 1024u
 #define LETTERS      512u
@@ -61,7 +68,20 @@ struct node_link {
 };
 
 enum node_state { STATE_MEETING, STATE_RUNNING, STATE_FAILED, STATE_OVER };
-enum node_ask { ASK_NONE, ASK_LISTEN, ASK_BEGIN };
+enum node_ask { ASK_NONE, ASK_LISTEN, ASK_BEGIN, ASK_GIVE, ASK_TAKE, ASK_ECHO, ASK_SWAP };
+
+/* Of probe.c: the thread's while an echo or a swap is asked for, else the main thread's. */
+struct node_probing {
+    struct probe_echo *echo; /* [echo_count]: that are to come */
+    uint32_t echo_count;
+    uint64_t begin_ns, begin_real_ns; /* of the one that is under way        */
+    uint64_t out_left, in_left;
+    uint32_t under_way; /* messages of a swap */
+    /* by rank; set before STATE_RUNNING, and never again */
+    bool has_path[MEMBER_NODES_MAX];
+    struct link_path path[MEMBER_NODES_MAX];
+    char why[MEMBER_NODES_MAX][WHY_BYTES];
+};
 
 struct node {
     struct post post; /* first: a struct post * is a struct node * */
@@ -94,7 +114,16 @@ struct node {
     char why[WHY_BYTES];         /* what another node says, or this one, before an end   */
     char lost[WHY_BYTES];        /* the last node that was lost, and how                 */
     char connect_why[WHY_BYTES]; /* the last connection that did not come about   */
-    _Atomic uint32_t shared_ask; /* of the main thread; the thread makes it ASK_NONE when it is done */
+    /* asks of the main thread: its fields are set before shared_ask */
+    struct {
+        uint32_t index;
+        const void *from;
+        void *to;
+        uint64_t bytes;
+        bool is_under_way;
+    } ask;
+    _Atomic uint32_t shared_ask; /* the thread makes it ASK_NONE when it is done */
+    struct node_probing probing;
     char finish_why[WHY_BYTES];
     _Atomic uint32_t shared_finish; /* exit status + 1: the main thread is done */
     _Atomic uint32_t shared_state;
@@ -118,6 +147,11 @@ static inline void node_state_set(struct node *n, enum node_state state)
 /* "node 2 at 10.0.0.7:4711" */
 #define PLACE_TEXT_BYTES (ADDRESS_TEXT_BYTES + 24u)
 const char *node_place_text(const struct node *n, uint32_t rank, char text[PLACE_TEXT_BYTES]);
+
+/* --- node.c -------------------------------------------------------------------------------------- */
+
+/* By the main thread: has the node's thread do what `ask` and `probing` say. */
+MUST_USE status node_asked(struct node *n, enum node_ask what);
 
 /* --- node_thread.c ----------------------------------------------------------------------------- */
 
@@ -143,5 +177,25 @@ void node_why_take(struct node *n, uint32_t link, uint32_t bytes);
 void node_places_take(struct node *n, uint32_t link, uint32_t bytes);
 /* Says for whom it waits. */
 void node_notice(struct node *n);
+
+/* --- node_ask.c --------------------------------------------------------------------------------- */
+
+/* What the main thread asks for can be done now, or a message of another one has come for it. */
+void node_ask_look(struct node *n);
+bool node_talk_arrives(struct node *n, uint32_t link, const struct link_event *event);
+void node_ask_done(struct node *n);
+
+/* --- probe.c ------------------------------------------------------------------------------------ */
+
+/* ASK_ECHO or ASK_SWAP. */
+void node_probe_begin(struct node *n, enum node_ask ask);
+void node_echo_take(struct node *n, const struct link_event *event);
+void node_echoed_take(struct node *n, const struct link_event *event);
+bool node_swap_arrives(struct node *n, const struct link_event *event);
+void node_swap_arrived(struct node *n, const struct link_event *event);
+void node_swap_sent(struct node *n, const struct link_event *event);
+/* Of a job that is partial: why there is no link to a rank; and, when it begins, what links there are. */
+void node_probe_why(struct node *n, uint32_t rank, const char *why);
+void node_probe_paths(struct node *n);
 
 #endif

@@ -169,6 +169,7 @@ static void connect_to(struct node *n, uint32_t rank)
         if (n->link[i].state == NODE_LINK_ASKED && n->link[i].rank == rank) return; /* it is under way */
     if (link_connect(n->links, &n->address[rank], clock_ns() + CONNECT_NS, &link) != ST_OK) {
         snprintf(n->connect_why, sizeof n->connect_why, "%.*s", (int)sizeof n->connect_why - 1, status_message());
+        node_probe_why(n, rank, n->connect_why);
         follow(n, (struct member_event){.kind = EVENT_DOWN, .channel = MEMBER_NONE, .rank = rank});
         return;
     }
@@ -207,6 +208,7 @@ static void generation_begin(struct node *n, const struct member_roster *roster)
         n->link_of[i] = link;
         if (link != MEMBER_NONE) n->link[link].index = i;
     }
+    node_probe_paths(n);
     ranks_text(n, all_ranks(n) & ~roster->mask, missing, sizeof missing);
     if (*missing && node_is_first(n)) log_warning("begins without %s", missing);
     node_state_set(n, STATE_RUNNING);
@@ -285,6 +287,7 @@ void node_frame_take(struct node *n, uint32_t link, uint32_t bytes)
     if (frame.kind == FRAME_HELLO && node_is_first(n) && *n->link[link].refusal) {
         char place[PLACE_TEXT_BYTES];
         log_warning("%s is refused: %s", node_place_text(n, frame.rank, place), n->link[link].warning);
+        if (frame.rank < n->o.place->count) node_probe_why(n, frame.rank, n->link[link].warning);
     }
     node_member_tell(n,
                      (struct member_event){.kind = EVENT_FRAME, .channel = link, .rank = MEMBER_NONE, .frame = &frame});

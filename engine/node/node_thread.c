@@ -70,6 +70,7 @@ static void link_lost(struct node *n, const struct link_event *e)
     }
     const uint32_t rank = l->rank;
     snprintf(n->connect_why, sizeof n->connect_why, "%s", why);
+    node_probe_why(n, rank, why);
     if (rank == 0 && strstr(why, "before it has greeted: it refuses")) n->refused++;
     node_link_close(n, e->link);
     node_member_tell(n, (struct member_event){.kind = EVENT_DOWN, .channel = MEMBER_NONE, .rank = rank});
@@ -101,6 +102,8 @@ static bool message_place(struct node *n, const struct link_event *e)
     struct node_link *l = &n->link[e->link];
     struct iovec part[REDUCE_PARTS_MAX] = {{l->in, e->bytes}};
     uint32_t part_count = 1;
+    if (e->kind == KIND_TALK) return node_talk_arrives(n, e->link, e);
+    if (e->kind == KIND_SWAP) return node_swap_arrives(n, e);
     if (e->kind < KIND_FRAME) {
         const bool is_awaited = n->has_begun || (n->listens && reduce_is_talk(e->kind));
         if (!is_awaited || l->index == INDEX_NONE || node_state(n) != STATE_RUNNING) return false;
@@ -161,6 +164,9 @@ static void message_arrived(struct node *n, const struct link_event *e)
     case KIND_WHY: node_why_take(n, e->link, e->bytes); break;
     case KIND_HERE: l->port = (uint16_t)e->tag; break;
     case KIND_PLACES: node_places_take(n, e->link, e->bytes); break;
+    case KIND_ECHO: node_echo_take(n, e); break;
+    case KIND_ECHOED: node_echoed_take(n, e); break;
+    case KIND_SWAP: node_swap_arrived(n, e); break;
     default: link_drop(n, e->link, "it sends what no node sends"); break;
     }
 }
@@ -172,6 +178,8 @@ static void message_sent(struct node *n, const struct link_event *e)
         const status st = reduce_sent(n->reduce);
         if (st != ST_OK) node_break(n, st);
     }
+    if (e->cookie == COOKIE_TALK) node_ask_done(n);
+    if (e->cookie == COOKIE_SWAP) node_swap_sent(n, e);
     if (e->cookie < COOKIE_LETTER) return;
     n->letters[e->cookie - COOKIE_LETTER].is_used = false;
     l->letters--;
@@ -190,24 +198,6 @@ static void event_take(struct node *n, const struct link_event *e)
     }
 }
 
-/* --- asks --------------------------------------------------------------------------------------- */
-
-static void ask_look(struct node *n)
-{
-    /* Acquire pairs with asked(): the exchange, the first step, the model's rows. */
-    const enum node_ask ask = (enum node_ask)atomic_load_explicit(&n->shared_ask, memory_order_acquire);
-    if (ask == ASK_NONE || node_state(n) != STATE_RUNNING) return;
-    n->listens = true;
-    if (ask == ASK_BEGIN) {
-        n->has_begun = true;
-        n->sums_until = n->begin_step;
-        reduce_start(n->reduce, n->begin_step);
-    }
-    /* Release pairs with is_answered(). */
-    atomic_store_explicit(&n->shared_ask, ASK_NONE, memory_order_release);
-    bell_ring(&n->bell);
-}
-
 /* --- failing ------------------------------------------------------------------------------------ */
 
 void node_fail(struct node *n, status failure)
@@ -216,6 +206,8 @@ void node_fail(struct node *n, status failure)
     failure_keep(&kept, failure);
     if (node_state(n) >= STATE_FAILED) return;
     failure_keep(&n->result, failure);
+    /* The memory that the main thread has lent is its own again. */
+    if (n->ask.is_under_way && n->link_of[n->ask.index] != MEMBER_NONE) node_link_close(n, n->link_of[n->ask.index]);
     const bool listens = n->listens;
     node_state_set(n, STATE_FAILED);
     if (listens) reduce_fail(n->reduce, failure_adopt(&kept));
@@ -306,7 +298,7 @@ static status turn(struct node *n)
     TRY(links_wait(n->links, n->events, EVENTS_MAX, end_ns, &count));
     memset(n->is_dead, 0, sizeof n->is_dead);
     for (uint32_t i = 0; i < count && node_state(n) != STATE_OVER; i++) event_take(n, &n->events[i]);
-    ask_look(n);
+    node_ask_look(n);
     if (n->listens && node_state(n) == STATE_RUNNING) {
         const status st = reduce_look(n->reduce); /* what the main thread has said it has said before its end */
         if (st != ST_OK) node_break(n, st);

@@ -5,7 +5,7 @@
 
 #include "engine/run/train.h"
 
-/* In the order in which they are told; X(name, heading). */
+/* In the order in which they are told; X(name, heading). The last two are of doctor --cluster (doctor_links.h). */
 #define DOCTOR_SECTIONS(X)                                                                                             \
     X(model, "model")                                                                                                  \
     X(data, "data")                                                                                                    \
@@ -14,7 +14,9 @@
     X(disk, "disk")                                                                                                    \
     X(save, "save directory")                                                                                          \
     X(plan, "plan")                                                                                                    \
-    X(cards, "cards")
+    X(cards, "cards")                                                                                                  \
+    X(nodes, "nodes")                                                                                                  \
+    X(links, "links")
 enum doctor_section {
 #define SECTION(name, heading) DOCTOR_##name,
     DOCTOR_SECTIONS(SECTION)

@@ -69,8 +69,11 @@ static status nodes_meet(struct session *s, const struct session_options *o)
         FAIL(USAGE, "--cluster plans anew while one node trains; for several nodes make a plan by `heterps-run plan`, "
                     "and give it as --plan");
     if (!isa_find(o->crew.isa, &isa)) FAIL(USAGE, "--isa: there is no instruction set \"%s\"", o->crew.isa);
-    const struct facts_options facts = {
-        .graph = &s->setup.graph, .isa = isa_names[isa], .node_count = nodes->place.count, .saves = nodes->saves};
+    const struct facts_options facts = {.graph = &s->setup.graph,
+                                        .isa = isa_names[isa],
+                                        .node_count = nodes->place.count,
+                                        .saves = nodes->saves,
+                                        .verb = "train"};
     TRY(facts_make(&s->facts, &facts));
     const struct node_options options = {.place = &nodes->place,
                                          .graph = &s->setup.graph,

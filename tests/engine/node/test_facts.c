@@ -20,6 +20,7 @@ static struct facts facts_of(const char *source, const char *const *set, struct 
     assert_ok(graph_compile(&graph, "m.cfg", source, strlen(source), set, set_count, NULL));
     options.graph = &graph;
     if (options.isa == NULL) options.isa = "avx2";
+    if (options.verb == NULL) options.verb = "train";
     assert_ok(facts_make(&facts, &options));
     graph_close(&graph);
     assert_true(facts.bytes > 0 && facts.text[facts.bytes - 1] == '\n');
@@ -73,6 +74,8 @@ static void facts__of_others__name_the_first_difference(void **state)
     assert_differ(text, NULL, (struct facts_options){.node_count = 2, .saves = true},
                   "a directory for saves (--out) is given there, and missing here",
                   "a directory for saves (--out) is given here, and missing there");
+    assert_differ(text, NULL, (struct facts_options){.node_count = 2, .verb = "doctor"},
+                  "the verb is doctor there, and train here", "the verb is doctor here, and train there");
     static const char longer[] = "[model]\nname = m\n"
                                  "[data]\ndense = I1..I3\n"
                                  "[fc h1]\ninput = dense\nunits = 5\n"

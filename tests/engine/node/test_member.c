@@ -125,6 +125,7 @@ enum scene {
     SCENE_LOSSES,
     SCENE_CUT,
     SCENE_PATH,
+    SCENE_PARTIAL,
     SCENE_COUNT
 };
 static enum scene scene;
@@ -232,7 +233,9 @@ static void training_look(uint32_t p)
 {
     struct process *me = &process[p];
     if (!me->is_training) return;
-    const uint64_t missing = me->roster.mask & ~bit(me->rank) & ~me->got[0];
+    uint64_t missing = me->roster.mask & ~bit(me->rank) & ~me->got[0];
+    for (uint32_t r = 0; r < nodes && scene == SCENE_PARTIAL; r++)
+        if (me->member->to[r] == MEMBER_NONE) missing &= ~bit(r);
     if (!me->is_computed || missing) {
         if (me->is_computed) feed(p, &(struct member_event){.kind = EVENT_WAITS, .mask = missing});
         return;
@@ -278,7 +281,8 @@ static void process_start(uint32_t p, const struct member_roster *roster)
                                .timeout_ns = 400 * MS,
                                .connect_ns = 3000 * MS,
                                .progress_ns = 2000 * MS,
-                               .roster = *roster};
+                               .roster = *roster,
+                               .is_partial = scene == SCENE_PARTIAL};
     for (uint32_t i = 0; i < claim_count; i++)
         if (claims[i].is_durable && claims[i].value > o.incarnation_last) o.incarnation_last = claims[i].value;
     me->is_alive = true;
@@ -688,6 +692,7 @@ static bool scene_run(enum scene which)
         cut_end_ns[path[i]][path[i + 1]] = cut_end_ns[path[i + 1]][path[i]] = UINT64_MAX;
     for (uint32_t r = 0; r < nodes; r++)
         if (scene != SCENE_ALONE || r < 2) add(MS * r, W_LAUNCH)->rank = r;
+    if (scene == SCENE_PARTIAL) cut_end_ns[1][2] = cut_end_ns[2][1] = cut_end_ns[2][3] = cut_end_ns[3][2] = UINT64_MAX;
     bool has_second = scene != SCENE_TWICE;
     while (finding == NULL && heap_count && now_ns < LIMIT_NS) {
         struct item item = take();
@@ -719,6 +724,9 @@ static bool scene_run(enum scene which)
     case SCENE_LOSSES: return !is_done && count_ended(0, MEMBER_EXIT_AGAIN, REASON_LOSSES) == 1;
     case SCENE_CUT: return is_done && history_count == 2 && history[1].mask == 0xb && done_ns < 2000 * MS;
     case SCENE_PATH: return is_done && history_count == 2 && history[1].mask == 0x35;
+    case SCENE_PARTIAL:
+        return is_done && history_count == 1 && history[0].mask == 0xf && ended_count == 4 &&
+               count_ended(MEMBER_NONE, 0, REASON_FINISHED) == 4;
     default: return false;
     }
 }
@@ -733,7 +741,8 @@ static const char *const scene_names[SCENE_COUNT] = {
     "fewer than the least: exit 75",
     "three losses without a step: exit 75",
     "two nodes that are cut off from each other: one leaves at once, and does not come back",
-    "four cuts that two nodes are enough for: these two leave"};
+    "four cuts that two nodes are enough for: these two leave",
+    "the same in a job that looks at links: all are in"};
 
 int main(int count, char **arguments)
 {
