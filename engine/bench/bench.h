@@ -21,7 +21,7 @@
     X(feed, NULL, "text that becomes inputs with their rows", "one thread's rate, times what threads gain")            \
     X(ring, NULL, "numbers from thread to thread", "a plain ring")                                                     \
     X(disk, bench_disk_check, "random blocks of 4 KiB of a file", "a bare ring, file and buffers registered")          \
-    X(net, NULL, "messages between two processes over loopback", "the same bytes through plain sockets")               \
+    X(net, NULL, "messages and sums between processes over loopback", "the same bytes through plain sockets")          \
     X(train, bench_train_check, "training, micro-batches in memory", "its operations at the peak of gemm")             \
     X(card, bench_card_check, "kernels of a card", "its driver's copies, its multiply-adds, cuBLASLt")
 

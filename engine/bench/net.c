@@ -1,11 +1,12 @@
 /* What links carry between two processes over loopback, plain and sealed: bytes both ways at once, and messages there
  * and back. Beside each repeat the same two processes move the same bytes through a plain socket: both ways at once,
- * by as few and as large calls as the socket takes; there and back, by calls that do not sleep.
+ * by as few and as large calls as the socket takes; there and back, by calls that do not sleep. Sums of gradients
+ * between two and four processes are in net_reduce.c.
  *
  *     this process   control ◀──────────▶ control   the other one, forked; both do the same steps, and meet before each
  *                    probe   ◀──────────▶ probe     plain sockets
  *                    links   ◀──────────▶ links     plain, sealed by AES-256-GCM, by ChaCha20-Poly1305 */
-#include "engine/bench/bench.h"
+#include "engine/bench/net.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,9 +58,9 @@ struct side {
 
 /* --- the probe ---------------------------------------------------------------------------------- */
 
-static status probe_lost(const char *what)
+status net_probe_lost(const char *what)
 {
-    FAIL(PEER_LOST, "bench net: %s between the two processes: %s", what, errno ? strerror(errno) : "it has ended");
+    FAIL(PEER_LOST, "bench net: %s between two processes: %s", what, errno ? strerror(errno) : "it has ended");
 }
 
 /* All of `out` goes and all of `in` comes. */
@@ -73,14 +74,14 @@ static status probe_exchange(struct side *s)
             const uint64_t left = s->bytes - sent;
             ssize_t n =
                 send(s->probe, s->out + sent, left < PIECE_BYTES ? left : PIECE_BYTES, MSG_DONTWAIT | MSG_NOSIGNAL);
-            if (n < 0 && errno != EAGAIN) return probe_lost("the socket");
+            if (n < 0 && errno != EAGAIN) return net_probe_lost("the socket");
             if (n > 0) sent += (uint64_t)n;
             has_moved = n > 0;
         }
         if (got < s->bytes) {
             const uint64_t left = s->bytes - got;
             ssize_t n = recv(s->probe, s->in + got, left < PIECE_BYTES ? left : PIECE_BYTES, MSG_DONTWAIT);
-            if (n == 0 || (n < 0 && errno != EAGAIN)) return probe_lost("the socket");
+            if (n == 0 || (n < 0 && errno != EAGAIN)) return net_probe_lost("the socket");
             if (n > 0) got += (uint64_t)n;
             has_moved |= n > 0;
         }
@@ -96,7 +97,7 @@ static status probe_receive(struct side *s)
 {
     for (uint32_t got = 0; got < TURN_BYTES;) {
         ssize_t n = recv(s->probe, s->in + got, TURN_BYTES - got, MSG_DONTWAIT);
-        if (n == 0 || (n < 0 && errno != EAGAIN)) return probe_lost("the socket");
+        if (n == 0 || (n < 0 && errno != EAGAIN)) return net_probe_lost("the socket");
         if (n > 0) got += (uint32_t)n;
         if (n < 0) spin_pause();
     }
@@ -107,7 +108,7 @@ static status probe_turns(struct side *s)
 {
     for (uint32_t i = 0; i < s->turns; i++) {
         if (!s->is_first) TRY(probe_receive(s));
-        if (send(s->probe, s->out, TURN_BYTES, MSG_NOSIGNAL) != TURN_BYTES) return probe_lost("the socket");
+        if (send(s->probe, s->out, TURN_BYTES, MSG_NOSIGNAL) != TURN_BYTES) return net_probe_lost("the socket");
         if (s->is_first) TRY(probe_receive(s));
     }
     return ST_OK;
@@ -177,9 +178,9 @@ static status meet(struct side *s)
 {
     char byte = 0;
     errno = 0;
-    if (s->is_first && write(s->control, &byte, 1) != 1) return probe_lost("a pipe");
-    if (read(s->control, &byte, 1) != 1) return probe_lost("a pipe");
-    if (!s->is_first && write(s->control, &byte, 1) != 1) return probe_lost("a pipe");
+    if (s->is_first && write(s->control, &byte, 1) != 1) return net_probe_lost("a pipe");
+    if (read(s->control, &byte, 1) != 1) return net_probe_lost("a pipe");
+    if (!s->is_first && write(s->control, &byte, 1) != 1) return net_probe_lost("a pipe");
     return ST_OK;
 }
 
@@ -310,8 +311,7 @@ static status side_run(const struct bench *b, struct side *s, struct address her
     return steps(b, s);
 }
 
-/* Two sockets that are joined over loopback. */
-static status probe_open(int fd[2])
+status net_probe_open(int fd[2])
 {
     struct address here;
     socklen_t bytes = sizeof here;
@@ -383,7 +383,7 @@ status bench_net(const struct bench *b)
         return ST_OK;
     }
     TRY(secure_start());
-    TRY(probe_open(probe));
+    TRY(net_probe_open(probe));
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) != 0) {
         const int error = errno;
         close(probe[0]);
@@ -398,5 +398,6 @@ status bench_net(const struct bench *b)
         s[i].bytes = b->o->quick ? BYTES_QUICK : BYTES;
         s[i].turns = b->o->quick ? TURNS_QUICK : TURNS;
     }
-    return pair_run(b, s);
+    TRY(pair_run(b, s));
+    return net_reduce(b);
 }
