@@ -77,7 +77,7 @@ void node_echoed_take(struct node *n, const struct link_event *e)
     struct node_probing *p = &n->probing;
     const uint64_t ns = clock_ns() - p->begin_ns;
     if (!is_asked(n, ASK_ECHO, e->link)) return;
-    *p->echo++ = (struct probe_echo){.ns = ns, .ahead_ns = (int64_t)(e->tag - p->begin_real_ns - ns / 2)};
+    *p->echo++ = probe_echo_of(p->begin_real_ns, e->tag, ns);
     if (--p->echo_count)
         echo_send(n);
     else

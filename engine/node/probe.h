@@ -12,6 +12,11 @@ struct probe_echo {
     uint64_t ns;
     int64_t ahead_ns; /* so much the other end's clock (CLOCK_REALTIME) is ahead of this one's, within half of ns */
 };
+/* Begun at that time of this end's clock, answered at that of the other's, back after so long. */
+static inline struct probe_echo probe_echo_of(uint64_t begin_real_ns, uint64_t there_real_ns, uint64_t ns)
+{
+    return (struct probe_echo){.ns = ns, .ahead_ns = (int64_t)(there_real_ns - begin_real_ns - ns / 2)};
+}
 /* Sends them one behind the other; the other end's thread answers; its main thread sends nothing here meanwhile,
  * which would have to be taken first. What the node failed with, as all below. */
 MUST_USE status node_echo(struct node *node, uint32_t to, struct probe_echo *echo, uint32_t count);

@@ -681,6 +681,18 @@ static uint32_t count_ended(uint32_t rank, uint64_t code, enum member_reason rea
     return count;
 }
 
+/* Breaks the link of ranks 1 and 3 when the one is ready and the others are not yet. */
+static bool ready_break(void)
+{
+    const uint32_t p = process_of(1);
+    if (p == MEMBER_NONE || process[p].member->phase != MEMBER_READY) return false;
+    const uint32_t c = process[p].member->to[3];
+    CHECK(c != MEMBER_NONE);
+    link_end_close(p, c);
+    feed(p, &(struct member_event){.kind = EVENT_DOWN, .channel = c});
+    return true;
+}
+
 /* Four nodes, three at least, until nothing lives any more; what each scene must come to. */
 static bool scene_run(enum scene which)
 {
@@ -693,7 +705,7 @@ static bool scene_run(enum scene which)
     for (uint32_t r = 0; r < nodes; r++)
         if (scene != SCENE_ALONE || r < 2) add(MS * r, W_LAUNCH)->rank = r;
     if (scene == SCENE_PARTIAL) cut_end_ns[1][2] = cut_end_ns[2][1] = cut_end_ns[2][3] = cut_end_ns[3][2] = UINT64_MAX;
-    bool has_second = scene != SCENE_TWICE;
+    bool has_second = scene != SCENE_TWICE, has_broken = false;
     while (finding == NULL && heap_count && now_ns < LIMIT_NS) {
         struct item item = take();
         now_ns = item.at_ns;
@@ -703,6 +715,7 @@ static bool scene_run(enum scene which)
         }
         if (scene == SCENE_CUT && now_ns > 300 * MS) cut_end_ns[1][2] = cut_end_ns[2][1] = UINT64_MAX;
         item_run_or_wait(&item);
+        if (scene == SCENE_PARTIAL && !has_broken) has_broken = ready_break();
     }
     for (uint32_t i = 0; i < heap_count; i++) free(heap[i].frame);
     if (finding) printf("# %s\n", finding);
@@ -725,7 +738,7 @@ static bool scene_run(enum scene which)
     case SCENE_CUT: return is_done && history_count == 2 && history[1].mask == 0xb && done_ns < 2000 * MS;
     case SCENE_PATH: return is_done && history_count == 2 && history[1].mask == 0x35;
     case SCENE_PARTIAL:
-        return is_done && history_count == 1 && history[0].mask == 0xf && ended_count == 4 &&
+        return has_broken && is_done && history_count == 1 && history[0].mask == 0xf && ended_count == 4 &&
                count_ended(MEMBER_NONE, 0, REASON_FINISHED) == 4;
     default: return false;
     }

@@ -168,6 +168,16 @@ static void nodes__that_do_not__are_in_all_the_same(void **state)
     assert_string_equal(all[1].why[2], "");
 }
 
+static void an_echo__tells_how_far_the_other_clock_is_ahead(void **state)
+{
+    (void)state;
+    const uint64_t noon = UINT64_C(1700000000000000000);
+    assert_int_equal(probe_echo_of(noon, noon + 200, 400).ahead_ns, 0);
+    assert_int_equal(probe_echo_of(noon, noon + 5200, 400).ahead_ns, 5000);
+    assert_true(probe_echo_of(noon, noon - 4800, 400).ahead_ns == -5000);
+    assert_int_equal(probe_echo_of(noon, noon, 400).ns, 400);
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -177,6 +187,7 @@ static int start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_echo__tells_how_far_the_other_clock_is_ahead),
         cmocka_unit_test(nodes__that_reach_each_other__echo_and_swap),
         cmocka_unit_test(nodes__that_do_not__are_in_all_the_same),
     };
