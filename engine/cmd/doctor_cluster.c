@@ -59,6 +59,7 @@ struct look {
     struct node *node;
     const struct node_place *place;
     uint32_t index, count;
+    bool is_gathered;
     uint64_t linked[MEMBER_NODES_MAX];          /* by rank */
     struct doctor_node nodes[MEMBER_NODES_MAX]; /* likewise */
     struct doctor_pair *pairs;
@@ -112,6 +113,12 @@ static void record_keep(struct look *l, uint32_t rank, struct record *r)
     l->nodes[rank] = r->node;
 }
 
+static bool is_linked(const struct look *l, uint32_t low, uint32_t high)
+{
+    const uint32_t a = node_rank(l->node, low), b = node_rank(l->node, high);
+    return l->linked[a] >> b & 1 && l->linked[b] >> a & 1;
+}
+
 /* Node 0 gets what all are, and all which links there are. */
 static status nodes_gather(struct look *l)
 {
@@ -127,7 +134,14 @@ static status nodes_gather(struct look *l)
         TRY(node_take(l->node, i, &r, sizeof r));
         record_keep(l, node_rank(l->node, i), &r);
     }
-    return node_tell(l->node, l->linked, sizeof l->linked);
+    TRY(node_tell(l->node, l->linked, sizeof l->linked));
+    /* Of pairs that are not looked at, because a node is lost before. */
+    for (uint32_t high = 1; high < l->count; high++)
+        for (uint32_t low = 0; low < high; low++)
+            l->pairs[doctor_pair_at(node_rank(l->node, low), node_rank(l->node, high))].is_linked =
+                is_linked(l, low, high);
+    l->is_gathered = true;
+    return ST_OK;
 }
 
 /* --- a pair, by the lower one -------------------------------------------------------------------- */
@@ -220,12 +234,6 @@ static status pair_find(struct look *l, uint32_t low, struct doctor_pair *p)
 }
 
 /* --- all pairs ------------------------------------------------------------------------------------ */
-
-static bool is_linked(const struct look *l, uint32_t low, uint32_t high)
-{
-    const uint32_t a = node_rank(l->node, low), b = node_rank(l->node, high);
-    return l->linked[a] >> b & 1 && l->linked[b] >> a & 1;
-}
 
 /* By all nodes in the same order; one at a time, as node 0 says. */
 static status pair_look(struct look *l, uint32_t low, uint32_t high)
@@ -342,8 +350,10 @@ static status look_run(struct look *l, const struct run_place *run, double wait_
     status st = nodes_meet(l, run, &facts, wait_s);
     if (st == ST_OK && l->count > 0) {
         st = all_look(l);
-        if (l->index == 0) st = tell(l, wait_s, st);
+        if (l->index == 0 && l->is_gathered) st = tell(l, wait_s, st);
         st = node_end(l->node, st);
+    } else if (st == ST_OK) {
+        log_warning("this node has come too late: the others have looked at their links without it");
     }
     node_close(l->node);
     facts_free(&facts);

@@ -223,7 +223,7 @@ static void pair_look(const struct look *look, uint32_t low, uint32_t high)
              high, low, *p->why ? ": " : "", p->why, low, high);
     } else if (!p->is_measured) {
         snprintf(l.found, sizeof l.found, "linked");
-        todo(&l, DOCTOR_WARN, "not measured: the look has ended before");
+        todo(&l, DOCTOR_FAIL, "not measured: the look has ended before");
     } else {
         pair_cells(p, l.found, sizeof l.found);
         pair_judge(links, p, &l, low, high);

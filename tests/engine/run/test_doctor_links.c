@@ -95,7 +95,7 @@ static void a_pair__that_is_not_linked__says_who_does_not_reach_whom(void **stat
         "node 3 - node 1", DOCTOR_FAIL,
         "node 3 does not reach node 1: 10.0.0.1:4711: cannot connect: Connection refused; is that the address");
     *pair(1, 3) = (struct doctor_pair){.is_linked = true};
-    assert_alone("node 3 - node 1", DOCTOR_WARN, "not measured");
+    assert_alone("node 3 - node 1", DOCTOR_FAIL, "not measured");
 }
 
 static void a_node__that_has_not_come__is_one_fault_and_its_pairs_none(void **state)
