@@ -254,7 +254,7 @@ static status node_make(struct party *p)
                                          .connect_ns = TIMEOUT_NS};
     TRY(node_open(&p->node, &options));
     TRY(node_join(p->node, &p->model));
-    p->x = node_exchange(p->node);
+    p->x = reduce_exchange(node_reduce(p->node));
     p->x->site = (struct exchange_site){.param = p->model.param,
                                         .param_grad = p->gradients.param,
                                         .loss = p->loss,

@@ -20,7 +20,7 @@ static void listen_begin(struct node *n)
 
 static void begin(struct node *n)
 {
-    n->has_begun = true;
+    n->listens = n->has_begun = true;
     n->sums_until = n->begin_step;
     reduce_start(n->reduce, n->begin_step);
     node_ask_done(n);
