@@ -38,7 +38,7 @@ struct cluster_options {
 static const struct flag flags[] = {
     {"--cluster", FLAG_SWITCH, NULL, "look at links between nodes, not at a training",
      offsetof(struct cluster_options, cluster), 0, 0, false},
-    RUN_NODES_FLAGS(struct cluster_options, run.nodes, "the nodes, each of which runs this command"),
+    RUN_NODES_FLAGS(struct cluster_options, run.nodes, "the nodes, each of which runs this command", ""),
     {"--wait", FLAG_F64, "SECONDS", "wait so long for all of them; then look at those that are there (default 20)",
      offsetof(struct cluster_options, wait), 0.1, 86400, false},
     {"--again", FLAG_SWITCH, NULL, "as `launch` says to a node that it starts again",

@@ -17,7 +17,7 @@ struct run_nodes {
 #define RUN_OPTIONS .nodes = {.rank = RUN_NONE, .key_fd = RUN_NONE, .listen_fd = RUN_NONE, .roster_fd = RUN_NONE}
 
 /* Lines of a table of flags, for a struct run_nodes at AT of TYPE; MEANING: what nodes are for. */
-#define RUN_NODES_FLAGS(TYPE, AT, MEANING)                                                                             \
+#define RUN_NODES_FLAGS(TYPE, AT, MEANING, INSECURE)                                                                   \
     {"--nodes",                                                                                                        \
      FLAG_TEXT,                                                                                                        \
      "A:PORT,B:PORT,…",                                                                                                \
@@ -61,7 +61,7 @@ struct run_nodes {
         {"--insecure",                                                                                                 \
          FLAG_SWITCH,                                                                                                  \
          NULL,                                                                                                         \
-         "with --nodes: no key; whoever reaches the port is trusted, and anybody reads along",                         \
+         "with --nodes: no key; whoever reaches the port is trusted, and anybody reads along" INSECURE,                \
          offsetof(TYPE, AT.insecure),                                                                                  \
          0,                                                                                                            \
          0,                                                                                                            \

@@ -69,7 +69,8 @@ static const struct flag flags[] = {
      offsetof(struct run_options, metrics), 0, 0, false},
     {"--token-file", FLAG_TEXT, "FILE", "with --metrics: tokens, a line each: only who sends one may ask for figures",
      offsetof(struct run_options, token_file), 0, 0, false},
-    RUN_NODES_FLAGS(struct run_options, nodes, "train on several nodes, each of which runs this command"),
+    RUN_NODES_FLAGS(struct run_options, nodes, "train on several nodes, each of which runs this command",
+                    "; with --metrics: whoever reaches the address may ask"),
     {"--roster-fd", FLAG_U32, "N", "with --nodes: what a node that starts itself anew leaves to itself",
      offsetof(struct run_options, nodes.roster_fd), 3, 1 << 20, false},
     {"--dry-run", FLAG_SWITCH, NULL, "print the plan of memory, check that this machine can give it, and end",
@@ -339,13 +340,14 @@ const struct command command_doctor = {
     .defaults = &none_given,
     .uses_cards = true,
     .run = run_doctor,
-    .help = "heterps-run doctor graph.bin --data train.tsv --out model --set store.ssd=100GiB --set "
-            "store.path=/data/rows\n\n"
-            "Takes the flags of a training, opens what it would open and begins nothing. Tells every refusal, not the "
-            "first "
-            "alone, and of each\nthing whether it fits (ok), is worth a look (warn) or ends training (fail), what is "
-            "needed, "
-            "what is found, and what to change. The exit\nstatus is 1 if anything fails. --log json writes an event "
-            "`doctor` a "
-            "line: section, state, what, needed, found, todo; the last one is `verdict`.\n"
-            "`heterps-run doctor --cluster`, on every node, looks at the links between nodes (doctor --cluster --help)."};
+    .help =
+        "heterps-run doctor graph.bin --data train.tsv --out model --set store.ssd=100GiB --set "
+        "store.path=/data/rows\n\n"
+        "Takes the flags of a training, opens what it would open and begins nothing. Tells every refusal, not the "
+        "first "
+        "alone, and of each\nthing whether it fits (ok), is worth a look (warn) or ends training (fail), what is "
+        "needed, "
+        "what is found, and what to change. The exit\nstatus is 1 if anything fails. --log json writes an event "
+        "`doctor` a "
+        "line: section, state, what, needed, found, todo; the last one is `verdict`.\n"
+        "`heterps-run doctor --cluster`, on every node, looks at the links between nodes (doctor --cluster --help)."};
