@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "engine/serve/http.h"
+#include "engine/http/http.h"
 #include "tests/engine/fixture_files.h"
 
 static struct {
@@ -39,6 +39,7 @@ static void gone(void *context)
 }
 
 static const struct http_options usual = {.listen = "127.0.0.1:0",
+                                          .flag = "--figures",
                                           .connection_most = 50,
                                           .idle_s = 60,
                                           .patience_s = 30,
@@ -142,11 +143,11 @@ static void http_is_loopback__by_its_address(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bool is_loopback = false;
-        status st = http_is_loopback(cases[i].listen, &is_loopback);
+        status st = http_is_loopback("--figures", cases[i].listen, &is_loopback);
         const int found = st == ST_OK ? is_loopback : -1;
         if (found != cases[i].is_loopback) fail_msg("%s: found %d", cases[i].listen, found);
         if (st != ST_OK) assert_int_equal(st, ST_USAGE);
-        if (st != ST_OK) assert_message("--listen: expected ADDR:PORT in numbers");
+        if (st != ST_OK) assert_message("--figures: expected ADDR:PORT in numbers");
     }
 }
 
@@ -168,7 +169,7 @@ static void http_open__no_address_or_one_that_is_taken__fails(void **state)
     o.listen = "127.0.0.1:0";
     o.connection_max = 2000000000;
     assert_int_equal(http_open(&other, &o), ST_USAGE);
-    assert_message("--connections 2000000000 need 2000000256 descriptors");
+    assert_message("--figures: 2000000000 connections need 2000000256 descriptors");
     rig_close();
 }
 
