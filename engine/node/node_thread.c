@@ -162,6 +162,7 @@ static void message_arrived(struct node *n, const struct link_event *e)
     case KIND_FRAME: node_frame_take(n, e->link, e->bytes); break;
     case KIND_FACTS: node_facts_take(n, e->link, e->bytes); break;
     case KIND_WHY: node_why_take(n, e->link, e->bytes); break;
+    case KIND_TALK: node_ask_done(n); break;
     case KIND_HERE: l->port = (uint16_t)e->tag; break;
     case KIND_PLACES: node_places_take(n, e->link, e->bytes); break;
     case KIND_ECHO: node_echo_take(n, e); break;
