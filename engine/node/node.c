@@ -213,13 +213,13 @@ struct reduce *node_reduce(struct node *n) { return n->reduce; }
 static bool is_answered(void *context)
 {
     struct node *n = context;
-    /* Acquire pairs with ask_look(). */
+    /* Acquire pairs with node_ask_done(). */
     return atomic_load_explicit(&n->shared_ask, memory_order_acquire) == ASK_NONE || node_state(n) >= STATE_FAILED;
 }
 
 status node_asked(struct node *n, enum node_ask what)
 {
-    /* Release pairs with ask_look(). */
+    /* Release pairs with node_ask_look(). */
     atomic_store_explicit(&n->shared_ask, what, memory_order_release);
     links_wake(n->links);
     bell_await(&n->bell, false, is_answered, n);

@@ -48,7 +48,6 @@ static status model_check(struct trainer *t)
             FAIL(DIVERGED,
                  "step %" PRIu64 ": its update made a parameter that is not finite; a lower learning rate may help",
                  model->progress.step - 1);
-    if (t->node && t->graph->table_count > 0) return ST_OK; /* the rows of the last slot are not here any more */
     return pipeline_check(t->session->crew.pipeline);
 }
 
