@@ -281,17 +281,18 @@ status reduce_place(struct reduce *r, uint32_t from, uint16_t kind, uint64_t ste
     return ST_OK;
 }
 
-/* Does all that can be done. */
+/* Does all that can be done. What the main thread has said comes first: until another node has heard it, it may take
+ * nothing of a step, and nothing that lies behind such a message. */
 static status all_step(struct reduce *r)
 {
-    if (!r->is_started) return talk_step(r);
+    TRY(talk_step(r));
+    if (!r->is_started) return ST_OK;
     TRY(rows_step(r));
     over_look(r);
     TRY(values_step(r));
     TRY(rows_step(r));
     TRY(looks_step(r));
-    TRY(grants_step(r));
-    return talk_step(r);
+    return grants_step(r);
 }
 
 status reduce_arrived(struct reduce *r, uint32_t from)

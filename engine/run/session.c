@@ -75,6 +75,9 @@ static status nodes_meet(struct session *s, const struct session_options *o)
                                         .saves = nodes->saves,
                                         .verb = "train"};
     TRY(facts_make(&s->facts, &facts));
+    /* For whom others wait is said in beats, of which a timeout has four. */
+    const double progress = settings->cluster_progress;
+    const double limit = progress > 0 && progress < settings->cluster_timeout ? settings->cluster_timeout : progress;
     const struct node_options options = {.place = &nodes->place,
                                          .graph = &s->setup.graph,
                                          .key = nodes->key,
@@ -82,7 +85,7 @@ static status nodes_meet(struct session *s, const struct session_options *o)
                                          .min = settings->cluster_min,
                                          .timeout_ns = (uint64_t)(settings->cluster_timeout * 1e9),
                                          .connect_ns = (uint64_t)(settings->cluster_connect * 1e9),
-                                         .progress_ns = (uint64_t)(settings->cluster_progress * 1e9),
+                                         .progress_ns = (uint64_t)(limit * 1e9),
                                          .past = nodes->past,
                                          .anew = nodes->anew,
                                          .anew_context = nodes->anew_context};

@@ -14,9 +14,10 @@
 status train_nodes_check(const struct trainer *t)
 {
     if (t->node == NULL) return ST_OK;
-    if (feed_is_stream(t->feed))
+    const bool is_eval = t->eval.feed && feed_is_stream(t->eval.feed);
+    if (feed_is_stream(t->feed) || is_eval)
         FAIL(INVALID, "%s is a stream: on several nodes each reads all data; give files that all nodes can read",
-             t->options->data);
+             is_eval ? t->eval.sets.item[t->eval.at].paths : t->options->data);
     return ST_OK;
 }
 
@@ -46,9 +47,8 @@ static status data_differs(const struct model_data *own, uint32_t file, const st
 }
 
 /* All read the same files, whatever their names. */
-static status data_compare(const struct trainer *t, struct reduce *reduce)
+static status data_compare(struct reduce *reduce, const struct model_data *data)
 {
-    const struct model_data *data = &t->session->setup.model.data;
     struct data_record first = data_record_of(data, 0);
     status st = ST_OK;
     for (uint32_t f = 0; f == 0 || f < first.file_count; f++) {
@@ -57,6 +57,28 @@ static status data_compare(const struct trainer *t, struct reduce *reduce)
         if (st == ST_OK && memcmp(&own, &first, sizeof own) != 0) st = data_differs(data, f, &first);
     }
     return reduce_agree(reduce, st);
+}
+
+/* And evaluate the same. */
+static status eval_compare(const struct trainer *t, struct reduce *reduce)
+{
+    uint64_t count = t->eval.sets.count;
+    status st = ST_OK;
+    TRY(reduce_tell(reduce, &count, sizeof count));
+    if (count != t->eval.sets.count)
+        st = status_fail(ST_MISMATCH, __FILE__, __LINE__,
+                         "it evaluates %u sets of data, and node 0 %" PRIu64 ": give all nodes the same --eval",
+                         t->eval.sets.count, count);
+    TRY(reduce_agree(reduce, st));
+    for (uint32_t i = 0; i < t->eval.sets.count; i++) {
+        struct model_data data = {0};
+        st = model_data_look(&data, t->eval.sets.item[i].paths);
+        st = reduce_agree(reduce, st);
+        if (st == ST_OK) st = data_compare(reduce, &data);
+        model_data_close(&data);
+        TRY(st);
+    }
+    return ST_OK;
 }
 
 /* All go on from the same save. */
@@ -84,7 +106,8 @@ status train_nodes_begin(const struct trainer *t)
     const struct batch_shape shape = graph_batch(t->graph);
     if (t->node == NULL) return ST_OK;
     struct reduce *reduce = node_reduce(t->node);
-    TRY(data_compare(t, reduce));
+    TRY(data_compare(reduce, &t->session->setup.model.data));
+    TRY(eval_compare(t, reduce));
     TRY(save_compare(t, reduce));
     const struct exchange *x = reduce_exchange(reduce);
     log_info("nodes    %u: node 0 has lanes %u to %u of %u%s", x->node_count, x->own.begin,
