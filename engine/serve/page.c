@@ -301,7 +301,7 @@ static const char *quantile_text(char text[WORDS_BYTES], const struct figures *f
 void page_figures(struct server *s, struct served *m, struct evhttp_request *request)
 {
     struct evbuffer *to = evbuffer_new();
-    char text[64], note[96], refresh[64], count[WORDS_WHOLE_BYTES], other[WORDS_WHOLE_BYTES];
+    char text[64], note[96], refresh[64], count[WORDS_WHOLE_BYTES];
     const struct servant_counts counts = versions_counts(m);
     if (to == NULL) {
         http_reply_text(s->http, request, 500, "no memory for a page");
@@ -312,8 +312,9 @@ void page_figures(struct server *s, struct served *m, struct evhttp_request *req
     put(to, "<main>\n<dl class=\"facts\">\n");
     snprintf(note, sizeof note, "%u wait", versions_waiting(m));
     fact(to, "Requests answered", words_whole(count, m->figures.requests), note);
-    snprintf(note, sizeof note, "in %s micro-batches; %s malformed lines", words_whole(other, counts.batches),
-             words_whole(count, m->figures.bad_lines));
+    snprintf(note, sizeof note, "in %s micro-batch%s; %s", words_whole(count, counts.batches),
+             counts.batches == 1 ? "" : "es",
+             words_plural((char[WORDS_BYTES]){0}, m->figures.bad_lines, "malformed line"));
     fact(to, "Examples computed", words_whole(count, counts.examples), note);
     fact(to, "Half are answered", quantile_text(text, &m->figures, 0.5), "after the last byte of the request");
     fact(to, "99 of 100", quantile_text(text, &m->figures, 0.99), "");

@@ -1,4 +1,4 @@
-/* A profile told: as a table for people, and as an event for programs. */
+/* A profile told to people, as a table. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,9 +7,7 @@
 #include <cmocka.h>
 
 #include <string.h>
-#include <sys/mman.h>
 
-#include "engine/base/log.h"
 #include "engine/profile/profile.h"
 #include "tests/engine/fixture_files.h"
 
@@ -78,46 +76,11 @@ static void profile_tell__milliseconds__three_digits(void **state)
     }
 }
 
-static void profile_event__an_instance__all_figures(void **state)
-{
-    (void)state;
-    static char text[8192];
-    struct instance i;
-    two_make(&i);
-    i.types[1].resource.limit = 8;
-    fflush(NULL);
-    int saved = dup(STDOUT_FILENO), file = memfd_create("out", MFD_CLOEXEC);
-    assert_true(saved >= 0 && file >= 0 && dup2(file, STDOUT_FILENO) == STDOUT_FILENO);
-    log_open(LOG_JSON, 0);
-    profile_event(&i);
-    fflush(NULL);
-    ssize_t bytes = pread(file, text, sizeof text - 1, 0);
-    dup2(saved, STDOUT_FILENO);
-    close(saved);
-    close(file);
-    assert_true(bytes > 0);
-    const char *at = strstr(text, "\"name\":\"two\"");
-    assert_non_null(at);
-    assert_string_equal(
-        at, "\"name\":\"two\",\"batch\":256,\"service_seconds\":2e-06,\"types\":[{\"name\":\"cpu\",\"source\":"
-            "\"measured\",\"limit\":0},"
-            "{\"name\":\"v100\",\"source\":\"declared\",\"limit\":8}],\"layers\":["
-            "{\"name\":\"e\",\"type\":\"embedding\",\"cut_bytes\":3328,\"times\":["
-            "{\"oct\":0.00123,\"fixed\":1e-05,\"alpha\":0.9,\"alpha_low\":0.85,\"alpha_high\":0.95,\"odt\":0.0001,"
-            "\"beta\":1},"
-            "{\"oct\":0.1,\"fixed\":0,\"alpha\":0.5,\"alpha_low\":0,\"alpha_high\":0,\"odt\":0,\"beta\":0}]},"
-            "{\"name\":\"h1\",\"type\":\"fc\",\"cut_bytes\":0,\"times\":["
-            "{\"oct\":12.5,\"fixed\":0,\"alpha\":1,\"alpha_low\":0,\"alpha_high\":0,\"odt\":1e-06,\"beta\":0},"
-            "{\"oct\":1e-06,\"fixed\":0,\"alpha\":0,\"alpha_low\":0,\"alpha_high\":0,\"odt\":0,\"beta\":0}]}]}\n");
-    instance_free(&i);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(profile_tell__an_instance__is_a_table),
         cmocka_unit_test(profile_tell__milliseconds__three_digits),
-        cmocka_unit_test(profile_event__an_instance__all_figures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

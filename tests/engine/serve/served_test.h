@@ -143,6 +143,19 @@ FIXTURE static int served_end(struct running *r)
     return WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
 }
 
+/* Of a program whose tests all ask one server of the model alone. */
+FIXTURE static struct running server;
+
+FIXTURE static int server_open(void **state)
+{
+    const struct serve_options o = served_options();
+    if (served_open(state) != 0) return -1;
+    server = served_start(&o);
+    return 0;
+}
+
+FIXTURE static int server_close(void **state) { return served_end(&server) | served_close(state); }
+
 /* --- the client ------------------------------------------------------------------------------- */
 
 FIXTURE static int served_connect(const struct running *r)

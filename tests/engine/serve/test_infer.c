@@ -14,18 +14,6 @@
     "\"inputs\":[{\"name\":\"a\",\"datatype\":\"FP32\",\"shape\":[2],\"data\":[1,0]},"                                 \
     "{\"name\":\"b\",\"datatype\":\"FP32\",\"shape\":[2],\"data\":[2,0]}]"
 
-static struct running server;
-
-static int server_open(void **state)
-{
-    const struct serve_options o = served_options();
-    if (served_open(state) != 0) return -1;
-    server = served_start(&o);
-    return 0;
-}
-
-static int server_close(void **state) { return served_end(&server) | served_close(state); }
-
 static void infer__what_there_is__is_told(void **state)
 {
     (void)state;

@@ -10,18 +10,6 @@
 
 #define FORM "Content-Type: application/x-www-form-urlencoded\r\n"
 
-static struct running server;
-
-static int server_open(void **state)
-{
-    const struct serve_options o = served_options();
-    if (served_open(state) != 0) return -1;
-    server = served_start(&o);
-    return 0;
-}
-
-static int server_close(void **state) { return served_end(&server) | served_close(state); }
-
 static void page__the_model__is_told(void **state)
 {
     (void)state;
@@ -99,7 +87,7 @@ static void page_figures__what_was_asked__is_counted(void **state)
     page = served_ask(&fresh, "GET /figures/line", "", "");
     served_check(page, 200, "Content-Type: text/html; charset=utf-8\r\n", NULL);
     served_has(page, "<dt>Requests answered</dt><dd><strong>2</strong>0 wait</dd>");
-    served_has(page, "<dt>Examples computed</dt><dd><strong>4</strong>in 2 micro-batches; 1 malformed lines</dd>");
+    served_has(page, "<dt>Examples computed</dt><dd><strong>4</strong>in 2 micro-batches; 1 malformed line</dd>");
     served_has(page, "<dt>Half are answered</dt><dd><strong>≤ ");
     served_has(page, "<strong>1</strong>of 16384</dd>");
     served_has(page, "</strong>0 B of requests and answers</dd>");

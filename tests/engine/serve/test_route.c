@@ -12,18 +12,6 @@
 /* Of 1 + 4 - 3 and of -3. */
 #define ANSWERS "0.880797078\n0.0474258732\n"
 
-static struct running server;
-
-static int server_open(void **state)
-{
-    const struct serve_options o = served_options();
-    if (served_open(state) != 0) return -1;
-    server = served_start(&o);
-    return 0;
-}
-
-static int server_close(void **state) { return served_end(&server) | served_close(state); }
-
 static void route__paths_and_methods__have_their_answers(void **state)
 {
     (void)state;
