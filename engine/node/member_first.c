@@ -275,8 +275,8 @@ static void hello_take(struct member *m, uint32_t channel, const struct member_f
 
 static void beat_take(struct member *m, uint32_t r, const struct member_frame *f)
 {
-    if (m->phase != MEMBER_RUNNING || f->generation != m->roster.generation || f->value < m->steps[r]) return;
-    m->steps[r] = f->value;
+    if (m->phase != MEMBER_RUNNING || f->generation != m->roster.generation) return;
+    if (f->value > m->steps[r]) m->steps[r] = f->value; /* rank 0 may know of more (EVENT_STEP) */
     m->waits_of[r] = f->mask;
 }
 
