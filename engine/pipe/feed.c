@@ -49,12 +49,12 @@ static bool step_rows_wanted(const struct feed_options *o, uint32_t t, struct st
     const struct graph_table *table = &o->graph->tables[t];
     const bool lives = store_lives(o->model->store, t), counts = lives && table->life.counts;
     const bool tells = o->exchange && table->life.admit > 1; /* whom an owner has not admitted */
-    *wants = (struct step_rows_wants){.shows = counts || tells ||
-                                               optimizer_reads_shows(&o->graph->optimizers[table->optimizer]),
-                                      .clicks = counts,
-                                      .keys = counts && table->life.vector_score > 0,
-                                      .lanes = graph_batch(o->graph).lanes > 1,
-                                      .nobody_floats = lives ? table->span_floats : 0};
+    *wants = (struct step_rows_wants){
+        .shows = counts || tells || optimizer_reads_shows(&o->graph->optimizers[table->optimizer]),
+        .clicks = counts,
+        .keys = counts && table->life.vector_score > 0,
+        .lanes = graph_batch(o->graph).lanes > 1 || o->exchange, /* which adds rows lane by lane */
+        .nobody_floats = lives ? table->span_floats : 0};
     return counts;
 }
 

@@ -139,6 +139,8 @@ silent() { ! grep -Eq -- "$1" "$folder/err" || { echo "did not expect /$1/, foun
 
 for n in 1 2 3 4; do check "$n nodes, a dense model: the bytes of one node" launched_same dense $n dense.bin; done
 for n in 2 3; do check "$n nodes, a model with a table: the bytes of one node" launched_same tables $n tables.bin --set checkpoint.every=50; done
+one_lane() { trains lane tables.bin --data data.tsv --threads 1 --set train.lanes=1 && launched_same lane 1 tables.bin --set train.lanes=1; }
+check 'a node of a graph of one lane' one_lane
 check '8 nodes, one lane each' launched_same tables 8 tables.bin
 check 'what each says begins with its number, and only the first speaks' says '^\[0\] done  '
 check 'the others are silent' silent '^\[[1-9]\]'
@@ -291,14 +293,21 @@ else
     skip 'node 1 computes no more: the job goes on after cluster.progress' 'threads cannot be stopped here'
 fi
 
-# --- wrong starts ------------------------------------------------------------------------------------------------------------
-
 # Two ports that were free a moment ago.
 python3 -c 'import socket
 s = [socket.socket() for i in range(2)]
 [x.bind(("127.0.0.1", 0)) for x in s]
 print(",".join("127.0.0.1:%d" % x.getsockname()[1] for x in s))' >places
 places=$(cat places)
+alone() { # of two nodes one never comes: the other trains longer than cluster.progress without a save
+    rm -rf alone.model
+    runs 0 timeout 60 "$h" tables.bin --data data.tsv --threads 1 --insecure --nodes "$places" --rank 0 --out alone.model --set cluster.connect=1 --set cluster.timeout=1 \
+        --set cluster.progress=1 --set train.epochs="$1" && says 'begins without node 1'
+}
+check 'one of two nodes, for longer than cluster.progress' alone "$(scaled 500)"
+
+# --- wrong starts ------------------------------------------------------------------------------------------------------------
+
 # pair STATUS PATTERN STATUS PATTERN [GRAPH0] ARGUMENT... -- [GRAPH1] ARGUMENT...: how node 0 ends, and node 1.
 pair() {
     pair_status0=$1 pair_says0=$2 pair_status1=$3 pair_says1=$4
