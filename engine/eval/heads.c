@@ -278,9 +278,9 @@ status heads_add(struct heads *heads, const struct slot *slot)
 {
     const struct op_context c = {.graph = heads->graph, .tensor = slot->tensor, .batch = &slot->input->batch};
     const uint32_t count = c.batch->example_count;
+    TRY(heads_labels_check(heads, slot, heads->items[0].example_count));
     for (uint32_t i = 0; i < heads->count; i++) {
         struct head *head = &heads->items[i];
-        TRY(op_labels_check(&c, head->node, "evaluation, example", head->example_count));
         /* By runs between examples that only the ranking counts. */
         for (uint32_t begin = 0, end; begin < count; begin = end + 1) {
             for (end = begin; end < count && !(heads->rank && rank_target_is_unknown(heads->rank, c.batch, end));)
@@ -342,22 +342,26 @@ static void head_terms_write(const struct head *head, const struct op_context *c
     }
 }
 
-status heads_terms_write(const struct heads *heads, const struct slot *slot, uint64_t first, uint32_t begin,
-                         uint32_t end, void *to)
+status heads_labels_check(const struct heads *heads, const struct slot *slot, uint64_t first)
+{
+    const struct op_context c = {.graph = heads->graph, .tensor = slot->tensor, .batch = &slot->input->batch};
+    for (uint32_t i = 0; i < heads->count; i++)
+        TRY(op_labels_check(&c, heads->items[i].node, "evaluation, example", first));
+    return ST_OK;
+}
+
+void heads_terms_write(const struct heads *heads, const struct slot *slot, uint32_t begin, uint32_t end, void *to)
 {
     const struct op_context c = {.graph = heads->graph, .tensor = slot->tensor, .batch = &slot->input->batch};
     struct terms terms = terms_at(heads, end - begin, to);
     if (terms.weight) memcpy(terms.weight, c.batch->weight + begin, (end - begin) * sizeof *terms.weight);
     if (terms.group) memcpy(terms.group, c.batch->group + begin, (end - begin) * sizeof *terms.group);
     for (uint32_t i = 0; i < heads->count; i++) {
-        const struct head *head = &heads->items[i];
-        if (begin == 0) TRY(op_labels_check(&c, head->node, "evaluation, example", first));
-        head_terms_write(head, &c, begin, end, terms.head);
-        terms.head += (end - begin) * head_term_bytes(head);
+        head_terms_write(&heads->items[i], &c, begin, end, terms.head);
+        terms.head += (end - begin) * head_term_bytes(&heads->items[i]);
     }
     for (uint32_t e = begin; heads->ranked && e < end; e++, terms.head += rank_query_bytes(&heads->query))
         rank_query_write(&heads->query, slot, e, terms.head);
-    return ST_OK;
 }
 
 /* Takes in the terms of examples [begin, end). */

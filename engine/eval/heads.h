@@ -75,12 +75,12 @@ MUST_USE status heads_reserve(struct heads *heads, uint64_t example_count);
 MUST_USE status heads_rank(struct heads *heads, struct crew *crew);
 /* Takes in a slot whose forward pass is done. INVALID: a label names no class. */
 MUST_USE status heads_add(struct heads *heads, const struct slot *slot);
+/* INVALID: a label names no class; `first` is the number of the slot's first example within the evaluation. */
+MUST_USE status heads_labels_check(const struct heads *heads, const struct slot *slot, uint64_t first);
 /* Where examples are evaluated by several nodes: what heads_add takes in of each, as bytes, a whole number of u64s … */
 size_t heads_terms_bytes(const struct heads *heads, uint32_t example_count);
-/* … of examples [begin, end) of a slot whose forward pass is done; `first` is the number of its first one within the
- * evaluation. INVALID likewise … */
-MUST_USE status heads_terms_write(const struct heads *heads, const struct slot *slot, uint64_t first, uint32_t begin,
-                                  uint32_t end, void *to);
+/* … of examples [begin, end) of a slot whose forward pass is done, and whose labels are right … */
+void heads_terms_write(const struct heads *heads, const struct slot *slot, uint32_t begin, uint32_t end, void *to);
 /* … and takes them in: as heads_add does, to the last bit. `from` is 8-byte aligned. MEMORY. */
 MUST_USE status heads_terms_add(struct heads *heads, const void *from, uint32_t example_count);
 /* Sets the values, and empties the collection. */

@@ -66,6 +66,7 @@ static status terms_say(struct eval_nodes *n, const struct slot *slot)
 {
     const struct micro_batch *m = &slot->input->batch;
     const uint64_t first = m->step * n->shape.batch + (uint64_t)m->micro_index * n->shape.micro;
+    TRY(heads_labels_check(n->heads, slot, first));
     if (m->step != n->step) block_say(n); /* an empty one has ended the step before */
     n->step = m->step;
     for (uint32_t begin = 0, end; begin < m->example_count; begin = end) {
@@ -75,7 +76,7 @@ static status terms_say(struct eval_nodes *n, const struct slot *slot)
         struct chunk *chunk;
         TRY(chunk_place(n, (uint32_t)heads_terms_bytes(n->heads, end - begin), &chunk));
         *chunk = (struct chunk){.step = m->step, .count = end - begin, .code = m->is_last && end == m->example_count};
-        TRY(heads_terms_write(n->heads, slot, first, begin, end, chunk + 1));
+        heads_terms_write(n->heads, slot, begin, end, chunk + 1);
     }
     if (m->is_last) block_say(n);
     return ST_OK;
@@ -128,7 +129,8 @@ static status node_hear(struct eval_nodes *n, uint32_t from, uint64_t step, bool
         uint32_t left, bytes = 0;
         TRY(reduce_hear(n->reduce, from, &at, &left));
         const struct chunk *chunk = (const struct chunk *)(const void *)at;
-        if (left >= sizeof *chunk && chunk->step > step) return ST_OK; /* blocks are of one step */
+        const bool is_later = left >= sizeof *chunk && chunk->step > step; /* blocks are of one step */
+        if (is_later && (chunk->count || chunk->code == ST_OK)) return ST_OK;
         for (; left > 0 && !*is_end; at += bytes, left -= bytes) {
             TRY(chunk_read(n, from, at, left, &chunk, &bytes));
             *is_end = chunk->count == 0;

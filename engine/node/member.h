@@ -14,8 +14,9 @@
  * `min` nodes, or no rank 0: exit 75. Where nodes do not reach each other, the
  * fewest leave that must; they are in again only where `min` needs them, or what separates them would do so for ever.
  *
- * The number of a job's start, its incarnation, is claimed in storage that all starts share, and durable before
- * anybody hears of it. */
+ * The number of a job's start, its incarnation, is greater than that of any start before: rank 0 draws it, and has it
+ * claimed before anybody hears of it. A node draws it from its clock, and claims it nowhere; under the simulator it has
+ * to be durable in storage that all starts share. */
 #ifndef HETERPS_ENGINE_NODE_MEMBER_H
 #define HETERPS_ENGINE_NODE_MEMBER_H
 
@@ -71,20 +72,19 @@ struct member_frame {
 };
 
 enum member_event_kind {
-    EVENT_START, /* once, first                                                                          */
-    EVENT_UP,    /* channel; rank: to whom it was asked for, or MEMBER_NONE: it was accepted            */
-    EVENT_DOWN,  /* channel; or MEMBER_NONE and rank: a connection that did not come about              */
-    EVENT_HEARD, /* channel: bytes came there that are no frame, or wait for this node to take them              */
-    EVENT_FRAME, /* channel, frame                                                                      */
+    EVENT_START, /* once, first                                                                   */
+    EVENT_UP,    /* channel; rank: to whom it was asked for, or MEMBER_NONE: it was accepted      */
+    EVENT_DOWN,  /* channel; or MEMBER_NONE and rank: a connection that did not come about        */
+    EVENT_HEARD, /* channel: bytes came there that are no frame, or wait for this node            */
+    EVENT_FRAME, /* channel, frame                                                                */
     EVENT_TIMER,
-    EVENT_CLAIMED, /* value: whether the incarnation is ours, durably; else somebody has it. Also later, false: a    */
-    /* save finds a greater one claimed, so that nothing that is saved here will ever be read          */
-    /* value: steps that are done here; mask: and by these ranks                                                      
-     *    */
-    EVENT_STEP,
-    EVENT_WAITS, /* mask: whom the step waits for                                                       */
-    EVENT_REST,  /* of rank 0: no step is to be run now                                                 */
-    EVENT_FINISH /* value: the exit status: complete (rank 0), failed, or stopped and saved             */
+    /* value: whether the incarnation is ours, else somebody has it; also later, false: a save finds a greater one
+     * claimed, so that nothing that is saved here will ever be read */
+    EVENT_CLAIMED,
+    EVENT_STEP,  /* value: steps that are done here; mask: and by these ranks                     */
+    EVENT_WAITS, /* mask: whom the step waits for                                                 */
+    EVENT_REST,  /* of rank 0: no step is to be run now                                           */
+    EVENT_FINISH /* value: the exit status: complete (rank 0), failed, or stopped and saved       */
 };
 struct member_event {
     enum member_event_kind kind;

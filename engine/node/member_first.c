@@ -16,6 +16,7 @@ void member_end(struct member *m, uint64_t code, enum member_reason reason, uint
     m->exit_reason = reason;
     m->exit_rank = rank;
     m->end_ns = m->now_ns + m->o.timeout_ns;
+    m->decide_ns = m->progress_end_ns = NEVER;
 }
 
 void member_ending_look(struct member *m)
@@ -66,7 +67,7 @@ static void form(struct member *m, uint64_t lost)
     const bool has_begun = m->phase == MEMBER_RUNNING;
     uint64_t survivors = m->roster.mask & ~lost & (m->present | bit(0)), next;
     m->roster.losses++;
-    m->progress_end_ns = NEVER;
+    m->decide_ns = m->progress_end_ns = NEVER;
     if (m->roster.losses >= MEMBER_LOSSES_MAX) {
         member_end(m, MEMBER_EXIT_AGAIN, REASON_LOSSES, (uint32_t)__builtin_ctzll(lost));
         return;

@@ -73,20 +73,20 @@ static void mesh_take(struct member *m, uint32_t channel, const struct member_fr
 
 static void roster_take(struct member *m, const struct member_frame *f)
 {
-    const struct member_roster *new = &f->roster;
-    const bool is_older = new->incarnation < m->roster.incarnation ||
-                          (new->incarnation == m->roster.incarnation &&new->generation <= m->roster.generation);
-    const bool is_told_again = new->incarnation == m->roster.incarnation &&new->generation == m->roster.generation &&
+    const struct member_roster *told = &f->roster;
+    const bool is_older = told->incarnation < m->roster.incarnation ||
+                          (told->incarnation == m->roster.incarnation && told->generation <= m->roster.generation);
+    const bool is_told_again = told->incarnation == m->roster.incarnation && told->generation == m->roster.generation &&
                                (m->phase == MEMBER_JOINING || m->phase == MEMBER_WAITING);
     if (is_older && !is_told_again && !MEMBER_PLANTED(PLANT_OLD_FRAME)) return;
-    const bool is_ours = is_in(new->mask, m->o.rank) && new->nonce[m->o.rank] == m->o.nonce;
+    const bool is_ours = is_in(told->mask, m->o.rank) && told->nonce[m->o.rank] == m->o.nonce;
     if (m->phase == MEMBER_RUNNING || !is_ours) {
-        anew(m, is_ours ? new : NULL);
+        anew(m, is_ours ? told : NULL);
         return;
     }
     for (uint32_t r = 1; r < m->o.nodes; r++)
         if (r != m->o.rank) close_channel(m, m->to[r]);
-    m->roster = *new;
+    m->roster = *told;
     m->phase = MEMBER_MESHING;
     m->end_ns = m->o.is_partial ? m->now_ns + m->o.timeout_ns / 4 * 3 : NEVER;
     member_mesh_connect(m);

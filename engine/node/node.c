@@ -120,7 +120,6 @@ static status post_send(struct post *post, uint32_t to, const struct reduce_mess
     struct link_message m = {.kind = message->kind, .tag = message->step, .part_count = message->part_count};
     char name[NODE_NAME_BYTES];
     memcpy(m.part, message->part, message->part_count * sizeof *m.part);
-    if (message->kind == EXCHANGE_SUMS) n->sums_until = message->step + 1;
     if (n->link_of[to] == MEMBER_NONE) return ST_OK;
     if (!link_send(n->links, n->link_of[to], &m, COOKIE_REDUCE))
         FAIL(FULL, "too many messages to %s are under way", node_name(n, to, name));

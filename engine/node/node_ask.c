@@ -21,7 +21,6 @@ static void listen_begin(struct node *n)
 static void begin(struct node *n)
 {
     n->listens = n->has_begun = true;
-    n->sums_until = n->begin_step;
     reduce_start(n->reduce, n->begin_step);
     node_ask_done(n);
 }
@@ -29,9 +28,9 @@ static void begin(struct node *n)
 static void give(struct node *n)
 {
     const struct link_message m = {
-        .kind = KIND_TALK, .part = {{(void *)(uintptr_t)n->ask.from, n->ask.bytes}}, .part_count = 1};
+        .kind = KIND_GIVEN, .part = {{(void *)(uintptr_t)n->ask.from, n->ask.bytes}}, .part_count = 1};
     const uint32_t link = n->link_of[n->ask.index];
-    n->ask.is_under_way = link != MEMBER_NONE && link_send(n->links, link, &m, COOKIE_TALK);
+    n->ask.is_under_way = link != MEMBER_NONE && link_send(n->links, link, &m, COOKIE_GIVEN);
 }
 
 void node_ask_look(struct node *n)
@@ -50,7 +49,7 @@ void node_ask_look(struct node *n)
     }
 }
 
-bool node_talk_arrives(struct node *n, uint32_t link, const struct link_event *e)
+bool node_given_arrives(struct node *n, uint32_t link, const struct link_event *e)
 {
     char name[NODE_NAME_BYTES];
     const bool is_asked = atomic_load_explicit(&n->shared_ask, memory_order_acquire) == ASK_TAKE &&

@@ -23,14 +23,14 @@ enum node_kind {
     KIND_FRAME = 16, /* of membership                                                   */
     KIND_FACTS,      /* a text, before a hello                                          */
     KIND_WHY,        /* a text, before a frame that ends something                      */
-    KIND_TALK,       /* of main threads, where there is no exchange                     */
+    KIND_GIVEN,      /* of main threads, where there is no exchange                     */
     KIND_HERE,       /* before a hello; tag: the port where this node listens           */
     KIND_PLACES,     /* before a roster: where others listen, struct node_there each    */
     KIND_ECHO,       /* to be answered at once …                                        */
     KIND_ECHOED,     /* … by this; tag: the time there                                  */
     KIND_SWAP        /* of node_swap                                                    */
 };
-enum node_cookie { COOKIE_REDUCE, COOKIE_TALK, COOKIE_FACTS, COOKIE_SWAP, COOKIE_LETTER };
+enum node_cookie { COOKIE_REDUCE, COOKIE_GIVEN, COOKIE_FACTS, COOKIE_SWAP, COOKIE_LETTER };
 
 #define LETTER_BYTES 1024u
 #define LETTERS      512u
@@ -109,7 +109,7 @@ struct node {
     uint32_t facts_link; /* whose facts are coming, or MEMBER_NONE */
     uint32_t refused;    /* times in a row that rank 0 has refused a connection */
     uint64_t timer_ns, tick_ns, notice_ns;
-    uint64_t begin_step, sums_until; /* the first step, set by the main thread; sums of steps below it have been sent */
+    uint64_t begin_step; /* the first step, set by the main thread */
     bool listens, has_begun, is_timer, is_stuck_noted;
     char why[WHY_BYTES];         /* what another node says, or this one, before an end   */
     char lost[WHY_BYTES];        /* the last node that was lost, and how                 */
@@ -182,7 +182,7 @@ void node_notice(struct node *n);
 
 /* What the main thread asks for can be done now, or a message of another one has come for it. */
 void node_ask_look(struct node *n);
-bool node_talk_arrives(struct node *n, uint32_t link, const struct link_event *event);
+bool node_given_arrives(struct node *n, uint32_t link, const struct link_event *event);
 void node_ask_done(struct node *n);
 
 /* --- probe.c ------------------------------------------------------------------------------------ */

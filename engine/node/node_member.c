@@ -105,6 +105,10 @@ static void over(struct node *n, status st)
 {
     if (st != ST_OK) node_fail(n, st);
     node_state_set(n, STATE_OVER);
+    /* A main thread that still hears, or computes, has nothing to wait for. */
+    if (n->listens && st == ST_OK)
+        reduce_fail(n->reduce,
+                    status_fail(ST_PEER_LOST, __FILE__, __LINE__, "the job has ended while this node was at work"));
 }
 
 /* Where nodes listen that have said it to node 0 alone. */

@@ -27,12 +27,13 @@ void node_link_close(struct node *n, uint32_t link)
     n->is_dead[link] = true;
 }
 
-/* How many steps all have done: who sends its sums of a step has the values of the step before from all. */
+/* How many steps all have done. */
 static void steps_tell(struct node *n)
 {
-    if (!n->has_begun || n->sums_until <= n->begin_step + 1) return;
-    node_member_tell(
-        n, (struct member_event){.kind = EVENT_STEP, .value = n->sums_until - n->begin_step - 1, .mask = UINT64_MAX});
+    const uint64_t until = n->has_begun ? reduce_done(n->reduce) : n->begin_step;
+    if (until > n->begin_step)
+        node_member_tell(n,
+                         (struct member_event){.kind = EVENT_STEP, .value = until - n->begin_step, .mask = UINT64_MAX});
 }
 
 /* What is on the link does not follow the rules: its node is lost. */
@@ -102,7 +103,7 @@ static bool message_place(struct node *n, const struct link_event *e)
     struct node_link *l = &n->link[e->link];
     struct iovec part[REDUCE_PARTS_MAX] = {{l->in, e->bytes}};
     uint32_t part_count = 1;
-    if (e->kind == KIND_TALK) return node_talk_arrives(n, e->link, e);
+    if (e->kind == KIND_GIVEN) return node_given_arrives(n, e->link, e);
     if (e->kind == KIND_SWAP) return node_swap_arrives(n, e);
     if (e->kind < KIND_FRAME) {
         const bool is_awaited = n->has_begun || (n->listens && reduce_is_talk(e->kind));
@@ -162,7 +163,7 @@ static void message_arrived(struct node *n, const struct link_event *e)
     case KIND_FRAME: node_frame_take(n, e->link, e->bytes); break;
     case KIND_FACTS: node_facts_take(n, e->link, e->bytes); break;
     case KIND_WHY: node_why_take(n, e->link, e->bytes); break;
-    case KIND_TALK: node_ask_done(n); break;
+    case KIND_GIVEN: node_ask_done(n); break;
     case KIND_HERE: l->port = (uint16_t)e->tag; break;
     case KIND_PLACES: node_places_take(n, e->link, e->bytes); break;
     case KIND_ECHO: node_echo_take(n, e); break;
@@ -179,7 +180,7 @@ static void message_sent(struct node *n, const struct link_event *e)
         const status st = reduce_sent(n->reduce);
         if (st != ST_OK) node_break(n, st);
     }
-    if (e->cookie == COOKIE_TALK) node_ask_done(n);
+    if (e->cookie == COOKIE_GIVEN) node_ask_done(n);
     if (e->cookie == COOKIE_SWAP) node_swap_sent(n, e);
     if (e->cookie < COOKIE_LETTER) return;
     n->letters[e->cookie - COOKIE_LETTER].is_used = false;
@@ -230,11 +231,9 @@ void node_break(struct node *n, status failure)
     end_tell(n, (uint64_t)status_exit(failure));
 }
 
-/* The main thread is done. */
-static void finish_look(struct node *n)
+/* The main thread is done, if it has said so. */
+static void finish_take(struct node *n, uint32_t finish)
 {
-    /* Acquire pairs with finish(). */
-    const uint32_t finish = atomic_exchange_explicit(&n->shared_finish, 0, memory_order_acquire);
     if (finish == 0) return;
     if (finish == UINT32_MAX) {
         node_state_set(n, STATE_OVER);
@@ -299,12 +298,14 @@ static status turn(struct node *n)
     TRY(links_wait(n->links, n->events, EVENTS_MAX, end_ns, &count));
     memset(n->is_dead, 0, sizeof n->is_dead);
     for (uint32_t i = 0; i < count && node_state(n) != STATE_OVER; i++) event_take(n, &n->events[i]);
+    /* Acquire pairs with finish(): what the main thread has said before its end is sent before this is told. */
+    const uint32_t finish = atomic_exchange_explicit(&n->shared_finish, 0, memory_order_acquire);
     node_ask_look(n);
     if (n->listens && node_state(n) == STATE_RUNNING) {
-        const status st = reduce_look(n->reduce); /* what the main thread has said it has said before its end */
+        const status st = reduce_look(n->reduce);
         if (st != ST_OK) node_break(n, st);
     }
-    finish_look(n);
+    finish_take(n, finish);
     if (node_state(n) == STATE_OVER) return ST_OK;
     waiting_look(n);
     time_look(n);

@@ -332,6 +332,8 @@ void reduce_fail(struct reduce *r, status failure)
     if (r->exchange.site.over) r->exchange.site.over(r->exchange.site.context, EXCHANGE_SUMS, failure);
 }
 
+uint64_t reduce_done(const struct reduce *r) { return r->values_until; }
+
 bool reduce_runs(const struct reduce *r) { return atomic_load_explicit(&r->shared_runs, memory_order_relaxed); }
 
 uint64_t reduce_waits(const struct reduce *r)

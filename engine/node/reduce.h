@@ -29,7 +29,7 @@
 #define REDUCE_PARTS_MAX 8u
 
 struct reduce_message {
-    uint16_t kind; /* the round */
+    uint16_t kind; /* the round, or what else travels (reduce_internal.h) */
     uint64_t step;
     struct iovec part[REDUCE_PARTS_MAX];
     uint32_t part_count;
@@ -75,7 +75,7 @@ struct exchange *reduce_exchange(struct reduce *reduce);
 void reduce_start(struct reduce *reduce, uint64_t step);
 /* Whether messages of this kind are talk, which may come before that. */
 bool reduce_is_talk(uint16_t kind);
-/* After wake: sends what a round that has begun has to send. What the post failed with. */
+/* After wake: sends what talk, grants, letters and a round that has begun have to send. What the post failed with. */
 MUST_USE status reduce_look(struct reduce *reduce);
 /* A message of `bytes` comes from a node: puts where it goes, vectors that stay until it has arrived. INVALID: it
  * is not the next one of that node, and nothing may be put anywhere. */
@@ -85,6 +85,8 @@ MUST_USE status reduce_place(struct reduce *reduce, uint32_t from, uint16_t kind
 MUST_USE status reduce_arrived(struct reduce *reduce, uint32_t from);
 /* A message that was given to the post is sent, and its parts are free. */
 MUST_USE status reduce_sent(struct reduce *reduce);
+/* Steps below it are done by all nodes: this one has their values from all. */
+uint64_t reduce_done(const struct reduce *reduce);
 /* Whether steps are being run here; and for whose part of the step that is under way this node waits, a bit a node. */
 bool reduce_runs(const struct reduce *reduce);
 uint64_t reduce_waits(const struct reduce *reduce);

@@ -219,12 +219,13 @@ static status whole_save(struct reduce *r, struct model_save_options *o, struct 
 
 status reduce_save(struct reduce *r, const char *path, uint32_t keep, uint64_t *bytes)
 {
-    struct model_save_options options = {.path = path, .row_count = r->own_rows, .keep = keep};
+    struct model_save_options options = {.path = path, .row_count = reduce_own_rows(r), .keep = keep};
     const size_t most = (size_t)r->exchange.node_count * r->graph->table_count + 1;
     TRY(save_claim(r, path, &options.generation));
     struct manifest_part *parts = calloc(most, sizeof *parts);
-    TRY(reduce_agree(r, parts ? ST_OK : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for a save's files")));
-    status st = store_hold(r);
+    status st = parts ? ST_OK : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for a save's files");
+    TRY_GOTO(reduce_agree(r, st), done);
+    st = store_hold(r);
     if (st == ST_OK && r->owned) {
         options.ticket = owned_done_ticket(r->owned);
         st = store_settle(r->model->store);
@@ -232,6 +233,7 @@ status reduce_save(struct reduce *r, const char *path, uint32_t keep, uint64_t *
     st = reduce_agree(r, st);
     if (st == ST_OK) st = r->exchange.rank == 0 ? whole_save(r, &options, parts, bytes) : rows_save(r, &options, parts);
     store_let_go(r);
+done:
     free(parts);
     return st;
 }

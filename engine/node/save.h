@@ -2,8 +2,7 @@
  * of all nodes, at the same step, between two jobs.
  *
  *     other node   its rows ──file──▶ the save's directory      its slices of the optimizer's state, names of files ═══▶ rank 0
- *     rank 0       claims the save's tag ═══▶ all               dense part, manifest ──▶ the save's directory
- * / */
+ *     rank 0       claims the save's tag ═══▶ all               dense part, manifest ──▶ the save's directory */
 #ifndef HETERPS_ENGINE_NODE_SAVE_H
 #define HETERPS_ENGINE_NODE_SAVE_H
 

@@ -164,7 +164,8 @@ status reduce_agree(struct reduce *r, status st)
         return st;
     }
     for (uint32_t n = 1; n < r->exchange.node_count; n++) {
-        TRY(standing_hear(r, n, true, &st));
+        const status heard = standing_hear(r, n, true, &st);
+        if (heard != ST_OK) return failure_is(&first) ? failure_adopt(&first) : heard;
         if (st != ST_OK && !failure_is(&first)) failure_keep(&first, st);
     }
     for (uint32_t n = 1; n < r->exchange.node_count; n++) TRY(standing_say(r, n, first.code, first.message));

@@ -104,14 +104,16 @@ static status save_compare(const struct trainer *t, struct reduce *reduce)
 status train_nodes_begin(const struct trainer *t)
 {
     const struct batch_shape shape = graph_batch(t->graph);
+    char name[NODE_NAME_BYTES];
     if (t->node == NULL) return ST_OK;
     struct reduce *reduce = node_reduce(t->node);
     TRY(data_compare(reduce, &t->session->setup.model.data));
     TRY(eval_compare(t, reduce));
     TRY(save_compare(t, reduce));
     const struct exchange *x = reduce_exchange(reduce);
-    log_info("nodes    %u: node 0 has lanes %u to %u of %u%s", x->node_count, x->own.begin,
-             x->own.begin + x->own.count - 1, shape.lanes, t->options->out ? "; every node writes to --out" : "");
+    log_info("nodes    %u: %s has lanes %u to %u of %u%s", x->node_count, node_name(t->node, node_index(t->node), name),
+             x->own.begin, x->own.begin + x->own.count - 1, shape.lanes,
+             t->options->out ? "; every node writes to --out" : "");
     return node_begin(t->node, t->session->setup.model.progress.step);
 }
 
