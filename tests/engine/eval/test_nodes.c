@@ -174,11 +174,16 @@ static void member_open(struct member *m, const struct reduce_options *nodes, ui
     assert_ok(feed_start(m->feed, &m->setup.model.progress));
 }
 
+/* What asks others for rows as they are, so that they have to be there. */
+static void evals_close(struct member *m)
+{
+    for (uint32_t e = 0; e < EVALS; e++) feed_close(m->eval[e]);
+}
+
 static void member_close(struct member *m)
 {
     heads_close(&m->heads);
     pipeline_forget(m->crew.pipeline);
-    for (uint32_t e = 0; e < EVALS; e++) feed_close(m->eval[e]);
     feed_close(m->feed);
     crew_close(&m->crew);
     reduce_close(m->reduce);
@@ -207,6 +212,7 @@ static void nodes_run(const struct cut *cut, uint64_t seed, const char *eval)
 
 static void nodes_close(const struct cut *cut)
 {
+    for (uint32_t n = 0; n < cut->node_count; n++) evals_close(&members[n]);
     post_close(&net);
     for (uint32_t n = 0; n < cut->node_count; n++) member_close(&members[n]);
 }
@@ -244,6 +250,7 @@ static void evaluate__by_any_nodes__figures_of_one(void **state)
                                 sizeof alone.heads.items[0].bins[b]);
         nodes_close(&cuts[i]);
     }
+    evals_close(&alone);
     member_close(&alone);
 }
 
