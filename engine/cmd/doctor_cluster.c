@@ -393,7 +393,8 @@ const struct command command_doctor_cluster = {
         "same sealed\nlinks; node 0 prints a line a node and a line a pair: the route, the key, the path's MTU, the "
         "median of small messages\nthere and back, bytes a second each way and both at once, and how far the clocks "
         "are apart; and below a line what is\nwrong or slow. Each node says by itself whom it waits for after two "
-        "seconds. Exit status is 1 if anything fails.\n--log json writes the events `link`, `doctor` and `verdict`.",
+        "seconds. Exit status is 1 if anything fails, and 75 if node 0 is not found or a node is lost.\n"
+        "--log json writes the events `link`, `doctor` and `verdict`.",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct cluster_options),

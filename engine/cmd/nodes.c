@@ -11,11 +11,16 @@ static bool has_key_given(const struct run_nodes *n) { return n->key_file || n->
 static bool has_key(const struct run_nodes *n) { return has_key_given(n) || n->insecure; }
 
 /* --insecure may be said of --metrics alone. */
+static bool has_nodes_key(const struct run_options *o)
+{
+    return o->metrics ? has_key_given(&o->nodes) : has_key(&o->nodes);
+}
+
 static bool is_any_given(const struct run_options *o)
 {
     const struct run_nodes *n = &o->nodes;
-    return n->rank != RUN_NONE || n->coordinator || (o->metrics ? has_key_given(n) : has_key(n)) ||
-           n->listen_fd != RUN_NONE || n->roster_fd != RUN_NONE;
+    return n->rank != RUN_NONE || n->coordinator || has_nodes_key(o) || n->listen_fd != RUN_NONE ||
+           n->roster_fd != RUN_NONE;
 }
 
 static const char *variable(const char *name) { return getenv(name); }
@@ -25,11 +30,11 @@ status run_place_find(struct node_place *place, const struct run_options *o)
     const struct run_nodes *n = &o->nodes;
     *place = (struct node_place){.listen_fd = n->listen_fd == RUN_NONE ? -1 : (int)n->listen_fd};
     if (n->list) return place_parse(place, n->list, n->coordinator, n->rank);
-    if (has_key(n) && n->rank == RUN_NONE) TRY(place_from_environment(place, n->coordinator, variable));
+    if (has_nodes_key(o) && n->rank == RUN_NONE) TRY(place_from_environment(place, n->coordinator, variable));
     if (place->count == 0 && is_any_given(o))
         FAIL(USAGE,
              "--rank, --coordinator, --key-file, --key-fd, --insecure and --listen-fd are of a training on several "
-             "nodes: give --nodes, too");
+             "nodes: give --nodes, too, or leave --rank out where a launcher's variables say which node this is");
     return ST_OK;
 }
 

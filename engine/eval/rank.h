@@ -36,7 +36,7 @@ struct rank_lines {
     status (*take)(void *context, const char *line, size_t bytes);
     uint32_t top_max; /* words of a line */
 };
-/* Where several nodes evaluate, rank 0 ranks: of the others' examples it gets the queries, as bytes (heads_terms_write). */
+/* Where several nodes evaluate, rank 0 ranks: of the others' examples it gets the queries as bytes. */
 struct rank_query_shape {
     uint32_t field, field_count; /* the candidates' field, of so many */
     uint32_t tensor, dim;        /* that is the query; its numbers    */

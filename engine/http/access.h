@@ -11,8 +11,8 @@ struct access_options {
     const char *token_file;    /* NULL: everybody who reaches it may ask … */
     bool insecure;             /* … which beyond loopback has to be said   */
 };
-/* *tokens is malloc'd, the caller's, or NULL: everybody may ask. USAGE: the address is none, or it is reached from other
- * machines, and there is neither a file nor `insecure`; what tokens_read fails with; MEMORY. */
+/* tokens is malloc'd, the caller's, or NULL: everybody may ask. USAGE: the address is none, or it is reached from
+ * other machines, and there is neither a file nor `insecure`; what tokens_read fails with; MEMORY. */
 MUST_USE status access_open(struct tokens **tokens, const struct access_options *options);
 /* Whether the request may be answered; one that has no token is, by 401. */
 bool access_allows(struct http *http, const struct tokens *tokens, struct evhttp_request *request);

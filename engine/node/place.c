@@ -1,11 +1,18 @@
 /* Places of nodes, from flags. */
 #include "engine/node/place.h"
 
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "cfg/key.h"
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+
+/* How long a name that nobody knows is asked for. */
+#define NAME_NS UINT64_C(60000000000)
 
 static bool is_same(const struct address *a, const struct address *b)
 {
@@ -40,18 +47,33 @@ static status list_parse(struct node_place *place, const char *nodes)
     }
 }
 
+static status rank_check(uint32_t count, uint32_t rank)
+{
+    if (rank == PLACE_RANK_NONE)
+        FAIL(USAGE, "--rank: expected 0 to %u, the number of this node in --nodes, found none", count - 1);
+    if (rank >= count)
+        FAIL(USAGE, "--rank: expected 0 to %u, the number of this node in --nodes, found %u", count - 1, rank);
+    return ST_OK;
+}
+
+/* Node 0 listens where its name says, unless that is not known here, or to this machine alone, as Debian has it of a
+ * machine's own (127.0.1.1): then at all of its addresses. */
+static status first_place(struct node_place *place, const char *coordinator)
+{
+    struct address *a = &place->address[0];
+    const status st = address_parse(a, coordinator, NODE_PORT);
+    const bool is_usual = st == ST_OK && (!address_is_loopback(a) || a->any.sa_family == AF_INET6 ||
+                                          a->v4.sin_addr.s_addr == htonl(INADDR_LOOPBACK));
+    return is_usual || !address_has_name(coordinator) ? st : address_any(a, coordinator, NODE_PORT);
+}
+
 /* Node 0 is there; this one, if it is another, anywhere. */
 static status coordinator_set(struct node_place *place, uint64_t count, const char *coordinator, uint64_t rank)
 {
-    if (count < 1 || count > MEMBER_NODES_MAX)
-        FAIL(USAGE, "--nodes: expected a number from 1 to %u, or a list of places", MEMBER_NODES_MAX);
-    if (rank >= count)
-        FAIL(USAGE, "--rank: expected 0 to %u, found %s", (uint32_t)count - 1,
-             rank == PLACE_RANK_NONE ? "none" : "another");
     place->count = (uint32_t)count;
     place->rank = (uint32_t)rank;
+    if (rank == 0) return first_place(place, coordinator);
     TRY(address_parse(&place->address[0], coordinator, NODE_PORT));
-    if (rank == 0) return ST_OK;
     return address_parse(&place->address[rank], place->address[0].any.sa_family == AF_INET6 ? "[::]:0" : "0.0.0.0:0",
                          0);
 }
@@ -62,15 +84,16 @@ status place_parse(struct node_place *place, const char *nodes, const char *coor
     memset(place->address, 0, sizeof place->address);
     place->count = 0;
     if (cfg_parse_u64(nodes, &count)) {
+        if (count < 1 || count > MEMBER_NODES_MAX)
+            FAIL(USAGE, "--nodes: expected a number from 1 to %u, or a list of places", MEMBER_NODES_MAX);
+        TRY(rank_check((uint32_t)count, rank));
         if (coordinator) return coordinator_set(place, count, coordinator, rank);
         FAIL(USAGE, "--nodes %s: give --coordinator ADDRESS:PORT, where node 0 listens, or a list of where all do",
              nodes);
     }
     if (coordinator) FAIL(USAGE, "--coordinator goes with a number of nodes; a list says where node 0 listens");
     TRY(list_parse(place, nodes));
-    if (rank >= place->count)
-        FAIL(USAGE, "--rank: expected 0 to %u, the number of this node in --nodes, found %s", place->count - 1,
-             rank == PLACE_RANK_NONE ? "none" : "another");
+    TRY(rank_check(place->count, rank));
     place->rank = rank;
     return ST_OK;
 }
@@ -79,7 +102,6 @@ status place_parse(struct node_place *place, const char *nodes, const char *coor
 
 static status number_of(const char *name, const char *text, uint64_t *number)
 {
-    if (text == NULL) FAIL(USAGE, "%s is not in the environment, where others of a launcher are", name);
     if (!cfg_parse_u64(text, number)) FAIL(USAGE, "%s: expected a number, found \"%.40s\"", name, text);
     return ST_OK;
 }
@@ -87,14 +109,16 @@ static status number_of(const char *name, const char *text, uint64_t *number)
 /* What launchers set, in the order in which they are looked for: an MPI may run below Slurm, and torchrun below both. */
 struct launcher {
     const char *rank, *count;
-    const char *hosts; /* a list of hosts, of which the first has rank 0; NULL: MASTER_ADDR says where that is */
+    const char
+        *hosts;   /* a list of hosts, of which the first has rank 0, or NULL: MASTER_ADDR alone says where that is */
+    bool is_step; /* the rank is there outside of its steps, too, where the number is not */
 };
 static const struct launcher launchers[] = {
-    {"RANK", "WORLD_SIZE", NULL},                                    /* torchrun    */
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL},          /* Open MPI    */
-    {"PMI_RANK", "PMI_SIZE", NULL},                                  /* MPICH       */
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST"}, /* Slurm, srun */
-    {"JOB_COMPLETION_INDEX", "WORLD_SIZE", NULL},                    /* Kubernetes  */
+    {"RANK", "WORLD_SIZE", NULL, false},                                   /* torchrun            */
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL, false},         /* Open MPI            */
+    {"PMI_RANK", "PMI_SIZE", "SLURM_STEP_NODELIST", false},                /* MPICH; Slurm's pmi2 */
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST", true}, /* Slurm, srun         */
+    {"JOB_COMPLETION_INDEX", "WORLD_SIZE", NULL, false},                   /* Kubernetes          */
 };
 #define LAUNCHERS (sizeof launchers / sizeof *launchers)
 
@@ -132,10 +156,28 @@ static status first_find(const struct launcher *l, uint64_t rank, const char *(*
         FAIL(USAGE,
              "%s is %" PRIu64 ", but nothing says where node 0 is: give --coordinator ADDRESS:PORT, or MASTER_ADDR",
              l->rank, rank);
+    const char *colon = strchr(address, ':');
+    if (colon && strchr(colon + 1, ':') == NULL)
+        FAIL(USAGE,
+             "MASTER_ADDR: expected an address or a name without a port, which MASTER_PORT says, found \"%.80s\"",
+             address);
     if (value("MASTER_PORT")) TRY(number_of("MASTER_PORT", value("MASTER_PORT"), &port));
     if (port >= UINT16_MAX) FAIL(USAGE, "MASTER_PORT: expected a port below %u, found %" PRIu64, UINT16_MAX, port);
     snprintf(first, 300, strchr(address, ':') ? "[%s]:%u" : "%s:%u", address, (unsigned)port + 1);
     return ST_OK;
+}
+
+/* A name may come to be known when the machine does that has it. */
+static status name_await(const char *coordinator)
+{
+    const uint64_t end_ns = clock_ns() + NAME_NS;
+    struct address a;
+    for (bool is_first = true;; is_first = false) {
+        const status st = address_parse(&a, coordinator, NODE_PORT);
+        if (st == ST_OK || !address_has_name(coordinator) || clock_ns() >= end_ns) return st;
+        if (is_first) log_warning("waits for node 0 to have an address: %s", status_message());
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    }
 }
 
 status place_from_environment(struct node_place *place, const char *coordinator, const char *(*value)(const char *name))
@@ -145,10 +187,18 @@ status place_from_environment(struct node_place *place, const char *coordinator,
     memset(place->address, 0, sizeof place->address);
     place->count = 0;
     const struct launcher *l = launchers;
-    while (l < launchers + LAUNCHERS && (value(l->rank) == NULL || (l->hosts && value(l->count) == NULL))) l++;
+    while (l < launchers + LAUNCHERS && (value(l->rank) == NULL || (l->is_step && value(l->count) == NULL))) l++;
     if (l == launchers + LAUNCHERS) return ST_OK;
+    if (value(l->count) == NULL) FAIL(USAGE, "%s is not in the environment, where %s is", l->count, l->rank);
     TRY(number_of(l->rank, value(l->rank), &rank));
     TRY(number_of(l->count, value(l->count), &count));
+    if (count < 1 || count > MEMBER_NODES_MAX)
+        FAIL(USAGE, "%s: expected 1 to %u nodes, found %" PRIu64, l->count, MEMBER_NODES_MAX, count);
+    if (rank >= count)
+        FAIL(USAGE, "%s: expected 0 to %" PRIu64 ", as %s is %" PRIu64 ", found %" PRIu64, l->rank, count - 1, l->count,
+             count, rank);
     if (coordinator == NULL) TRY(first_find(l, rank, value, first));
-    return coordinator_set(place, count, coordinator ? coordinator : first, rank);
+    if (coordinator == NULL) coordinator = first;
+    if (rank > 0) TRY(name_await(coordinator));
+    return coordinator_set(place, count, coordinator, rank);
 }

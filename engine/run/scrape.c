@@ -26,7 +26,6 @@
 #define PATIENCE_S  10u
 #define BODY_BYTES  ((size_t)1 << 10) /* nobody sends one */
 #define HELD_BYTES  ((size_t)4 << 20)
-#define FIGURES_MAX 128u /* of progressive validation */
 #define NS          1e-9
 
 enum scrape_state { STATE_BEFORE, STATE_READY, STATE_OVER };
@@ -59,7 +58,7 @@ struct scrape {
     _Atomic uint64_t shared_wall_ns, shared_busy_ns[WORK_COUNT], shared_worker_count, shared_pause_ns;
     _Atomic uint64_t shared_saves, shared_saved_step, shared_window;
     _Atomic double shared_save_s, shared_save_last_s, shared_loss, shared_rate;
-    struct scrape_figure figure[FIGURES_MAX];
+    struct scrape_figure *figure; /* of progressive validation: room for all of the graph */
     _Atomic uint32_t shared_figure_count;
 };
 
@@ -99,7 +98,7 @@ static void on_told(void *context, const struct report_progress *progress)
     PUT(s->shared_rate, progress->rate);
     PUT(s->shared_window, progress->window);
     for (uint32_t h = 0; progress->window && h < heads->count; h++)
-        for (uint32_t k = 0; k < heads->items[h].figure_count && count < FIGURES_MAX; k++, count++) {
+        for (uint32_t k = 0; k < heads->items[h].figure_count; k++, count++) {
             struct scrape_figure *f = &s->figure[count];
             if (GET(s->shared_figure_count) == 0) f->head = heads->items[h].name;
             if (GET(s->shared_figure_count) == 0) f->key = heads->items[h].figures[k].key;
@@ -198,7 +197,6 @@ static void times_put(struct scrape *s, struct evbuffer *to, const struct feed_c
         phase_put(to, seconds, works[k], own);
         busy += own;
     }
-    phase_put(to, seconds, "waiting", all > busy ? all - busy : 0);
     exposition_head(to, reading, "counter", "Where the time of the thread that reads went.");
     phase_put(to, reading, "parsing", parsing);
     phase_put(to, reading, "rows", rows);
@@ -470,15 +468,21 @@ void scrape_close(struct scrape *s)
     if (s->base) event_base_free(s->base);
     pthread_mutex_destroy(&s->lock);
     free(s->shared_rows);
+    free(s->figure);
     free(s->tokens);
     free(s);
 }
 
 status scrape_watch(struct scrape *s, const struct session *session, const struct train_watch **watch)
 {
+    const struct graph *g = &session->setup.graph;
+    uint32_t heads = 0;
+    for (uint32_t i = graph_head_next(g, 0); i < g->forward_count; i = graph_head_next(g, i + 1)) heads++;
     s->session = session;
-    s->shared_rows = calloc((size_t)session->setup.graph.table_count + 1, sizeof *s->shared_rows);
-    if (s->shared_rows == NULL) FAIL(MEMORY, "no memory for figures of %u tables", session->setup.graph.table_count);
+    s->shared_rows = calloc((size_t)g->table_count + 1, sizeof *s->shared_rows);
+    s->figure = calloc((size_t)heads * HEAD_FIGURES_MAX + 1, sizeof *s->figure);
+    if (s->shared_rows == NULL || s->figure == NULL)
+        FAIL(MEMORY, "no memory for figures of %u tables and %u heads", g->table_count, heads);
     s->watch = (struct train_watch){.context = s,
                                     .begun = on_begun,
                                     .ending = on_ending,

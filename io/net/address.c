@@ -122,25 +122,53 @@ static status text_split(const char *text, char host[HOST_BYTES], const char **p
     return ST_OK;
 }
 
+/* The host and the port of a text. */
+static status text_read(const char *text, uint16_t port_default, char host[HOST_BYTES], uint16_t *port)
+{
+    const char *port_text;
+    uint32_t number = port_default;
+    TRY(text_split(text, host, &port_text));
+    if (port_text != NULL) {
+        const size_t digits = strspn(port_text, "0123456789");
+        number = digits >= 1 && digits <= 5 && port_text[digits] == 0 ? (uint32_t)strtoul(port_text, NULL, 10) : 65536;
+        if (number > 65535)
+            FAIL(INVALID, "address \"%s\": expected a port of 0 to 65535, found \"%s\"", text, port_text);
+    }
+    *port = (uint16_t)number;
+    return ST_OK;
+}
+
+status address_any(struct address *a, const char *text, uint16_t port_default)
+{
+    char host[HOST_BYTES];
+    uint16_t port = 0;
+    TRY(text_read(text, port_default, host, &port));
+    *a = (struct address){.v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY), .sin_port = htons(port)}};
+    return ST_OK;
+}
+
+bool address_has_name(const char *text)
+{
+    struct address a;
+    char host[HOST_BYTES];
+    uint16_t port = 0;
+    return text_read(text, 0, host, &port) == ST_OK && !numbers_parse(&a, host);
+}
+
 status address_parse_at(const char *hosts, const char *resolv_conf, struct address *a, const char *text,
                         uint16_t port_default)
 {
     char host[HOST_BYTES];
-    const char *port_text;
-    uint32_t port = port_default;
-    TRY(text_split(text, host, &port_text));
-    if (port_text != NULL) {
-        const size_t digits = strspn(port_text, "0123456789");
-        port = digits >= 1 && digits <= 5 && port_text[digits] == 0 ? (uint32_t)strtoul(port_text, NULL, 10) : 65536;
-        if (port > 65535) FAIL(INVALID, "address \"%s\": expected a port of 0 to 65535, found \"%s\"", text, port_text);
-    }
-    if (!numbers_parse(a, host) && !hosts_find(hosts, a, host) && !(resolv_conf && dns_find(resolv_conf, a, host)))
+    uint16_t port = 0;
+    TRY(text_read(text, port_default, host, &port));
+    if (!numbers_parse(a, host) && !hosts_find(hosts, a, host) &&
+        !(resolv_conf && strchr(host, ':') == NULL && dns_find(resolv_conf, a, host)))
         FAIL(INVALID,
              "address \"%s\": \"%s\" is neither an IPv4 or IPv6 address nor a name in %s%s%s; write the address in "
              "numbers, or add the name there",
-             text, host, hosts, resolv_conf ? ", nor do the name servers know it of " : "",
+             text, host, hosts, resolv_conf ? ", and unknown to the name servers of " : "",
              resolv_conf ? resolv_conf : "");
-    address_port_set(a, (uint16_t)port);
+    address_port_set(a, port);
     return ST_OK;
 }
 

@@ -2,8 +2,8 @@
  *
  *     10.0.0.7:4000    [fe80::1%eth0]:4000    10.0.0.7    ::1    node3:4000    localhost
  *
- * Names are those of /etc/hosts, and then of the name servers in /etc/resolv.conf (io/net/dns.h). Called when nodes meet,
- * never in steady state. */
+ * Names are those of /etc/hosts, and then of the name servers in /etc/resolv.conf (io/net/dns.h). Called when nodes
+ * meet, never in steady state. */
 #ifndef HETERPS_IO_NET_ADDRESS_H
 #define HETERPS_IO_NET_ADDRESS_H
 
@@ -32,6 +32,12 @@ MUST_USE status address_parse(struct address *address, const char *text, uint16_
 /* The same with files that tests give: how they see other machines. `resolv_conf` NULL: no server is asked. */
 MUST_USE status address_parse_at(const char *hosts, const char *resolv_conf, struct address *address, const char *text,
                                  uint16_t port_default);
+
+/* All addresses of this machine, IPv4's, with the port of a text whose host may be unknown. INVALID: the text is
+ * wrong. */
+MUST_USE status address_any(struct address *address, const char *text, uint16_t port_default);
+/* Whether the text's host is a name, and not an address in numbers. */
+bool address_has_name(const char *text);
 
 /* "[fe80::1%eth0]:4000" at its longest; returns text. */
 #define ADDRESS_TEXT_BYTES 80u

@@ -31,7 +31,7 @@ void store_counts_tell(struct store *store)
         const uint64_t told[STORE_TOLD_COUNT] = {
             [TOLD_RAM_ROWS] = c.ram_rows,
             [TOLD_DISK_ROWS] = c.disk_rows,
-            [TOLD_TOUCHED] = c.touched,
+            [TOLD_FOUND] = c.touched - c.disk.fetched,
             [TOLD_FETCHED] = c.disk.fetched,
             [TOLD_READS] = c.disk.read_count,
             [TOLD_READ_BYTES] = c.disk.read_bytes,
@@ -51,7 +51,7 @@ struct store_counts store_counts_told(const struct store *store, uint32_t table)
         told[i] = atomic_load_explicit(&store->table[table].shared_told[i], memory_order_relaxed);
     return (struct store_counts){.ram_rows = told[TOLD_RAM_ROWS],
                                  .disk_rows = told[TOLD_DISK_ROWS],
-                                 .touched = told[TOLD_TOUCHED],
+                                 .touched = told[TOLD_FOUND] + told[TOLD_FETCHED],
                                  .disk = {.row_count = told[TOLD_DISK_ROWS],
                                           .fetched = told[TOLD_FETCHED],
                                           .read_count = told[TOLD_READS],

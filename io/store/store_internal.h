@@ -63,7 +63,7 @@ struct created {
 enum store_told {
     TOLD_RAM_ROWS,
     TOLD_DISK_ROWS,
-    TOLD_TOUCHED,
+    TOLD_FOUND, /* in RAM, or new: touched without fetched, told as one */
     TOLD_FETCHED,
     TOLD_READS,
     TOLD_READ_BYTES,

@@ -22,6 +22,8 @@ fails 2 '--metrics: 64 connections need 320 descriptors, and this process may ha
 fails 1 'wide.txt' 'tokens that are not there' "$h" tiny.bin --data rows.tsv --metrics 127.0.0.1:0 --token-file wide.txt -q
 open_to_all() { "$h" tiny.bin --data rows.tsv --metrics 0.0.0.0:0 --insecure 2>err && grep -q 'whoever reaches 0.0.0.0:0 may ask' err && grep -q 'metrics  http://0.0.0.0:' err; }
 check 'whoever reaches it, as is said' open_to_all
+check 'whose --insecure is of figures, and not of nodes that a launcher names' env JOB_COMPLETION_INDEX=0 "$h" tiny.bin --data rows.tsv \
+    --metrics 127.0.0.1:0 --insecure -q
 planned() { "$h" tiny.bin --data rows.tsv --metrics 127.0.0.1:0 --dry-run >out 2>&1 && ! grep -q 'metrics  http' out; }
 check 'a plan of memory asks for nobody' planned
 finish

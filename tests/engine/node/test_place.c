@@ -49,7 +49,8 @@ static void place_parse__coordinator__others_are_anywhere(void **state)
     assert_string_equal(address_text(text, &p.address[0]), "10.0.0.1:5000");
     assert_fails(USAGE, "give --coordinator", place_parse(&p, "4", NULL, 2));
     assert_fails(USAGE, "expected a number from 1 to 64", place_parse(&p, "65", "10.0.0.1", 2));
-    assert_fails(USAGE, "expected 0 to 3, found none", place_parse(&p, "4", "10.0.0.1", PLACE_RANK_NONE));
+    assert_fails(USAGE, "expected 0 to 3, the number of this node in --nodes, found none",
+                 place_parse(&p, "4", "10.0.0.1", PLACE_RANK_NONE));
     assert_fails(USAGE, "--coordinator goes with a number", place_parse(&p, "10.0.0.1,10.0.0.2", "10.0.0.1", 0));
 }
 
@@ -124,6 +125,12 @@ static void place_from_environment__slurm__node_0_is_on_the_first_host(void **st
         assert_int_equal(p.rank, 3);
         assert_string_equal(address_text(text, &p.address[0]), cases[i].first);
     }
+    /* Its pmi2 sets what MPICH does, too. */
+    static const char *const pmi[] = {"PMI_RANK",     "1", "PMI_SIZE", "2", "SLURM_STEP_NODELIST", "10.0.0.[7-8]",
+                                      "SLURM_PROCID", "1", NULL};
+    assert_ok(place_of(&p, NULL, pmi));
+    assert_int_equal(p.count, 2);
+    assert_string_equal(address_text(text, &p.address[0]), "10.0.0.7:4711");
     static const char *const script[] = {"SLURM_PROCID", "0", "SLURM_NTASKS", "5", "SLURM_JOB_NODELIST",
                                          "n[1-5]",       NULL};
     assert_ok(place_of(&p, NULL, script));
@@ -136,6 +143,40 @@ static void place_from_environment__slurm__node_0_is_on_the_first_host(void **st
     }
 }
 
+static void place_from_environment__what_is_wrong__names_the_variable(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *variables[9], *words;
+    } cases[] = {
+        {{"RANK", "0", "WORLD_SIZE", "65", "MASTER_ADDR", "10.0.0.1"}, "WORLD_SIZE: expected 1 to 64 nodes, found 65"},
+        {{"RANK", "3", "WORLD_SIZE", "2", "MASTER_ADDR", "10.0.0.1"},
+         "RANK: expected 0 to 1, as WORLD_SIZE is 2, found 3"},
+        {{"JOB_COMPLETION_INDEX", "3"}, "WORLD_SIZE is not in the environment, where JOB_COMPLETION_INDEX is"},
+        {{"RANK", "1", "WORLD_SIZE", "2", "MASTER_ADDR", "10.0.0.1:29500"},
+         "MASTER_ADDR: expected an address or a name without a port"},
+    };
+    struct node_place p;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_fails(USAGE, cases[i].words, place_of(&p, NULL, cases[i].variables));
+}
+
+/* Whose name is not known on its own machine: it is there, at all addresses. */
+static void place_from_environment__the_first__needs_no_name(void **state)
+{
+    (void)state;
+    struct node_place p;
+    char text[ADDRESS_TEXT_BYTES];
+    assert_ok(place_of(&p, NULL,
+                       (const char *const[]){"RANK", "0", "WORLD_SIZE", "2", "MASTER_ADDR", "nobody.invalid",
+                                             "MASTER_PORT", "6000", NULL}));
+    assert_string_equal(address_text(text, &p.address[0]), "0.0.0.0:6001");
+    assert_ok(place_of(&p, "localhost:5000", (const char *const[]){"RANK", "0", "WORLD_SIZE", "2", NULL}));
+    assert_string_equal(address_text(text, &p.address[0]), "127.0.0.1:5000");
+    assert_ok(place_of(&p, "127.0.1.1:5000", (const char *const[]){"RANK", "0", "WORLD_SIZE", "2", NULL}));
+    assert_string_equal(address_text(text, &p.address[0]), "127.0.1.1:5000"); /* in numbers it is meant so */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +185,8 @@ int main(void)
         cmocka_unit_test(place_parse__coordinator__others_are_anywhere),
         cmocka_unit_test(place_from_environment__launchers__give_rank_and_number),
         cmocka_unit_test(place_from_environment__slurm__node_0_is_on_the_first_host),
+        cmocka_unit_test(place_from_environment__what_is_wrong__names_the_variable),
+        cmocka_unit_test(place_from_environment__the_first__needs_no_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

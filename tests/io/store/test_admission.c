@@ -336,7 +336,8 @@ static void refused(uint32_t admit, uint32_t admit_by, char *file, size_t bytes,
     admission_close(&a);
 }
 
-/* Header: magic, version and admit, kind and zero, keys, records, name, bytes, reserved; then records of key and place. */
+/* Header: magic, version and admit, kind and zero, keys, records, name, bytes, reserved; then records of key and
+ * place. */
 static void admission_read__numbers_that_cannot_be__are_refused_under_a_checksum_that_holds(void **state)
 {
     (void)state;

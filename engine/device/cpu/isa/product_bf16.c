@@ -35,8 +35,8 @@ static uint32_t rows_waiting(const struct product *p, uint32_t floats)
     return floats / p->piece_cols / BF16_ROWS * BF16_ROWS;
 }
 
-/* Where blocks are packed beforehand and come from far, tiles leave more of the second cache to them, by fewer sums that wait
- * (heterps-run bench gemm --precision bf16). */
+/* Where blocks are packed beforehand and come from far, tiles leave more of the second cache to them, by fewer sums
+ * that wait (heterps-run bench gemm --precision bf16). */
 #define KEPT_BESIDE (HAS_TILES ? PRODUCT_KEPT / 4 : PRODUCT_KEPT)
 
 void KERNEL(product_bf16_piece)(const struct product *p, struct product_place at, void *scratch)
