@@ -15,7 +15,7 @@ set -eu
 cd "$(dirname "$0")"
 verb=${1:-release}
 CC=${CC:-gcc}
-packages='gcc libc6-dev libevent-dev libjansson-dev liblz4-dev libsodium-dev liburing-dev libxxhash-dev libzstd-dev zlib1g-dev'
+packages='gcc libc6-dev libevent-dev libipsec-mb-dev libjansson-dev liblz4-dev libsodium-dev liburing-dev libxxhash-dev libzstd-dev zlib1g-dev'
 test_packages='libcmocka-dev mpich python3 qemu-user'
 fuzz_packages='clang libclang-rt-dev'
 gpu_archs='sm_75 sm_80 sm_86 sm_89 sm_90a sm_100 sm_120'
@@ -215,7 +215,7 @@ build() {
     # Names of hosts, which libevent never asks for here (engine/http/resolve.c).
     wrap="$wrap -Wl,--wrap=getaddrinfo,--wrap=getservbyname,--wrap=getprotobynumber,-u,__wrap_getaddrinfo"
     # By file: static in every build, so that steady.c sees their calls.
-    libraries='-l:libevent_extra.a -l:libevent_core.a -l:libjansson.a -l:liburing.a -l:libxxhash.a -l:liblz4.a -l:libz.a -l:libzstd.a -l:libsodium.a -lm'
+    libraries='-l:libevent_extra.a -l:libevent_core.a -l:libjansson.a -l:liburing.a -l:libxxhash.a -l:liblz4.a -l:libz.a -l:libzstd.a -l:libsodium.a -l:libIPSec_MB.a -lm'
     build_image
     link_program "$out/heterps-run" "$link" "$out/engine/cmd/main.o" $carried "$library"
     { echo '['; sed '$ s/,$//' "$out/commands"; echo ']'; } >compile_commands.json

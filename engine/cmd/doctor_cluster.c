@@ -260,6 +260,10 @@ static status all_look(struct look *l)
     TRY(nodes_gather(l));
     for (uint32_t high = 1; high < l->count; high++)
         for (uint32_t low = 0; low < high; low++) TRY(pair_look(l, low, high));
+    /* Node 0 ends the job, and one of the last pair may still hear the other one. */
+    uint64_t done = 1;
+    if (l->index > 0) return node_give(l->node, 0, &done, sizeof done);
+    for (uint32_t i = 1; i < l->count; i++) TRY(node_take(l->node, i, &done, sizeof done));
     return ST_OK;
 }
 

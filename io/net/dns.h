@@ -5,9 +5,9 @@
 
 #include "io/net/address.h"
 
-/* The name's first IPv4 address, or, if it has none, its first IPv6 one; the port is 0. Servers, search domains and dots
- * are resolv.conf's, its timeouts are not: waits some seconds for an answer. False: no server knows the name, or none answers, or none is in
- * `resolv_conf`. */
+/* The name's first IPv4 address, or, if it has none, its first IPv6 one; the port is 0. Servers, search domains and
+ * dots are resolv.conf's, its timeouts are not: waits some seconds for an answer. False: no server knows the name, or
+ * none answers, or none is in `resolv_conf`. */
 bool dns_find(const char *resolv_conf, struct address *address, const char *name);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,14 +13,18 @@
 
 #include "engine/base/file.h"
 
+static void core_deny(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_CORE, &limit) != 0) return;
+    limit.rlim_cur = 0;
+    (void)setrlimit(RLIMIT_CORE, &limit);
+}
+
 /* Neither swap nor a core shall have it; where the system refuses, it is no worse than others' programs. */
 static void key_guard(struct secure_key *key)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_CORE, &limit) == 0) {
-        limit.rlim_cur = 0;
-        (void)setrlimit(RLIMIT_CORE, &limit);
-    }
+    core_deny();
     (void)mlock(key, sizeof *key);
 }
 
@@ -133,19 +138,25 @@ static status text_make(char text[KEY_TEXT_BYTES + 1])
     return ST_OK;
 }
 
+status key_keep_memory(int *fd, const char text[KEY_TEXT_BYTES])
+{
+    core_deny();
+    *fd = memfd_create("key", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (*fd >= 0 && fchmod(*fd, 0600) == 0 && write(*fd, text, KEY_TEXT_BYTES) == (ssize_t)KEY_TEXT_BYTES &&
+        fcntl(*fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0)
+        return ST_OK;
+    const int error = errno;
+    if (*fd >= 0) close(*fd);
+    FAIL(SYSTEM, "no file in memory for a key: %s", strerror(error));
+}
+
 status key_make_memory(int *fd)
 {
     char text[KEY_TEXT_BYTES + 1];
     TRY(text_make(text));
-    *fd = memfd_create("key", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    const bool is_made = *fd >= 0 && fchmod(*fd, 0600) == 0 &&
-                         write(*fd, text, KEY_TEXT_BYTES) == (ssize_t)KEY_TEXT_BYTES &&
-                         fcntl(*fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0;
+    const status st = key_keep_memory(fd, text);
     sodium_memzero(text, sizeof text);
-    if (is_made) return ST_OK;
-    const int error = errno;
-    if (*fd >= 0) close(*fd);
-    FAIL(SYSTEM, "no file in memory for a key: %s", strerror(error));
+    return st;
 }
 
 status key_make(const char *path)

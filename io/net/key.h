@@ -22,5 +22,7 @@ MUST_USE status key_make(const char *path);
 /* Makes one in a sealed file in memory, for processes that inherit it: each opens it anew (/proc/self/fd), and gives
  * that to key_read_fd. SYSTEM. */
 MUST_USE status key_make_memory(int *fd);
+/* The same of a key's text that came from elsewhere; key_read_fd is who looks whether it is one. */
+MUST_USE status key_keep_memory(int *fd, const char text[KEY_TEXT_BYTES]);
 
 #endif

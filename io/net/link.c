@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <netinet/tcp.h>
+#include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -334,7 +335,10 @@ status links_listen(struct links *all, const struct address *address, struct add
         getsockname(fd, &here.any, &bytes) != 0) {
         const int error = errno;
         close(fd);
-        FAIL(SYSTEM, "listening on %s: %s", address_text(text, address), strerror(error));
+        const status st = status_fail(ST_SYSTEM, __FILE__, __LINE__, "listening on %s: %s", address_text(text, address),
+                                      strerror(error));
+        errno = error;
+        return st;
     }
     if (bound) *bound = here;
     all->listener[all->listener_count++] = (struct listener){.fd = fd};

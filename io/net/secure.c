@@ -1,6 +1,7 @@
 /* Noise's symmetric state and handshake (sections 5.2, 5.3 and 9 of its specification), and ciphers. */
 #include "io/net/secure.h"
 
+#include <sodium.h>
 #include <string.h>
 
 #define BLOCK_BYTES 128u /* BLAKE2b's, for HMAC */
@@ -18,7 +19,7 @@ status secure_start(void)
 
 bool secure_seal_runs(enum frame_seal seal)
 {
-    return seal == FRAME_CHACHA || (seal == FRAME_AESGCM && crypto_aead_aes256gcm_is_available());
+    return seal == FRAME_CHACHA || (seal == FRAME_AESGCM && gcm_way_best() < GCM_WAYS);
 }
 
 enum frame_seal secure_seal_best(void) { return secure_seal_runs(FRAME_AESGCM) ? FRAME_AESGCM : FRAME_CHACHA; }
@@ -30,7 +31,7 @@ void secure_cipher_set(struct secure_cipher *c, enum frame_seal seal, const uint
     c->seal = seal;
     c->epoch = 0;
     memmove(c->key, key, SECURE_KEY_BYTES);
-    if (seal == FRAME_AESGCM) (void)crypto_aead_aes256gcm_beforenm(&c->gcm, key);
+    if (seal == FRAME_AESGCM) gcm_key_set(&c->gcm, gcm_way_best(), key);
 }
 
 /* 32 zero bits and the number: little-endian for ChaCha20, big-endian for AES (sections 12.3, 12.4). */
@@ -47,8 +48,7 @@ static void encrypt(const struct secure_cipher *c, uint64_t number, const uint8_
     nonce_put(nonce, c->seal, number);
     const size_t hash_bytes = hash ? SECURE_HASH_BYTES : 0;
     if (c->seal == FRAME_AESGCM)
-        (void)crypto_aead_aes256gcm_encrypt_detached_afternm(out, tag, NULL, in, bytes, hash, hash_bytes, NULL, nonce,
-                                                             &c->gcm);
+        gcm_seal(&c->gcm, nonce, hash, hash_bytes, in, out, bytes, tag);
     else
         (void)crypto_aead_chacha20poly1305_ietf_encrypt_detached(out, tag, NULL, in, bytes, hash, hash_bytes, NULL,
                                                                  nonce, c->key);
@@ -60,9 +60,7 @@ static bool decrypt(const struct secure_cipher *c, uint64_t number, const uint8_
     uint8_t nonce[12];
     nonce_put(nonce, c->seal, number);
     const size_t hash_bytes = hash ? SECURE_HASH_BYTES : 0;
-    if (c->seal == FRAME_AESGCM)
-        return crypto_aead_aes256gcm_decrypt_detached_afternm(out, NULL, in, bytes, tag, hash, hash_bytes, nonce,
-                                                              &c->gcm) == 0;
+    if (c->seal == FRAME_AESGCM) return gcm_open(&c->gcm, nonce, hash, hash_bytes, in, out, bytes, tag);
     return crypto_aead_chacha20poly1305_ietf_decrypt_detached(out, NULL, in, bytes, tag, hash, hash_bytes, nonce,
                                                               c->key) == 0;
 }

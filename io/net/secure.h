@@ -1,6 +1,6 @@
 /* Sealed links: both ends hold the cluster's key, prove it to each other, and encrypt all that follows with keys that
  * nobody can compute later, who holds the cluster's key or not. Noise_NNpsk0_25519_ChaChaPoly_BLAKE2b, or …_AESGCM_…,
- * of the Noise Protocol Framework, revision 34, over libsodium; bytes in, bytes out, and no sockets.
+ * of the Noise Protocol Framework, revision 34, over libsodium and gcm.h; bytes in, bytes out, and no sockets.
  *
  *     initiator  psk, e     ──▶  refused by its tag, before any curve arithmetic, if the key or the prologue is another
  *     responder       ◀──  e, ee
@@ -11,13 +11,13 @@
 #ifndef HETERPS_IO_NET_SECURE_H
 #define HETERPS_IO_NET_SECURE_H
 
-#include <sodium.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "engine/base/status.h"
 #include "io/net/frame.h"
+#include "io/net/gcm.h"
 
 #define SECURE_KEY_BYTES   32u
 #define SECURE_HASH_BYTES  64u
@@ -38,7 +38,7 @@ bool secure_seal_runs(enum frame_seal seal);
 
 /* One direction of a sealed link. */
 struct secure_cipher {
-    crypto_aead_aes256gcm_state gcm; /* of FRAME_AESGCM: the key as rounds want it */
+    struct gcm_key gcm; /* of FRAME_AESGCM */
     uint8_t key[SECURE_KEY_BYTES];
     enum frame_seal seal;
     uint64_t epoch; /* rekeyed so often */

@@ -1,6 +1,8 @@
 /* Handshakes and ciphers against published vectors of the Noise protocols, and what must be refused. */
 #include "tests/io/io_test.h"
 
+#include <sodium.h>
+
 #include "io/net/secure.h"
 
 /* Vectors of cacophony, an implementation in Haskell, of its file vectors/cacophony.txt. Both protocols' have the
