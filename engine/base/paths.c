@@ -34,6 +34,51 @@ const char *path_copy(char path[PATH_MAX], const char *name, size_t bytes)
     return path;
 }
 
+bool path_is_address(const char *name, size_t bytes)
+{
+    return (bytes >= 7 && strncasecmp(name, "http://", 7) == 0) ||
+           (bytes >= 8 && strncasecmp(name, "https://", 8) == 0);
+}
+
+size_t path_shown_bytes(const char *name, size_t bytes)
+{
+    if (!path_is_address(name, bytes)) return bytes;
+    const size_t scheme = name[4] == ':' ? strlen("http://") : strlen("https://");
+    size_t shown = scheme;
+    while (shown < bytes && !memchr("/?#", name[shown], 3))
+        if (name[shown++] == '@') return scheme;
+    while (shown < bytes && name[shown] != '?' && name[shown] != '#') shown++;
+    return shown;
+}
+
+bool path_has_query(const char *name, size_t bytes)
+{
+    return path_is_address(name, bytes) && memchr(name, '?', bytes) != NULL;
+}
+
+const char *paths_shown(char text[PATHS_SHOWN_BYTES], const char *paths)
+{
+    const char *rest = paths, *name;
+    size_t bytes, at = 0;
+    bool has_address = false, has_query = false;
+    for (uint32_t i = 0; paths_next(&rest, &name, &bytes); i++) {
+        const bool may_be_query = has_query && bytes > 1 && !path_is_address(name, bytes);
+        has_address |= path_is_address(name, bytes);
+        if (path_is_address(name, bytes)) has_query = path_has_query(name, bytes);
+        if (may_be_query) {
+            name = "…";
+            bytes = strlen(name);
+        }
+        if (i && at + 1 < PATHS_SHOWN_BYTES) text[at++] = ',';
+        bytes = path_shown_bytes(name, bytes);
+        if (bytes > PATHS_SHOWN_BYTES - 1 - at) bytes = PATHS_SHOWN_BYTES - 1 - at;
+        memcpy(text + at, name, bytes);
+        at += bytes;
+    }
+    text[at] = 0;
+    return has_address ? text : paths;
+}
+
 static bool is_stdin(const char *name, size_t bytes) { return bytes == 1 && *name == '-'; }
 
 bool paths_name_stdin(const char *paths)
@@ -53,7 +98,7 @@ status paths_beside(char **paths, const char *file, const char *list)
     char *end = *paths = malloc(bytes_max);
     if (end == NULL) FAIL(MEMORY, "no memory for the paths %s, %zu bytes", list, bytes_max);
     while (paths_next(&list, &name, &bytes)) {
-        bool is_relative = bytes && *name != '/' && !is_stdin(name, bytes);
+        bool is_relative = bytes && *name != '/' && !is_stdin(name, bytes) && !path_is_address(name, bytes);
         if (is_relative) end = mempcpy(end, file, folder_bytes);
         end = mempcpy(end, name, bytes);
         if (list) *end++ = ',';

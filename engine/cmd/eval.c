@@ -16,7 +16,8 @@ static const struct eval_options defaults = {.by_max = 20};
 static const struct flag flags[] = {
     SAVED_FLAG_MODEL,
     {"--data", FLAG_SETS, "FILE",
-     "labelled data: files separated by commas, .gz, .zst or plain; - is standard input; given several times, as "
+     "labelled data: files separated by commas, .gz, .zst or plain; - is standard input; http://HOST/PATH what a "
+     "server has; given several times, as "
      "NAME=FILE: several sets",
      offsetof(struct eval_options, data), 0, 0, true},
     {"--held-out", FLAG_SWITCH, NULL, "only of the lines that data.eval_fraction holds out of training",

@@ -264,7 +264,9 @@ static void life_print(const struct graph *g, const struct graph_table *t)
     const struct row_life *l = &t->life;
     if (!row_life_is_on(l)) return;
     printf("life of %s: ", name_of(g, t->name));
-    if (l->admit > 1) printf("admit %u by %s of %" PRIu64 " keys; ", l->admit, cfg_admits[l->admit_by], l->admit_keys);
+    if (l->admit > 1)
+        printf("admit %u by %s of %" PRIu64 " keys; ", l->admit, l->admit_by == ADMIT_EXACT ? "exact" : "bloom",
+               l->admit_keys);
     if (l->counts)
         printf("score %g (show - click) + %g click, decay %g; ", (double)l->score_show, (double)l->score_click,
                (double)l->decay);

@@ -20,7 +20,8 @@ struct predict_options {
 static const struct flag flags[] = {
     SAVED_FLAG_MODEL,
     {"--data", FLAG_READ, "FILE",
-     "data, the label may be absent: files separated by commas, .gz, .zst or plain; - is standard input",
+     "data, the label may be absent: files separated by commas, .gz, .zst or plain; - is standard input; "
+     "http://HOST/PATH what a server has",
      offsetof(struct predict_options, data), 0, 0, true},
     {"-o", FLAG_WRITE, "FILE", "where to write; default, and -: standard output",
      offsetof(struct predict_options, output), 0, 0, false},

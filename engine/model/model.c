@@ -183,7 +183,7 @@ static status tables_open(struct model *model, const struct model_budget *budget
         if (budget->lives) tables[t].life = g->tables[t].life;
     }
     struct store_options options = {.ram_bytes = budget->ram_bytes,
-                                    .disk_bytes = budget->disk_bytes,
+                                    .disk_bytes = g->table_count ? budget->disk_bytes : 0,
                                     .path = budget->path,
                                     .io_threads = budget->io_threads,
                                     .ticket_max = ticket_max_of(g),

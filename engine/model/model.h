@@ -32,11 +32,12 @@ struct best {
 #define MODEL_TAG_BYTES 40
 /* Which rows of every table a model has, by their shards (io/store/shard.h): all, or those of one of several owners. */
 struct model_share {
-    uint32_t owner, owner_count; /* count 0: all */
+    uint32_t owner, owner_count; /* count 0: all                             */
+    const uint8_t *owner_of;     /* [SHARD_COUNT]: whose they are; kept      */
 };
 static inline bool model_share_has(const struct model_share *share, uint64_t key)
 {
-    return share->owner_count == 0 || shard_owner(shard_of(key), share->owner_count) == share->owner;
+    return share->owner_count == 0 || share->owner_of[shard_of(key)] == share->owner;
 }
 
 struct model {

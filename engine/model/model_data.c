@@ -13,6 +13,7 @@
 static bool is_regular(const char *path)
 {
     struct stat about;
+    if (path_is_address(path, strlen(path))) return true; /* as long as its server tells its size */
     return strcmp(path, "-") != 0 && stat(path, &about) == 0 && S_ISREG(about.st_mode);
 }
 
@@ -26,15 +27,17 @@ static bool names_take(struct model_data *d, const char *paths)
     size_t bytes;
     while (paths_next(&paths, &name, &bytes)) {
         d->file[d->file_count++].name = end;
-        const char *kept = end;
+        char *kept = end;
         end = mempcpy(end, name, bytes);
         *end++ = 0;
         all_regular = all_regular && is_regular(kept);
+        kept[path_shown_bytes(kept, bytes)] = 0; /* saves keep no secrets */
     }
     return all_regular;
 }
 
-static status sources_take(struct model_data *d, const char *paths)
+/* *is_known: all of it is; else an address is a stream. */
+static status sources_take(struct model_data *d, const char *paths, bool *is_known)
 {
     struct data_sources sources;
     struct layout sum = {0};
@@ -44,10 +47,13 @@ static status sources_take(struct model_data *d, const char *paths)
     struct layout place = {.arena = &arena};
     data_sources_layout(&sources, &place, paths, false);
     status st = data_sources_look(&sources, sources.source);
+    *is_known = true;
     for (uint32_t i = 0; st == ST_OK && i < d->file_count; i++) {
         d->file[i].bytes = sources.source[i].size_bytes;
         d->file[i].xxh3 = sources.source[i].content_hash;
+        *is_known = *is_known && d->file[i].bytes != DATA_SOURCE_STREAM;
     }
+    data_sources_close(&sources);
     arena_close(&arena);
     return st;
 }
@@ -62,12 +68,9 @@ status model_data_look(struct model_data *d, const char *paths)
         model_data_close(d);
         FAIL(MEMORY, "no memory for the names of %u files", count);
     }
-    if (!names_take(d, paths)) {
-        model_data_close(d);
-        return ST_OK;
-    }
-    status st = sources_take(d, paths);
-    if (st != ST_OK) model_data_close(d);
+    bool is_known = names_take(d, paths);
+    const status st = is_known ? sources_take(d, paths, &is_known) : ST_OK;
+    if (st != ST_OK || !is_known) model_data_close(d);
     return st;
 }
 
@@ -90,9 +93,9 @@ void model_data_mark(struct model_data *d, const struct reader_mark *mark, uint3
 
 status model_data_compare(const char *path, const struct model_data *saved, const struct model_data *present)
 {
-    static const char todo[] =
-        "to go on with the pass of the save, give its data; to train the model on other data, in a new pass and with all "
-        "its state, give --continue in place of --resume";
+    static const char todo[] = "to go on with the pass of the save, give its data; to train the model on other data, "
+                               "in a new pass and with all "
+                               "its state, give --continue in place of --resume";
     if (saved->file_count == 0 || present->file_count == 0) return ST_OK;
     if (saved->file_count != present->file_count)
         FAIL(INVALID, "%s: its training stands in %u file%s of data (%s%s), found %u (%s%s); %s", path,

@@ -36,7 +36,8 @@ static status paths_find(struct profile_data *d, const struct profile_options *o
     if (o->data == NULL && *d->settings.data_path == 0) return ST_OK;
     TRY(o->data ? heap_text(&d->paths, "%s", o->data) : paths_beside(&d->paths, o->graph_path, d->settings.data_path));
     if (!has_stream(d->paths)) return ST_OK;
-    log_info("profile  %s can be read only once: measured with generated rows", d->paths);
+    char shown[PATHS_SHOWN_BYTES];
+    log_info("profile  %s can be read only once: measured with generated rows", paths_shown(shown, d->paths));
     free(d->paths);
     d->paths = NULL;
     return ST_OK;

@@ -12,6 +12,7 @@
 #include "engine/base/thread.h"
 #include "engine/device/cpu/device.h"
 #include "engine/base/fit.h"
+#include "engine/base/paths.h"
 #include "engine/base/stop.h"
 #include "io/store/store_ticket.h"
 
@@ -72,6 +73,7 @@ static double waited_seconds(void)
 /* Fills m up to `examples`, from the front again where the data ends, or enough of it has been read. */
 static status batch_read(struct run *r, struct micro_batch *m, uint32_t examples)
 {
+    char shown[PATHS_SHOWN_BYTES];
     micro_batch_clear(m);
     for (;;) {
         bool is_end;
@@ -79,7 +81,8 @@ static status batch_read(struct run *r, struct micro_batch *m, uint32_t examples
         TRY(reader_fill(r->reader, m, examples, &is_end));
         r->pass_examples += m->example_count - before;
         if (m->example_count == examples) return ST_OK;
-        if (r->pass_examples == 0) FAIL(INVALID, "%s: no examples", r->o->data ? r->o->data : "the generated data");
+        if (r->pass_examples == 0)
+            FAIL(INVALID, "%s: no examples", r->o->data ? paths_shown(shown, r->o->data) : "the generated data");
         TRY(reader_start(r->reader, ++r->epoch));
         r->pass_examples = 0;
     }

@@ -97,25 +97,27 @@ static uint64_t paths_look(const struct look *l, const char *what, const char *p
     const struct feed_options feed = crew_feed_options(&l->session->crew, paths);
     struct reader_options options = feed.reader;
     struct reader *reader;
+    char room[PATHS_SHOWN_BYTES];
+    const char *shown = paths_shown(room, paths);
     options.readers = 1;
     options.processor_count = 0;
     status st = reader_open(&reader, &options);
     if (st != ST_OK) {
-        tell(l, DOCTOR_data, DOCTOR_FAIL, what, "", paths, status_message());
+        tell(l, DOCTOR_data, DOCTOR_FAIL, what, "", shown, status_message());
         return 0;
     }
     const bool is_stream = reader->is_stream;
     const uint64_t bytes = reader->size_bytes, estimate = reader->example_estimate;
     reader_close(reader);
     if (is_stream) {
-        tell(l, DOCTOR_data, DOCTOR_WARN, what, "", paths,
+        tell(l, DOCTOR_data, DOCTOR_WARN, what, "", shown,
              "a stream can be read once, so its lines were not looked at");
         return 0;
     }
     uint32_t example_count = 0;
     uint64_t bad_count;
     st = first_read(&l->session->crew, &l->session->setup, paths, examples_look, &example_count, &bad_count);
-    const char *found = TEXT(512, "%s: %s, about %s examples", paths, BYTES(bytes), COUNT(estimate));
+    const char *found = TEXT(512, "%s: %s, about %s examples", shown, BYTES(bytes), COUNT(estimate));
     if (st != ST_OK)
         tell(l, DOCTOR_data, DOCTOR_FAIL, what, "", found, status_message());
     else if (example_count == 0)
@@ -194,7 +196,8 @@ static void resumed_rows_look(const struct look *l)
     struct model_saved saved;
     if (l->options->resume == NULL) return;
     if (model_saved_open(&saved, l->options->resume) != ST_OK) {
-        tell(l, DOCTOR_save, DOCTOR_FAIL, l->options->is_new_pass ? "--continue" : "--resume", "", l->options->resume, status_message());
+        tell(l, DOCTOR_save, DOCTOR_FAIL, l->options->is_new_pass ? "--continue" : "--resume", "", l->options->resume,
+             status_message());
         return;
     }
     for (uint32_t i = 0; i < saved.manifest.table_count; i++) {

@@ -95,8 +95,8 @@ static status rows_judge(const struct rows_look *l, const char *paths, const cha
         if (l->key_count[t] == KEYS_MANY && !l->is_found[t])
             log_warning("%s: none of the keys of table %s in the first %s of %s, %u different ones or more, has a row "
                         "of it",
-                        init, graph_string(g, g->tables[t].name),
-                        words_plural(WORDS, l->example_count, "example"), paths, KEYS_MANY);
+                        init, graph_string(g, g->tables[t].name), words_plural(WORDS, l->example_count, "example"),
+                        paths, KEYS_MANY);
     return ST_OK;
 }
 

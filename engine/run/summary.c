@@ -21,8 +21,8 @@
 /* Stages are called equal up to this difference, and a stage has time for another layer from twice as much on. */
 #define EQUAL_SHARE 0.1
 /* Time without input below this is noise; slots are worth a word where both ends lack them for longer. */
-#define STARVED_SHARE  0.05
-#define SLOTS_SHARE    0.1
+#define STARVED_SHARE 0.05
+#define SLOTS_SHARE   0.1
 
 /* Ops are cut among the cores of a gang, who meet behind each one: what takes less by itself is not faster with more of them. */
 #define CUT_NS         20000.0

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "engine/base/paths.h"
+
 static struct replay *replay_of(struct reader *reader) { return (struct replay *)reader; }
 
 static status replay_start(struct reader *reader, struct reader_pass pass)
@@ -86,9 +88,10 @@ status replay_open(struct replay *r, const struct graph *graph, const struct rea
     status st = steps_read(r, reader, step_count);
     reader_close(reader);
     TRY(st);
+    char shown[PATHS_SHOWN_BYTES];
     if (r->step_count == 0)
         FAIL(INVALID, "%s: a step has %u examples, found fewer; give more data or a smaller train.batch",
-             options->paths, r->shape.batch);
+             paths_shown(shown, options->paths), r->shape.batch);
     return ST_OK;
 }
 

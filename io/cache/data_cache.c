@@ -136,8 +136,12 @@ status data_cache_open(struct data_cache **out, const struct data_cache_options 
     struct layout sum = {0};
     struct arena arena;
     bool has_path = o->budget.path && *o->budget.path;
-    if (o->is_stream && o->budget.ssd_bytes && !has_path)
-        FAIL(INVALID, "cache.ssd is set and the data is a stream, which gives the file no name; give cache.path");
+    const char *rest = o->paths, *first = "";
+    size_t first_bytes = 0;
+    const bool is_address = paths_next(&rest, &first, &first_bytes) && path_is_address(first, first_bytes);
+    if ((o->is_stream || is_address) && o->budget.ssd_bytes && !has_path)
+        FAIL(INVALID, "cache.ssd is set and the data is %s, which gives the file no name; give cache.path",
+             is_address ? "an address" : "a stream");
     cache_layout(NULL, &sum, o);
     TRY(arena_open(&arena, "data cache", sum.bytes));
     struct layout place = {.arena = &arena};
@@ -164,6 +168,7 @@ void data_cache_close(struct data_cache *c)
 {
     if (!c) return;
     cache_file_close(&c->file);
+    data_sources_close(&c->sources);
     struct arena arena = c->arena; /* the cache itself lies in it */
     arena_close(&arena);
 }

@@ -210,7 +210,7 @@ struct reader_vt {
 /* What all readers have: the first member of each. Set at open. */
 struct reader {
     const struct reader_vt *vt;
-    const char *paths;          /* as they were given, for messages; whoever opened it keeps them */
+    const char *paths;          /* for messages, without queries of addresses; whoever opened it keeps them */
     struct example_shape shape; /* of the examples */
     uint64_t size_bytes;        /* of all paths, or 0 if one is not a regular file: for progress */
     uint64_t example_estimate;  /* about how many a pass has; 0: that cannot be told */

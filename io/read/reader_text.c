@@ -431,7 +431,8 @@ static status lists_count(struct reader_text *text, const struct reader_example 
     FAIL(INVALID,
          "%s: %" PRIu64 " of %" PRIu64
          " keys are lost, because lists are longer than ids_max: one has %u keys; give ids_max = %u in the field's "
-         "[column NAME] (--set NAME.ids_max=%u), or in [data] where that says none; or ids_over = cut if they are to be cut",
+         "[column NAME] (--set NAME.ids_max=%u), or in [data] where that says none; or ids_over = cut if they are to "
+         "be cut",
          text->reader.paths, lists->lost_count, lists->key_count, lists->longest, lists->longest, lists->longest);
 }
 
@@ -638,8 +639,7 @@ static status text_seek(struct reader *reader, uint64_t count, const struct read
     text->is_file_begin = to->byte == 0;
     text->example_number = *passed = to->example;
     text->pass_bytes = text->marked_bytes = to->byte;
-    for (uint32_t i = 0; i < to->path; i++)
-        text->pass_bytes = text->marked_bytes += text->source.path[i].size_bytes;
+    for (uint32_t i = 0; i < to->path; i++) text->pass_bytes = text->marked_bytes += text->source.path[i].size_bytes;
     text->counts.bad_count += to->bad_count;
     text->counts.cut_count += to->cut_count;
     text->counts.unknown_count += to->unknown_count;
@@ -681,6 +681,7 @@ status reader_text_open(struct reader_text *text, struct arena *arena, const str
                                  .few_are_cut = options->schema.ids_over_is_few && !options->label_optional,
                                  .is_untouched = true,
                                  .source.fd = -1};
+    text->reader.paths = paths_shown(text->shown, options->paths);
     TRY(format->place(&text->format_state, arena, options));
     if (options->lists_words || options->texts) return ST_OK;
     status st = files_open(text, arena, options, spare);

@@ -11,6 +11,7 @@
 #ifndef HETERPS_IO_READ_READER_TEXT_H
 #define HETERPS_IO_READ_READER_TEXT_H
 
+#include "engine/base/paths.h"
 #include "io/read/parsers.h"
 #include "io/read/reader_internal.h"
 #include "io/read/source.h"
@@ -21,7 +22,7 @@ struct reader_text {
     const struct reader_format_functions *format;
     void *format_state;
     bool bad_skip, bad_keep;
-    bool few_are_cut; /* lists may lose a small part of their keys */
+    bool few_are_cut;                       /* lists may lose a small part of their keys */
     const struct reader_listener *listener; /* or NULL */
     enum reader_part lines;
     uint64_t held_out;           /* lines whose hash is below are held out */
@@ -38,11 +39,12 @@ struct reader_text {
     uint64_t pass_bytes;     /* the same of all files                                                       */
     uint64_t marked_bytes;   /* of these before the last mark                                               */
     struct reader_counts pass_counts; /* counts where the pass began                                        */
-    bool is_started, is_untouched; /* is_untouched: nothing has been taken since the first path was opened */
+    bool is_started, is_untouched;    /* is_untouched: nothing has been taken since the first path was opened */
     bool is_over;
     bool is_file_begin; /* the block that is cut next begins a file */
     bool is_cut;        /* no block follows: the end, or a failure */
     struct failure cut;
+    char shown[PATHS_SHOWN_BYTES]; /* reader.paths, where there are addresses */
     char *buffer;
     size_t begin, scan, end;
     bool is_discarding; /* the line that is being cut is too long, and its front is gone already */

@@ -86,7 +86,7 @@ static bool may_be_zstd(const char *paths)
     while (paths_next(&paths, &name, &bytes)) {
         struct stat about;
         bool is_cut;
-        if (strcmp(path_copy(path, name, bytes), "-") == 0) return true;
+        if (path_is_address(name, bytes) || strcmp(path_copy(path, name, bytes), "-") == 0) return true;
         if (stat(path, &about) != 0) continue; /* opening says so */
         if (!S_ISREG(about.st_mode)) return true;
         int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -98,19 +98,30 @@ static bool may_be_zstd(const char *paths)
     return false;
 }
 
+static bool has_address(const char *paths)
+{
+    const char *name;
+    size_t bytes;
+    while (paths_next(&paths, &name, &bytes))
+        if (path_is_address(name, bytes)) return true;
+    return false;
+}
+
 static size_t zstd_bytes(void) { return arena_bytes(ZSTD_estimateDStreamSize(ZSTD_WINDOW_BYTES)); }
 
 size_t source_bytes(const char *paths)
 {
-    return (may_be_zstd(paths) ? zstd_bytes() : 0) + arena_bytes(paths_count(paths) * sizeof(struct source_path)) +
-           arena_bytes(strlen(paths) + 1) + arena_bytes(RAW_BYTES) + arena_bytes(INFLATE_BYTES) +
-           SOURCE_AHEAD * arena_bytes(SOURCE_AHEAD_BYTES) + uring_bytes(&(struct uring_options){AHEAD_OPTIONS});
+    return (may_be_zstd(paths) ? zstd_bytes() : 0) +
+           (has_address(paths) ? arena_bytes(SOURCE_WEB_PIECES * SOURCE_WEB_PIECE_BYTES) : 0) +
+           arena_bytes(paths_count(paths) * sizeof(struct source_path)) + 2 * arena_bytes(strlen(paths) + 1) +
+           arena_bytes(RAW_BYTES) + arena_bytes(INFLATE_BYTES) + SOURCE_AHEAD * arena_bytes(SOURCE_AHEAD_BYTES) +
+           uring_bytes(&(struct uring_options){AHEAD_OPTIONS});
 }
 
 const char *source_path_name(const struct source *source, uint32_t path_index)
 {
     const struct source_path *path = &source->path[path_index];
-    return path->is_stdin ? "standard input" : path->name;
+    return path->is_stdin ? "standard input" : path->shown;
 }
 
 const char *source_name(const struct source *source) { return source_path_name(source, source->path_index); }
@@ -131,6 +142,24 @@ static void inflate_give(void *context, void *memory)
 {
     (void)context;
     (void)memory;
+}
+
+/* Asked once here for its first bytes, by which it is known. */
+static status address_check(struct source *source, struct source_path *path)
+{
+    uint8_t first[MAGIC_BYTES_MAX];
+    size_t bytes = 0;
+    enum packing packing;
+    bool is_cut;
+    path->is_address = true;
+    TRY(web_begin(source->web, path->name, NULL, 0, sizeof first));
+    TRY(web_facts(source->web, &path->facts));
+    for (size_t got = 1; got && bytes < sizeof first; bytes += got)
+        TRY(web_read(source->web, first + bytes, sizeof first - bytes, &got));
+    TRY(packing_find(path->shown, first, bytes, &packing, &is_cut));
+    path->is_stream = !path->facts.has_size;
+    path->size_bytes = path->facts.has_size ? path->facts.size_bytes : 0;
+    return ST_OK;
 }
 
 /* A regular file is opened once here, to see that it can be; a pipe is not, because that waits for its writer and
@@ -159,6 +188,21 @@ static status path_check(struct source_path *path)
     TRY(packing_find(path->name, first, got > 0 ? (size_t)got : 0, &packing, &is_cut));
     path->size_bytes = (uint64_t)about.st_size;
     return inputs_add(NULL, path->name);
+}
+
+/* A comma ends an address: what follows one with a query, and is no file, may be a secret that it has cut. */
+static status query_end_check(const struct source *source, uint32_t i)
+{
+    const struct source_path *path = &source->path[i], *before = path - 1;
+    struct stat about;
+    const bool is_rest = i > 0 && path_has_query(before->name, strlen(before->name)) && !path->is_stdin &&
+                         !path_is_address(path->name, strlen(path->name)) && stat(path->name, &about) != 0;
+    if (is_rest)
+        FAIL(IO,
+             "what follows the comma behind %s and its query is neither a file nor an address; a comma in an address "
+             "is written as %%2C",
+             before->shown);
+    return ST_OK;
 }
 
 /* --- reading ahead ---------------------------------------------------------------------------- */
@@ -285,16 +329,27 @@ static status file_read(struct source *source, void *buffer, size_t capacity, ss
     return ST_OK;
 }
 
+/* As read(2), of whatever the current file is; what an address fails with is described already. */
+static status stored_read(struct source *source, void *buffer, size_t capacity, ssize_t *got)
+{
+    if (source->is_web) {
+        size_t bytes;
+        TRY(web_read(source->web, buffer, capacity, &bytes));
+        *got = (ssize_t)bytes;
+    } else if (source->path[source->path_index].is_stream) {
+        *got = read(source->fd, buffer, capacity);
+    } else {
+        TRY(file_read(source, buffer, capacity, got));
+    }
+    return ST_OK;
+}
+
 /* One successful read; *bytes = 0 at the end of the file. */
 static status fd_read(struct source *source, void *buffer, size_t capacity, size_t *bytes)
 {
     ssize_t got;
-    do {
-        if (source->path[source->path_index].is_stream)
-            got = read(source->fd, buffer, capacity);
-        else
-            TRY(file_read(source, buffer, capacity, &got));
-    } while (got < 0 && errno == EINTR);
+    do TRY(stored_read(source, buffer, capacity, &got));
+    while (got < 0 && errno == EINTR);
     if (got < 0) FAIL(IO, "%s at byte %" PRIu64 ": %s", source_name(source), source->offset_bytes, strerror(errno));
     *bytes = (size_t)got;
     source->offset_bytes += (uint64_t)got;
@@ -303,20 +358,34 @@ static status fd_read(struct source *source, void *buffer, size_t capacity, size
     return ST_OK;
 }
 
-/* Opens the current path and reads until its first bytes tell what it is. */
-static status file_open(struct source *source)
+/* In every pass an address is what it was when it was checked. */
+static status web_file_open(struct source *source, const struct source_path *path, uint64_t end)
+{
+    source->is_web = true;
+    return web_begin(source->web, path->name, &path->facts, 0, end);
+}
+
+static status fd_open(struct source *source, const struct source_path *path)
+{
+    struct stat about;
+    source->fd = path->is_stdin ? STDIN_FILENO : open(path->name, O_RDONLY | O_CLOEXEC);
+    if (source->fd < 0) FAIL(IO, "%s: %s", path->name, strerror(errno));
+    source->has_nowait = true;
+    source->file_bytes = !path->is_stream && fstat(source->fd, &about) == 0 ? (uint64_t)about.st_size : 0;
+    /* Only advice: whoever refuses it changes nothing. */
+    if (!path->is_stream) (void)posix_fadvise(source->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    return ST_OK;
+}
+
+/* Opens the current path and reads until its first bytes tell what it is; of an address up to `end`. */
+static status file_open_until(struct source *source, uint64_t end)
 {
     const struct source_path *path = &source->path[source->path_index];
     source->is_at_end = false;
     source->raw_begin = source->raw_end = 0;
     source->offset_bytes = 0;
-    source->fd = path->is_stdin ? STDIN_FILENO : open(path->name, O_RDONLY | O_CLOEXEC);
-    if (source->fd < 0) FAIL(IO, "%s: %s", path->name, strerror(errno));
-    struct stat about;
-    source->has_nowait = true;
-    source->file_bytes = !path->is_stream && fstat(source->fd, &about) == 0 ? (uint64_t)about.st_size : 0;
-    /* Only advice: whoever refuses it changes nothing. */
-    if (!path->is_stream) (void)posix_fadvise(source->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    source->is_web = false;
+    TRY(path->is_address ? web_file_open(source, path, end) : fd_open(source, path));
 
     for (bool is_cut = true; is_cut && !source->is_at_end;) {
         size_t bytes;
@@ -331,6 +400,8 @@ static status file_open(struct source *source)
     return ST_OK;
 }
 
+static status file_open(struct source *source) { return file_open_until(source, UINT64_MAX); }
+
 /* Where a file is large enough for it. */
 static status ahead_open(struct source *source, struct arena *arena, const struct source_options *o)
 {
@@ -338,7 +409,8 @@ static status ahead_open(struct source *source, struct arena *arena, const struc
     const char *why;
     bool is_large = false;
     for (uint32_t i = 0; i < source->path_count; i++)
-        is_large |= !source->path[i].is_stream && source->path[i].size_bytes >= AHEAD_FILE_BYTES;
+        is_large |=
+            !source->path[i].is_stream && !source->path[i].is_address && source->path[i].size_bytes >= AHEAD_FILE_BYTES;
     if (!is_large) return ST_OK;
     for (uint32_t i = 0; i < SOURCE_AHEAD; i++) source->ahead[i].bytes = arena_take(arena, SOURCE_AHEAD_BYTES);
     TRY(uring_open(&source->uring, arena, &options, &why));
@@ -351,30 +423,49 @@ static status ahead_open(struct source *source, struct arena *arena, const struc
     return ST_OK;
 }
 
+static status web_source_open(struct source *source, struct arena *arena, const struct source_options *o)
+{
+    return web_open(&source->web,
+                    &(struct web_options){.connections = SOURCE_WEB_CONNECTIONS,
+                                          .memory = arena_take(arena, SOURCE_WEB_PIECES * SOURCE_WEB_PIECE_BYTES),
+                                          .piece_count = SOURCE_WEB_PIECES,
+                                          .piece_bytes = SOURCE_WEB_PIECE_BYTES,
+                                          .silence_ms = o->silence_ms,
+                                          .patience_ms = o->patience_ms,
+                                          .notices = o->notices});
+}
+
 status source_open(struct source *source, struct arena *arena, const char *paths, const struct source_options *options)
 {
     memset(source, 0, sizeof *source);
     source->fd = -1;
     source->path_count = paths_count(paths);
     source->path = arena_take(arena, source->path_count * sizeof *source->path);
-    char *names = arena_take(arena, strlen(paths) + 1);
+    char *names = arena_take(arena, strlen(paths) + 1), *shown = arena_take(arena, strlen(paths) + 1);
     source->raw = arena_take(arena, RAW_BYTES);
     source->inflate_memory = arena_take(arena, INFLATE_BYTES);
     if (may_be_zstd(paths)) source->zstd = ZSTD_initStaticDStream(arena_take(arena, zstd_bytes()), zstd_bytes());
+    if (has_address(paths)) TRY(web_source_open(source, arena, options));
 
     const char *rest = paths, *name;
     size_t bytes;
+    char room[PATHS_SHOWN_BYTES];
     uint32_t stdin_count = 0;
     for (uint32_t i = 0; paths_next(&rest, &name, &bytes); i++) {
         struct source_path *path = &source->path[i];
         path->name = names;
         names = mempcpy(names, name, bytes);
         *names++ = 0;
-        if (!*path->name) FAIL(INVALID, "the list of data files \"%s\" has an empty name", paths);
+        path->shown = shown;
+        shown = mempcpy(shown, name, path_shown_bytes(name, bytes));
+        *shown++ = 0;
+        if (!*path->name) FAIL(INVALID, "the list of data files \"%s\" has an empty name", paths_shown(room, paths));
         path->is_stdin = strcmp(path->name, "-") == 0;
         stdin_count += path->is_stdin;
-        if (stdin_count > 1) FAIL(INVALID, "the list of data files \"%s\" names standard input twice", paths);
-        TRY(path_check(path));
+        if (stdin_count > 1)
+            FAIL(INVALID, "the list of data files \"%s\" names standard input twice", paths_shown(room, paths));
+        TRY(query_end_check(source, i));
+        TRY(path_is_address(name, bytes) ? address_check(source, path) : path_check(path));
         source->is_stream |= path->is_stream;
         source->size_bytes += path->size_bytes;
     }
@@ -397,14 +488,15 @@ void source_close(struct source *source)
     if (source->fd >= 0) file_close(source);
     uring_close(source->uring);
     source->uring = NULL;
+    web_close(source->web);
+    source->web = NULL;
 }
 
 status source_restart(struct source *source)
 {
     for (uint32_t i = 0; i < source->path_count; i++)
         if (source->path[i].is_stream)
-            FAIL(INVALID, "%s can be read only once; a further pass needs a file",
-                 source->path[i].is_stdin ? "standard input" : source->path[i].name);
+            FAIL(INVALID, "%s can be read only once; a further pass needs a file", source_path_name(source, i));
     if (source->fd >= 0) file_close(source);
     source->path_index = 0;
     return file_open(source);
@@ -438,10 +530,12 @@ status source_seek(struct source *source, uint32_t path_index, uint64_t byte)
     if (source->fd >= 0) file_close(source);
     source->path_index = path_index;
     source->byte_count += bytes_before(source, path_index, 0);
-    TRY(file_open(source));
+    TRY(file_open_until(source, byte ? RAW_BYTES : UINT64_MAX));
     if (byte == 0) return ST_OK;
     if (!source_is_plain(source))
         FAIL(INVALID, "%s is packed: it cannot be read from byte %" PRIu64 " on", source_name(source), byte);
+    const struct source_path *path = &source->path[path_index];
+    if (source->is_web) TRY(web_begin(source->web, path->name, &path->facts, byte, UINT64_MAX));
     source->byte_count += byte - source->offset_bytes;
     source->raw_begin = source->raw_end = 0;
     source->offset_bytes = byte;
@@ -462,8 +556,8 @@ static status raw_refill(struct source *source, bool *is_dry)
 
 bool source_is_dry(const struct source *source, int milliseconds)
 {
-    bool may_be_dry = source->path[source->path_index].is_stream && source->packing == PACKING_NONE &&
-                      source->raw_begin == source->raw_end && !source->is_at_end;
+    bool may_be_dry = !source->is_web && source->path[source->path_index].is_stream &&
+                      source->packing == PACKING_NONE && source->raw_begin == source->raw_end && !source->is_at_end;
     struct pollfd input = {.fd = source->fd, .events = POLLIN};
     return may_be_dry && poll(&input, 1, milliseconds) == 0;
 }

@@ -1,12 +1,13 @@
-/* Bytes out of a list of files, one file after another, wherever they come from: plain files, files packed by gzip or zstd (told by
- * their first bytes, not by their names), pipes, standard input. Files are read front to back in large blocks; nothing is
- * mapped, so a file that is cut off meanwhile is a short file and not a signal.
+/* Bytes out of a list of files, one file after another, wherever they come from: plain files, files packed by gzip or
+ * zstd (told by their first bytes, not by their names), pipes, standard input, and what servers have at addresses of
+ * the web, which is read as a file is where its size is told, else as a stream (io/net/web.h). Files are read front to
+ * back in large blocks; nothing is mapped, so a file that is cut off meanwhile is a short file and not a signal.
  *
  *     "a.tsv,b.gz,-"   a.tsv ──read(2)──────────────────────▶ caller's buffer
  *                      b.gz  ──read(2)──▶ raw ──inflate(3)──▶ caller's buffer          c.zst likewise
  *
- * What the page cache holds is read when it is wanted: nothing is faster. From the first bytes of a file on that it does not hold, several
- * reads are in flight ahead of the caller (io/uring.h), up to the file's end. */
+ * What the page cache holds is read when it is wanted: nothing is faster. From the first bytes of a file on that it
+ * does not hold, several reads are in flight ahead of the caller (io/uring.h), up to the file's end. */
 #ifndef HETERPS_IO_READ_SOURCE_H
 #define HETERPS_IO_READ_SOURCE_H
 
@@ -18,17 +19,26 @@
 #include "engine/base/memory.h"
 #include "engine/base/notices.h"
 #include "engine/base/status.h"
+#include "io/net/web.h"
 #include "io/uring.h"
 
 /* Reads in flight, and their size: what a fast drive has under way, twice. */
 #define SOURCE_AHEAD       6u
 #define SOURCE_AHEAD_BYTES ((size_t)512 << 10)
 
+/* Pieces of an address, and how many connections fetch them: at 50 ms to a server each has 4 MiB on the way four
+ * times. */
+#define SOURCE_WEB_CONNECTIONS 4u
+#define SOURCE_WEB_PIECES      8u
+#define SOURCE_WEB_PIECE_BYTES ((size_t)4 << 20)
+
 struct source_path {
-    const char *name; /* to open                                    */
-    bool is_stdin;
-    bool is_stream; /* not a regular file: can be read once only  */
+    const char *name;  /* to open                                    */
+    const char *shown; /* for messages: without what is secret of it */
+    bool is_stdin, is_address;
+    bool is_stream; /* neither a regular file nor an address whose size is told: can be read once only */
     uint64_t size_bytes;
+    struct web_facts facts; /* of an address, by its first answer */
 };
 
 enum packing { PACKING_NONE, PACKING_GZIP, PACKING_ZSTD };
@@ -45,13 +55,15 @@ struct source {
     z_stream inflate;
     bool inflate_is_open;
     struct ZSTD_DCtx_s *zstd; /* NULL: no path can be packed by it, when it was opened */
+    struct web *web;          /* NULL: no path is an address                           */
     /* the file being read */
     uint32_t path_index;
-    int fd; /* -1: none */
+    int fd;      /* -1: none, or it is an address */
+    bool is_web; /* it is                         */
     enum packing packing;
     bool is_between_members, is_at_end; /* members: of gzip, frames of zstd */
-    size_t raw_begin, raw_end; /* unread part of raw                    */
-    uint64_t offset_bytes;     /* stored bytes read from this file      */
+    size_t raw_begin, raw_end;          /* unread part of raw                    */
+    uint64_t offset_bytes;              /* stored bytes read from this file      */
     /* reading ahead: block n of the file, counted from where that began, is in ahead[n % SOURCE_AHEAD] */
     struct uring *uring; /* NULL: there is no regular file that would be worth it */
     bool has_nowait;     /* the file's system can say that the page cache lacks something          */
@@ -73,15 +85,18 @@ struct source {
 struct source_options {
     bool io_threads; /* reads ahead are threads' and not io_uring's */
     const struct notices *notices;
-    struct uring_faults *faults; /* that reads ahead meet: NULL, but in tests    */
+    struct uring_faults *faults;      /* that reads ahead meet: NULL, but in tests    */
+    uint32_t silence_ms, patience_ms; /* of addresses: web_options; 0: its own   */
 };
 
-/* What source_open takes from the arena: more where a path is packed by zstd, or is a stream, which may be. */
+/* What source_open takes from the arena: more where a path is packed by zstd, or is a stream or an address, which may
+ * be, and where one is an address. No server is asked. */
 size_t source_bytes(const char *paths);
 
 /* Checks every path of the list (separated by commas; "-" is standard input) and opens the first: source_read can
- * follow. The names are copied. INVALID for an empty name, standard input twice, and what is packed in another way; IO for what cannot be read and for
- * directories. After a failure, as after success, source_close gives back what was opened. */
+ * follow. The names are copied. INVALID for an empty name, standard input twice, and what is packed in another way; IO
+ * for what cannot be read and for directories, and as web_facts. After a failure, as after success, source_close gives
+ * back what was opened. */
 MUST_USE status source_open(struct source *source, struct arena *arena, const char *paths,
                             const struct source_options *options);
 void source_close(struct source *source);
@@ -89,14 +104,17 @@ void source_close(struct source *source);
 /* Goes to the front of the first path once more. INVALID if a path is a stream. */
 MUST_USE status source_restart(struct source *source);
 
-/* Goes to a byte of a path, as if all before it had been read: byte_count counts it. Of packed files and streams to byte 0 only: INVALID. */
+/* Goes to a byte of a path, as if all before it had been read: byte_count counts it. Of packed files and streams to
+ * byte 0 only: INVALID. */
 MUST_USE status source_seek(struct source *source, uint32_t path_index, uint64_t byte);
 
 /* Reads up to capacity > 0 bytes of the current file, fewer as they come; *bytes = 0 only at its end. IO: file, byte
- * and the system's reason. CORRUPT: a packed file that is garbled or ends early, with file and byte. MEMORY: its window is too large. */
+ * and the system's reason. CORRUPT: a packed file that is garbled or ends early, with file and byte. MEMORY: its
+ * window is too large. */
 MUST_USE status source_read(struct source *source, void *buffer, size_t capacity, size_t *bytes);
 
-/* Whether the current file is a stream that has nothing to read now, nor within the time; never of a packed one, nor of one at its end. */
+/* Whether the current file is a stream that has nothing to read now, nor within the time; never of a packed one, nor
+ * of one at its end. */
 bool source_is_dry(const struct source *source, int milliseconds);
 
 /* Goes to the next file; *end if there is none. */

@@ -50,8 +50,10 @@ static void paths_beside__relative_names__lie_in_the_files_folder(void **state)
     (void)state;
     static const struct {
         const char *file, *list, *paths;
-    } cases[] = {
-        {"g.bin", "a, b", "a,b"}, {"in/g.bin", "a, /b ,-, ./ c", "in/a,/b,-,in/./ c"}, {"/in/g.bin", "a,,", "/in/a,,"}};
+    } cases[] = {{"g.bin", "a, b", "a,b"},
+                 {"in/g.bin", "a, /b ,-, ./ c", "in/a,/b,-,in/./ c"},
+                 {"/in/g.bin", "a,,", "/in/a,,"},
+                 {"in/g.bin", "a,http://h/b,HTTPS://h/c", "in/a,http://h/b,HTTPS://h/c"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *paths;
         assert_int_equal(paths_beside(&paths, cases[i].file, cases[i].list), ST_OK);
@@ -60,11 +62,36 @@ static void paths_beside__relative_names__lie_in_the_files_folder(void **state)
     }
 }
 
+static void path_shown_bytes__addresses__end_before_their_query(void **state)
+{
+    (void)state;
+    assert_int_equal(path_shown_bytes("http://h/b?s", 12), 10);
+    assert_int_equal(path_shown_bytes("http://h/b#s", 12), 10);
+    assert_int_equal(path_shown_bytes("http://h/b?s", 9), 9);
+    assert_int_equal(path_shown_bytes("a?b", 3), 3);
+    assert_int_equal(path_shown_bytes("http://me:secret@h/b", 20), 7);
+    assert_int_equal(path_shown_bytes("https://me:secret@h/b", 21), 8);
+    assert_int_equal(path_shown_bytes("http://h/b@c?s", 14), 12);
+    assert_true(path_has_query("http://h/b?s", 12));
+    assert_false(path_has_query("http://h/b?s", 10) || path_has_query("a?b", 3));
+    char text[PATHS_SHOWN_BYTES], many[2000] = "http://h/x";
+    const char *plain = "a?b, c";
+    assert_ptr_equal(paths_shown(text, plain), plain);
+    assert_string_equal(paths_shown(text, "http://h/b?s, a?b ,http://h/c#d"), "http://h/b,…,http://h/c");
+    assert_string_equal(paths_shown(text, "http://h/b,a?b,http://h/c?d,,-"), "http://h/b,a?b,http://h/c,,-");
+    memset(many + 10, 'x', 1900);
+    assert_int_equal(strlen(paths_shown(text, many)), PATHS_SHOWN_BYTES - 1);
+    strcpy(many + 505, ",b,c,d,e,f");
+    assert_int_equal(strlen(paths_shown(text, many)), PATHS_SHOWN_BYTES - 1);
+    assert_false(path_is_address("http:/", 6) || path_is_address("http://h", 5) || path_is_address("httpx://h", 9));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(paths_next__any_list__gives_its_names_without_blanks_around),
         cmocka_unit_test(paths_name_stdin__a_dash_alone__is_it),
+        cmocka_unit_test(path_shown_bytes__addresses__end_before_their_query),
         cmocka_unit_test(paths_beside__relative_names__lie_in_the_files_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

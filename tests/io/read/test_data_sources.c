@@ -1,33 +1,16 @@
 /* What data is: each kind of change is noticed by itself, and said. */
-#include "tests/io/io_test.h"
-
-#include "io/read/data_sources.h"
+#include "tests/io/read/look_test.h"
 
 #define BYTES ((size_t)3 << 20)
-
-struct look {
-    struct arena arena;
-    struct data_sources sources;
-    char why[1200];
-};
-
-static void look_open(struct look *l, const char *path)
-{
-    struct layout sum = {0};
-    struct data_sources none;
-    data_sources_layout(&none, &sum, path, false);
-    assert_ok(arena_open(&l->arena, "test", sum.bytes));
-    data_sources_layout(&l->sources, &(struct layout){.arena = &l->arena}, path, false);
-    assert_ok(data_sources_look(&l->sources, l->sources.source));
-}
 
 /* Whether the data is another than when it was opened, and says `words`; NULL: it is that. */
 static void look_assert(struct look *l, const char *words)
 {
     struct data_source was = l->sources.source[0];
+    char why[1200];
     assert_ok(data_sources_look(&l->sources, l->sources.source));
-    assert_int_equal(data_sources_differ(&l->sources, &was, l->why, sizeof l->why), words != NULL);
-    if (words && !strstr(l->why, words)) fail_msg("\"%s\" lacks \"%s\"", l->why, words);
+    assert_int_equal(data_sources_differ(&l->sources, &was, why, sizeof why), words != NULL);
+    if (words && !strstr(why, words)) fail_msg("\"%s\" lacks \"%s\"", why, words);
 }
 
 /* Changes the byte `at`; the time stays. */
@@ -69,7 +52,7 @@ static void data_sources__same_bytes_written_later__has_been_written_to(void **s
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
     look_assert(&l, "data has been written to since");
     look_assert(&l, NULL);
-    arena_close(&l.arena);
+    look_close(&l);
 }
 
 static void data_sources__a_byte_changed_at_the_same_time__has_changed(void **state)
@@ -85,11 +68,12 @@ static void data_sources__a_byte_changed_at_the_same_time__has_changed(void **st
         look_assert(&l, "data has changed");
         look_assert(&l, NULL);
     }
-    arena_close(&l.arena);
+    look_close(&l);
 }
 
 static void data_sources__other_size_or_name__is_said(void **state)
 {
+    char why[1200];
     (void)state;
     char path[1024];
     struct look l;
@@ -99,9 +83,9 @@ static void data_sources__other_size_or_name__is_said(void **state)
     look_assert(&l, "data has 101 bytes, and had 100");
     struct data_source other = l.sources.source[0];
     other.name_hash++;
-    assert_true(data_sources_differ(&l.sources, &other, l.why, sizeof l.why));
-    assert_non_null(strstr(l.why, "it is of another file than "));
-    arena_close(&l.arena);
+    assert_true(data_sources_differ(&l.sources, &other, why, sizeof why));
+    assert_non_null(strstr(why, "it is of another file than "));
+    look_close(&l);
 }
 
 int main(void)

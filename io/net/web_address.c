@@ -1,0 +1,170 @@
+/* Places of the web from text. */
+#include "io/net/web_address.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/paths.h"
+
+static bool is_plain(char c) { return (unsigned char)c > ' ' && c != 0x7f; }
+
+/* Of a text that may be a stranger's: shown without its query, and without what is not for a terminal. */
+static const char *shown(char room[200], const char *text)
+{
+    size_t bytes = path_shown_bytes(text, strlen(text)), kept = 0;
+    for (size_t i = 0; i < bytes && kept < 196; i++) room[kept++] = is_plain(text[i]) ? text[i] : '?';
+    room[kept] = 0;
+    return room;
+}
+
+static status name_check(const char *host, size_t bytes)
+{
+    if (memchr(host, '@', bytes))
+        FAIL(INVALID, "%s: a name and a password in an address are not sent; give an address that needs none",
+             "http://…@…");
+    return ST_OK;
+}
+
+static status scheme_skip(const char *text, const char **rest)
+{
+    char room[200];
+    if (strncasecmp(text, "https://", 8) == 0) {
+        const int host = (int)strcspn(text + 8, "/?#");
+        TRY(name_check(text + 8, (size_t)host));
+        FAIL(INVALID,
+             "%s: this program does not speak https; run a proxy on this machine that does, such as nginx with "
+             "location / { proxy_pass https://%.*s; }, and give http://127.0.0.1:PORT/… in its place",
+             shown(room, text), host < 200 ? host : 200, text + 8);
+    }
+    if (strncasecmp(text, "http://", 7) != 0)
+        FAIL(INVALID, "%s: expected an address that begins with http://", shown(room, text));
+    *rest = text + 7;
+    return ST_OK;
+}
+
+/* Keeps a target up to its fragment, which is the reader's own. */
+static status target_take(struct web_address *a, const char *text, const char *target)
+{
+    char room[200];
+    const size_t bytes = strcspn(target, "#"), slash = *target != '/';
+    if (bytes + slash >= sizeof a->target)
+        FAIL(INVALID, "%s: expected a path and query of at most %u bytes, found %zu", shown(room, text),
+             WEB_TARGET_BYTES - 2, bytes);
+    for (size_t i = 0; i < bytes; i++)
+        if (!is_plain(target[i]))
+            FAIL(INVALID, "%s: expected no blanks and control characters in an address; write them as %%20",
+                 shown(room, text));
+    memmove(a->target + slash, target, bytes);
+    if (slash) a->target[0] = '/';
+    a->target[slash + bytes] = 0;
+    return ST_OK;
+}
+
+/* An empty port is none. Several colons without brackets are the matter of whoever connects. */
+static status port_check(struct web_address *a, const char *text)
+{
+    char room[200];
+    const char *from = *a->host == '[' ? strchr(a->host, ']') : a->host;
+    char *colon = from ? strchr(from, ':') : NULL;
+    if (colon == NULL || strchr(colon + 1, ':')) return ST_OK;
+    const size_t digits = strspn(colon + 1, "0123456789");
+    const unsigned long number = digits <= 5 ? strtoul(colon + 1, NULL, 10) : 0;
+    if (colon == a->host) FAIL(INVALID, "%s: expected http://HOST/PATH, found no host", shown(room, text));
+    if (colon[1] && (colon[1 + digits] || number < 1 || number > 65535))
+        FAIL(INVALID, "%s: expected a port of 1 to 65535, found \"%s\"", shown(room, text), colon + 1);
+    if (colon[1] == 0) *colon = 0;
+    return ST_OK;
+}
+
+static status host_take(struct web_address *a, const char *text, const char *host, size_t bytes)
+{
+    char room[200];
+    if (bytes == 0) FAIL(INVALID, "%s: expected http://HOST/PATH, found no host", shown(room, text));
+    TRY(name_check(host, bytes));
+    if (bytes >= sizeof a->host)
+        FAIL(INVALID, "%s: expected a host of at most %u bytes, found %zu", shown(room, text), WEB_HOST_BYTES - 1,
+             bytes);
+    for (size_t i = 0; i < bytes; i++)
+        if (!is_plain(host[i]))
+            FAIL(INVALID, "%s: expected no blanks and control characters in a host", shown(room, text));
+    memcpy(a->host, host, bytes);
+    a->host[bytes] = 0;
+    return port_check(a, text);
+}
+
+status web_address_parse(struct web_address *a, const char *text)
+{
+    const char *host = NULL;
+    TRY(scheme_skip(text, &host));
+    const size_t bytes = strcspn(host, "/?#");
+    TRY(host_take(a, text, host, bytes));
+    return target_take(a, text, host + bytes);
+}
+
+status web_address_follow(struct web_address *to, const struct web_address *from, const char *location)
+{
+    struct web_address found = *from;
+    if (path_is_address(location, strlen(location))) {
+        TRY(web_address_parse(&found, location));
+    } else if (strncmp(location, "//", 2) == 0) {
+        const size_t bytes = strcspn(location + 2, "/?#");
+        TRY(host_take(&found, location, location + 2, bytes));
+        TRY(target_take(&found, location, location + 2 + bytes));
+    } else if (*location == '/') {
+        TRY(target_take(&found, location, location));
+    } else {
+        /* Beside the target: behind the last slash of its path; a query alone is asked of the path itself. */
+        char joined[2 * WEB_TARGET_BYTES];
+        size_t folder = strcspn(from->target, "?");
+        while (*location != '?' && folder > 1 && from->target[folder - 1] != '/') folder--;
+        if (strlen(location) >= WEB_TARGET_BYTES)
+            FAIL(INVALID, "expected a path of at most %u bytes, found %zu", WEB_TARGET_BYTES - 1, strlen(location));
+        snprintf(joined, sizeof joined, "%.*s%s", (int)folder, from->target, location);
+        TRY(target_take(&found, "http://…", joined));
+    }
+    *to = found;
+    return ST_OK;
+}
+
+char *web_address_shown(char text[WEB_SHOWN_BYTES], const struct web_address *a)
+{
+    snprintf(text, WEB_SHOWN_BYTES, "http://%s%.*s", a->host, (int)strcspn(a->target, "?"), a->target);
+    return text;
+}
+
+/* A number of at most 18 digits, which no file exceeds. */
+static bool number_take(uint64_t *number, const char **text)
+{
+    const size_t digits = strspn(*text, "0123456789");
+    *number = 0;
+    for (size_t i = 0; i < digits && digits <= 18; i++) *number = 10 * *number + (uint64_t)((*text)[i] - '0');
+    *text += digits;
+    return digits > 0 && digits <= 18;
+}
+
+static bool is_end(const char *text) { return text[strspn(text, " \t")] == 0; }
+
+bool web_length_parse(uint64_t *length, const char *text)
+{
+    if (text == NULL) return false;
+    text += strspn(text, " \t");
+    return number_take(length, &text) && is_end(text);
+}
+
+bool web_range_parse(struct web_range *r, const char *text)
+{
+    *r = (struct web_range){0};
+    if (text == NULL) return false;
+    text += strspn(text, " \t");
+    if (strncasecmp(text, "bytes", 5) != 0 || (text[5] != ' ' && text[5] != '=')) return false;
+    text += 6;
+    text += strspn(text, " ");
+    r->is_none = *text == '*';
+    if (r->is_none)
+        text++;
+    else if (!number_take(&r->first, &text) || *text++ != '-' || !number_take(&r->last, &text))
+        return false;
+    if (*text++ != '/' || !number_take(&r->total, &text) || !is_end(text)) return false;
+    return r->is_none || (r->first <= r->last && r->last < r->total);
+}

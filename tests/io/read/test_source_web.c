@@ -1,0 +1,292 @@
+/* Addresses as data: the bytes that a file with the same content gives, wherever reading begins, and what data is
+ * known by. */
+#include "tests/io/net/web_server.h"
+#include "tests/io/read/look_test.h"
+
+#include "io/read/source.h"
+
+#define BYTES ((size_t)6 << 20)
+static uint8_t data[BYTES], copy[2 * BYTES + 1];
+
+struct opened {
+    struct arena arena;
+    struct source source;
+};
+
+/* Once: a server of a test before may still read it. */
+static void data_fill(void)
+{
+    static bool is_filled;
+    for (size_t i = 0; i < BYTES && !is_filled; i++) data[i] = (uint8_t)('a' + (i * 2654435761u >> 16) % 25);
+    is_filled = true;
+}
+
+static status open_paths(struct opened *o, const char *paths)
+{
+    data_fill();
+    TRY(arena_open(&o->arena, "test", source_bytes(paths)));
+    const status st = source_open(&o->source, &o->arena, paths, &(struct source_options){.silence_ms = 60000});
+    if (st == ST_OK) return st;
+    source_close(&o->source);
+    arena_close(&o->arena);
+    return st;
+}
+
+static void close_paths(struct opened *o)
+{
+    source_close(&o->source);
+    arena_close(&o->arena);
+}
+
+/* The current file from where it stands. */
+static size_t read_file(struct source *source)
+{
+    size_t done = 0;
+    for (size_t got = 1; got; done += got) {
+        assert_true(done + 100000 < sizeof copy);
+        assert_ok(source_read(source, copy + done, 100000, &got));
+    }
+    return done;
+}
+
+static void server_of(struct web_server *s)
+{
+    *s = (struct web_server){.data = data, .bytes = BYTES, .etag = "\"one\""};
+    data_fill();
+    web_server_open(s);
+}
+
+static void source_read__address__gives_the_bytes_of_a_file(void **state)
+{
+    (void)state;
+    for (int no_ranges = 0; no_ranges < 2; no_ranges++) {
+        struct web_server s;
+        struct opened o;
+        bool end;
+        char paths[2000];
+        server_of(&s);
+        s.no_ranges = no_ranges;
+        const char *file = test_file("plain", "in between\n", 11);
+        snprintf(paths, sizeof paths, "%s,%s,%s", web_server_address(&s, "/a?key=secret"), file,
+                 web_server_address(&s, "/b"));
+        assert_ok(open_paths(&o, paths));
+        assert_false(o.source.is_stream);
+        assert_int_equal(o.source.size_bytes, 2 * BYTES + 11);
+        for (int pass = 0; pass < 2; pass++) {
+            if (pass) assert_ok(source_restart(&o.source));
+            assert_null(strstr(source_name(&o.source), "secret"));
+            assert_true(source_is_plain(&o.source) && !source_is_dry(&o.source, 0));
+            assert_int_equal(read_file(&o.source), BYTES);
+            assert_memory_equal(copy, data, BYTES);
+            assert_ok(source_next(&o.source, &end));
+            assert_int_equal(read_file(&o.source), 11);
+            assert_ok(source_next(&o.source, &end));
+            assert_false(end);
+            assert_int_equal(read_file(&o.source), BYTES);
+            assert_memory_equal(copy, data, BYTES);
+            assert_ok(source_next(&o.source, &end));
+            assert_true(end);
+        }
+        assert_int_equal(o.source.byte_count, 2 * (2 * BYTES + 11));
+        const uint64_t at[] = {1, 200000, BYTES - 1, BYTES / 2, 0};
+        for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+            assert_ok(source_seek(&o.source, 2, at[i]));
+            assert_int_equal(read_file(&o.source), BYTES - at[i]);
+            assert_memory_equal(copy, data + at[i], BYTES - at[i]);
+        }
+        close_paths(&o);
+        web_server_close(&s);
+    }
+}
+
+static void source_seek__address__fetches_no_more_than_follows(void **state)
+{
+    (void)state;
+    struct web_server s;
+    struct opened o;
+    server_of(&s);
+    assert_ok(open_paths(&o, web_server_address(&s, "/a")));
+    (void)read_file(&o.source);
+    const uint64_t before = atomic_load(&s.body_bytes);
+    assert_ok(source_seek(&o.source, 0, BYTES - 100000));
+    assert_int_equal(read_file(&o.source), 100000);
+    assert_true(atomic_load(&s.body_bytes) - before < 300000);
+    close_paths(&o);
+    web_server_close(&s);
+}
+
+static void source_read__packed_address__is_unpacked(void **state)
+{
+    (void)state;
+    static uint8_t packed[2 * BYTES];
+    data_fill();
+    for (int is_zstd = 0; is_zstd < 2; is_zstd++) {
+        struct web_server s;
+        struct opened o;
+        uLongf bytes = sizeof packed;
+        server_of(&s);
+        if (is_zstd) {
+            bytes = ZSTD_compress(packed, sizeof packed, data, BYTES, 1);
+        } else {
+            z_stream z = {0};
+            assert_int_equal(deflateInit2(&z, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+            z.next_in = data;
+            z.avail_in = BYTES;
+            z.next_out = packed;
+            z.avail_out = sizeof packed;
+            assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+            bytes = z.total_out;
+            deflateEnd(&z);
+        }
+        s.data = packed;
+        s.bytes = bytes;
+        assert_ok(open_paths(&o, web_server_address(&s, "/a.packed")));
+        assert_false(source_is_plain(&o.source));
+        assert_int_equal(read_file(&o.source), BYTES);
+        assert_memory_equal(copy, data, BYTES);
+        close_paths(&o);
+        web_server_close(&s);
+    }
+}
+
+static void source_read__address_without_size__is_a_stream(void **state)
+{
+    (void)state;
+    struct web_server s;
+    struct opened o;
+    server_of(&s);
+    s.chunked = s.no_ranges = true;
+    assert_ok(open_paths(&o, web_server_address(&s, "/a")));
+    assert_true(o.source.is_stream && o.source.size_bytes == 0);
+    assert_false(source_is_dry(&o.source, 0));
+    assert_int_equal(read_file(&o.source), BYTES);
+    assert_memory_equal(copy, data, BYTES);
+    assert_fails(INVALID, "/a can be read only once", source_restart(&o.source));
+    close_paths(&o);
+    web_server_close(&s);
+}
+
+/* Each pass is of what the address was when it was opened. */
+static void source_restart__address_that_has_changed__is_an_error(void **state)
+{
+    (void)state;
+    for (int is_larger = 0; is_larger < 2; is_larger++) {
+        struct web_server s;
+        struct opened o;
+        size_t got;
+        server_of(&s);
+        if (is_larger) s.bytes -= 1000;
+        assert_ok(open_paths(&o, web_server_address(&s, "/a")));
+        assert_int_equal(read_file(&o.source), s.bytes);
+        if (is_larger)
+            s.bytes += 1000;
+        else
+            s.etag = "\"two\"";
+        status st = source_restart(&o.source);
+        if (st == ST_OK) st = source_read(&o.source, copy, 1000, &got);
+        assert_int_equal(st, ST_MISMATCH);
+        assert_non_null(strstr(status_message(), "/a has changed while it was read: "));
+        close_paths(&o);
+        web_server_close(&s);
+    }
+}
+
+static void source_open__what_is_not_there__is_said(void **state)
+{
+    (void)state;
+    struct web_server s;
+    struct opened o;
+    server_of(&s);
+    assert_fails(IO, "answers 404", open_paths(&o, web_server_address(&s, "/missing")));
+    assert_fails(INVALID, "does not speak https", open_paths(&o, "https://host/a"));
+    s.data = (const uint8_t *)"PK\003\004zip";
+    s.bytes = 7;
+    assert_fails(INVALID, "is packed by zip", open_paths(&o, web_server_address(&s, "/a")));
+    web_server_close(&s);
+}
+
+/* Of a list that is refused the message has no query, nor what a comma has cut off it. */
+static void source_open__lists_that_are_refused__show_no_query(void **state)
+{
+    (void)state;
+    struct web_server s;
+    struct opened o;
+    char paths[2000];
+    static const struct {
+        const char *behind, *message;
+    } cases[] = {
+        {",", "/a,\" has an empty name"},
+        {",./no-secret", "/a and its query is neither a file nor an address; a comma in an address is written as %2C"},
+        {",-,-", "/a,-,-\" names standard input twice"},
+    };
+    server_of(&s);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(paths, sizeof paths, "%s%s", web_server_address(&s, "/a?key=secret"), cases[i].behind);
+        const status st = open_paths(&o, paths);
+        if (st == ST_OK || !strstr(status_message(), cases[i].message) || strstr(status_message(), "secret"))
+            fail_msg("status %d, \"%s\"", st, status_message());
+    }
+    web_server_close(&s);
+}
+
+static void data_sources_look__address__is_known_as_its_file_is(void **state)
+{
+    (void)state;
+    const size_t sizes[] = {0, 5, (1 << 20) - 1, (1 << 20) + 1, (5 << 20) + 3, BYTES};
+    data_fill();
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int no_ranges = 0; no_ranges < 2; no_ranges++) {
+            struct web_server s;
+            struct look file, address;
+            server_of(&s);
+            s.bytes = sizes[i];
+            s.no_ranges = no_ranges;
+            look_open(&file, test_file("same", data, sizes[i]));
+            look_open(&address, web_server_address(&s, "/a?k=1"));
+            assert_int_equal(address.sources.source->size_bytes, sizes[i]);
+            assert_int_equal(address.sources.source->content_hash, file.sources.source->content_hash);
+            look_close(&file);
+            look_close(&address);
+            web_server_close(&s);
+        }
+}
+
+static void data_sources_look__address_again__asks_for_its_version_alone(void **state)
+{
+    (void)state;
+    struct web_server s;
+    struct look l, other;
+    char why[1000];
+    server_of(&s);
+    look_open(&l, web_server_address(&s, "/a?signature=1"));
+    const struct data_source was = *l.sources.source;
+    const uint64_t before = atomic_load(&s.request_count);
+    assert_ok(data_sources_look(&l.sources, l.sources.found));
+    assert_int_equal(atomic_load(&s.request_count), before + 1);
+    assert_false(data_sources_differ(&l.sources, l.sources.found, why, sizeof why));
+    look_open(&other, web_server_address(&s, "/a?signature=2")); /* signed anew: the same */
+    assert_false(data_sources_differ(&other.sources, &was, why, sizeof why));
+    look_close(&other);
+    s.etag = "\"two\"";
+    assert_ok(data_sources_look(&l.sources, l.sources.source));
+    assert_true(data_sources_differ(&l.sources, &was, why, sizeof why));
+    assert_non_null(strstr(why, "/a has been written to since"));
+    look_close(&l);
+    web_server_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(source_read__address__gives_the_bytes_of_a_file),
+        cmocka_unit_test(source_seek__address__fetches_no_more_than_follows),
+        cmocka_unit_test(source_read__packed_address__is_unpacked),
+        cmocka_unit_test(source_read__address_without_size__is_a_stream),
+        cmocka_unit_test(source_restart__address_that_has_changed__is_an_error),
+        cmocka_unit_test(source_open__what_is_not_there__is_said),
+        cmocka_unit_test(source_open__lists_that_are_refused__show_no_query),
+        cmocka_unit_test(data_sources_look__address__is_known_as_its_file_is),
+        cmocka_unit_test(data_sources_look__address_again__asks_for_its_version_alone),
+    };
+    return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
+}
