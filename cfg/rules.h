@@ -6,13 +6,15 @@
  * What else differs asks rules_of, or settings.model_rules: the list.
  *
  *   9   the field `features` needs an ids_max; [fm] needs two vectors (graph/compile_columns.c, graph/op_fm.c)
- *       keys of Criteo's columns have their names for seeds, as those of all formats, and not their numbers (graph/compile_columns.c) */
+ *       keys of Criteo's columns have their names for seeds, as those of all formats, and not their numbers
+ *       (graph/compile_columns.c)
+ *   10  admit_by = bloom has a filter for every shard of a table's keys (graph/compile_parse.c) */
 #ifndef HETERPS_CFG_RULES_H
 #define HETERPS_CFG_RULES_H
 
 #include "cfg/ini.h"
 
-enum { RULES_OLDEST = 8, RULES_NEWEST = 9 };
+enum { RULES_OLDEST = 8, RULES_NEWEST = 10 };
 
 /* Behind a key's other members: up to these rules its default was another. */
 #define UNTIL(rules, value) .until = (rules), .before = (value)

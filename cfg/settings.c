@@ -17,6 +17,8 @@ const char *const cfg_ios[] = {[IO_URING] = "io_uring", [IO_THREADS] = "threads"
 const char *const cfg_precisions[] = {
     [PRECISION_F32] = "f32", [PRECISION_BF16] = "bf16", [PRECISION_TF32] = "tf32", NULL};
 const char *const cfg_cache_shuffles[] = {[CACHE_PLAIN] = "none", [CACHE_BLOCKS] = "blocks", NULL};
+const char *const cfg_placements[] = {
+    [CLUSTER_SPREAD] = "spread", [CLUSTER_SERVERS] = "servers", [CLUSTER_LOCAL] = "local", NULL};
 const char *const cfg_syncs[] = {[SYNC_BSP] = "bsp", [SYNC_WSP] = "wsp", [SYNC_ASP] = "asp", NULL};
 
 const char *const cfg_admits[] = {[ADMIT_EXACT] = "exact", [ADMIT_BLOOM] = "bloom", NULL};

@@ -15,6 +15,7 @@ enum { IO_URING, IO_THREADS };
 enum { PRECISION_F32, PRECISION_BF16, PRECISION_TF32, PRECISION_COUNT };
 #define PRECISION_CPU_COUNT 2 /* how many of them differ on processors: the first */
 enum { CACHE_PLAIN, CACHE_BLOCKS };
+enum cluster_placement { CLUSTER_SPREAD, CLUSTER_SERVERS, CLUSTER_LOCAL };
 enum { SYNC_BSP, SYNC_WSP, SYNC_ASP };
 /* Names of choices; each ends in NULL. cfg_samplers: in the order of enum sampler (graph/graph.h); cfg_admits: of enum admit_by
  * (engine/base/row_life.h). */
@@ -23,10 +24,11 @@ extern const char *const cfg_data_formats[],
                                *const cfg_missing[], *const cfg_bad_lines[],
                                                          *const cfg_precisions[],
                                                              *const cfg_cache_shuffles[],
-                                                                 *const cfg_syncs[], *const cfg_samplers[],
-                                                                                         *const cfg_ios[],
-                                                                                             *const cfg_admits[],
-                                                                                                 *const cfg_unseens[];
+                                                                 *const cfg_placements[],
+                                                                     *const cfg_syncs[],
+                                                                         *const cfg_samplers[],
+                                                                             *const cfg_ios[], *const cfg_admits[],
+                                                                                                   *const cfg_unseens[];
 
 #define CFG_CTYPE_U32    uint32_t
 #define CFG_CTYPE_U64    uint64_t

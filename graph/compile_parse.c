@@ -137,18 +137,19 @@ static status optimizer_add(struct compiler *c, const struct ini_section *sectio
 static status life_read(struct compiler *c, const struct ini_section *section, const struct table_settings *t,
                         struct row_life *life)
 {
-    *life = (struct row_life){.row_max = t->rows,
-                              .admit_keys = t->admit_keys,
-                              .admit = t->admit,
-                              .admit_by = t->admit_by,
-                              .counts = t->ttl || t->delete_score > 0 || t->rows || t->vector_score > 0,
-                              .ttl = t->ttl,
-                              .click_label = GRAPH_NONE,
-                              .decay = t->decay,
-                              .score_show = t->score_show,
-                              .score_click = t->score_click,
-                              .delete_score = t->delete_score,
-                              .vector_score = t->vector_score};
+    *life = (struct row_life){
+        .row_max = t->rows,
+        .admit_keys = t->admit_keys,
+        .admit = t->admit,
+        .admit_by = t->admit_by == ADMIT_BLOOM && c->settings.model_rules >= 10 ? ADMIT_BLOOM_SHARDS : t->admit_by,
+        .counts = t->ttl || t->delete_score > 0 || t->rows || t->vector_score > 0,
+        .ttl = t->ttl,
+        .click_label = GRAPH_NONE,
+        .decay = t->decay,
+        .score_show = t->score_show,
+        .score_click = t->score_click,
+        .delete_score = t->delete_score,
+        .vector_score = t->vector_score};
     const char *key = t->ttl ? "ttl" : "delete_score";
     if ((t->ttl || t->delete_score > 0) && c->settings.store_period == 0)
         return ini_fail(&c->ini, section, ini_entry_find(section, key),

@@ -229,7 +229,7 @@ static status init_check(const struct check *c, const void *record, uint32_t ini
 static status life_check(const struct check *c, const struct row_life *l)
 {
     TRY(within(c, &l->admit, 1, ADMIT_MAX, "an admit"));
-    TRY(within(c, &l->admit_by, ADMIT_EXACT, ADMIT_BLOOM, "an admit_by"));
+    TRY(within(c, &l->admit_by, ADMIT_EXACT, ADMIT_BLOOM_SHARDS, "an admit_by"));
     TRY(within(c, &l->counts, 0, 1, "counts"));
     if (l->admit_keys == 0 || l->admit_keys > LIFE_KEYS_MAX || l->row_max > UINT32_MAX)
         return bad(c, l, "expected 1 to %.0f admit_keys and at most %u rows, found %" PRIu64 " and %" PRIu64,

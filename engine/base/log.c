@@ -42,7 +42,16 @@ void log_open(enum log_format format, int verbosity)
     struct scope_log *log = &scope_now()->log;
     atomic_store(&log->shared_format, (int)format);
     atomic_store(&log->shared_verbosity, verbosity);
+    atomic_store(&log->shared_node, 0);
+    atomic_store(&log->shared_is_silent, false);
     atomic_store(&log->shared_is_terminal, format == LOG_TEXT && isatty(STDERR_FILENO));
+}
+
+void log_node(uint32_t rank, bool has_events)
+{
+    struct scope_log *log = &scope_now()->log;
+    atomic_store(&log->shared_node, rank + 1);
+    atomic_store(&log->shared_is_silent, !has_events);
 }
 
 enum log_format log_format(void) { return (enum log_format)atomic_load(&scope_now()->log.shared_format); }
@@ -176,6 +185,20 @@ static void json_begin(struct json *json)
     json->is_first = true;
 }
 
+static void json_event_begin(struct json *json, const char *name)
+{
+    const uint32_t node = atomic_load(&scope_now()->log.shared_node);
+    char literal[24];
+    json_begin(json);
+    json_field(json, "event", NULL, name);
+    if (node == 0) return;
+    snprintf(literal, sizeof literal, "%" PRIu32, node - 1);
+    json_field(json, "node", literal, NULL);
+}
+
+/* One node speaks for all. */
+static bool has_events(void) { return log_format() == LOG_JSON && !atomic_load(&scope_now()->log.shared_is_silent); }
+
 static void json_open(struct json *json, const char *name, bool is_array)
 {
     uint32_t level = json->depth + json->left_out_depth;
@@ -263,8 +286,7 @@ static void message_event(const char *name, const char *message)
     static char text[6 * MESSAGE_BYTES_MAX + 128]; /* every byte as \u00XX; under line_lock */
     line_lock_take();
     struct json json = {.text = text, .size_bytes = sizeof text};
-    json_begin(&json);
-    json_field(&json, "event", NULL, name);
+    json_event_begin(&json, name);
     json_field(&json, "text", NULL, message);
     json_close(&json, false);
     json_write(&json);
@@ -356,18 +378,17 @@ void log_redraw(const char *format, ...)
 
 void log_event_begin(const char *name)
 {
-    if (log_format() != LOG_JSON) return;
+    if (!has_events()) return;
     struct scope_log *log = &scope_now()->log;
     log->event.text = log->event_text;
     log->event.size_bytes = sizeof log->event_text;
-    json_begin(&log->event);
-    json_field(&log->event, "event", NULL, name);
+    json_event_begin(&log->event, name);
 }
 
 /* The event that a field goes to, or NULL where there is none to write. */
 static struct json *event_of_field(void)
 {
-    if (log_format() != LOG_JSON) return NULL;
+    if (!has_events()) return NULL;
     struct json *event = &scope_now()->log.event;
     CHECK(event->depth > 0);
     return event;

@@ -17,6 +17,9 @@ enum log_format { LOG_TEXT, LOG_JSON };
 /* Of the calling thread's scope (scope.h), as its events are. verbosity: -1 only warnings and errors, 0 as usual, 1 with
  * details (-v). */
 void log_open(enum log_format format, int verbosity);
+/* Of several nodes, behind log_open: lines of JSON have this node's rank behind the event's name ("node":2); without
+ * has_events there are warnings and errors alone. */
+void log_node(uint32_t rank, bool has_events);
 enum log_format log_format(void);
 int log_verbosity(void);
 /* Standard error is a terminal and the format is text. */

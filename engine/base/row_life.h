@@ -18,7 +18,10 @@
 #define ADMIT_MAX      256u
 #define LIFE_KEYS_MAX  UINT64_C(1000000000000)
 #define LIFE_SCORE_MAX 1e30f
-enum admit_by { ADMIT_EXACT, ADMIT_BLOOM };
+/* What counts for admit. bloom by shards: a filter a shard of the keys, whose occurrences in a step count in
+ * ascending order of key, so that it is the same whoever has the shard; bloom: one filter, in the order of the
+ * data. */
+enum admit_by { ADMIT_EXACT, ADMIT_BLOOM, ADMIT_BLOOM_SHARDS };
 
 /* What a table asks for; all zero but `admit`, which is 1: rows live for ever. Part of the graph's file. */
 struct row_life {

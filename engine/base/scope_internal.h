@@ -40,6 +40,8 @@ struct scope_log {
     /* set by log_open; read by any thread */
     atomic_int shared_format, shared_verbosity;
     atomic_bool shared_is_terminal;
+    atomic_uint shared_node;      /* rank + 1; 0: there is one node */
+    atomic_bool shared_is_silent; /* but for warnings and errors    */
     /* owned by the one thread that has an event open */
     char event_text[EVENT_BYTES_MAX];
     struct json event;

@@ -8,12 +8,15 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/scope_internal.h"
 
 #define PATIENCE_SECONDS 1
+#define SAME_NS          UINT64_C(1000000000)
 #define LISTENERS_MAX    64u
 
 static _Atomic int received_signal;  /* the first */
+static _Atomic uint64_t received_ns; /* when that was; 0: there was none */
 static _Atomic bool shared_are_left; /* signals are another's */
 static struct scope_stop *_Atomic shared_listeners[LISTENERS_MAX];
 static _Atomic uint32_t shared_walks; /* through the list, under way */
@@ -66,9 +69,17 @@ static bool wake_in_vain(struct scope_stop *stop, int unused)
     return asked_by(stop) != 0 && wake != NULL && !wake(atomic_load(&stop->shared_context));
 }
 
+/* Who ends a group of processes, or a session, sends each of them SIGTERM, and the one that has started this one sends
+ * another: within a second that is one. */
 static void on_signal(int number)
 {
-    if (atomic_exchange_explicit(&received_signal, number, memory_order_relaxed) != 0) _exit(128 + number);
+    const uint64_t now_ns = clock_ns();
+    uint64_t first_ns = 0;
+    if (!atomic_compare_exchange_strong(&received_ns, &first_ns, now_ns)) {
+        if (number == SIGTERM && now_ns - first_ns < SAME_NS) return;
+        _exit(128 + number);
+    }
+    atomic_store_explicit(&received_signal, number, memory_order_relaxed);
     if (listeners_any(ask, number)) alarm(PATIENCE_SECONDS);
 }
 

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/base/inputs.h"
@@ -66,8 +67,10 @@ static struct {
     const char *path;
     int fd;
     bool has_failed, is_begun; /* begun: it has taken the place of what was there */
-    uint64_t origin_ns;
-    char *buffer; /* [BUFFER_BYTES]: whole events */
+    bool is_headed, is_of_nodes;
+    uint32_t pid;
+    int64_t origin_ns; /* where times begin, by clock_ns: before this machine's start, perhaps */
+    char *buffer;      /* [BUFFER_BYTES]: whole events */
     size_t buffered_bytes;
     uint64_t written_bytes, record_count;
 } trace;
@@ -264,16 +267,42 @@ static void put_name(const char *name)
 /* Viewers take thread 0 for the idle one, so numbers start at 1. */
 static uint32_t ring_tid(const struct trace_ring *ring) { return (uint32_t)(ring - trace.rings) + 1; }
 
-static uint64_t since_open(uint64_t ns) { return ns > trace.origin_ns ? ns - trace.origin_ns : 0; }
+static uint64_t since_open(uint64_t ns)
+{
+    return (int64_t)ns > trace.origin_ns ? (uint64_t)((int64_t)ns - trace.origin_ns) : 0;
+}
+
+static void put_pid(void)
+{
+    PUT("\"pid\":");
+    put_u64(trace.pid);
+}
+
+/* The array's begin, and the name of the process. */
+static void put_head(void)
+{
+    if (trace.is_headed) return;
+    trace.is_headed = true;
+    PUT("[\n{\"name\":\"process_name\",\"ph\":\"M\",");
+    put_pid();
+    PUT(",\"args\":{\"name\":\"heterps-run");
+    if (trace.is_of_nodes) PUT(" node ");
+    if (trace.is_of_nodes) put_u64(trace.pid - 1);
+    PUT("\"}},\n");
+}
 
 /* Names the thread, and has viewers keep the order in which threads came. */
 static void put_thread(const struct trace_ring *ring)
 {
-    PUT("{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":");
+    PUT("{\"name\":\"thread_name\",\"ph\":\"M\",");
+    put_pid();
+    PUT(",\"tid\":");
     put_u64(ring_tid(ring));
     PUT(",\"args\":{\"name\":\"");
     put_name(ring->name);
-    PUT("\"}},\n{\"name\":\"thread_sort_index\",\"ph\":\"M\",\"pid\":1,\"tid\":");
+    PUT("\"}},\n{\"name\":\"thread_sort_index\",\"ph\":\"M\",");
+    put_pid();
+    PUT(",\"tid\":");
     put_u64(ring_tid(ring));
     PUT(",\"args\":{\"sort_index\":");
     put_u64(ring_tid(ring));
@@ -291,7 +320,9 @@ static void put_record(const struct trace_ring *ring, const struct record *r)
     put_us(begin_ns);
     PUT(",\"dur\":");
     put_us(since_open(r->end_ns) - begin_ns);
-    PUT(",\"pid\":1,\"tid\":");
+    PUT(",");
+    put_pid();
+    PUT(",\"tid\":");
     put_u64(ring_tid(ring));
     PUT(",\"args\":{\"step\":");
     put_u64(r->step);
@@ -347,13 +378,51 @@ status trace_open(const char *path, uint32_t thread_max)
     trace.fd = fd;
     trace.has_failed = trace.is_begun = false;
     trace.written_bytes = trace.record_count = trace.buffered_bytes = 0;
-    trace.origin_ns = clock_ns();
+    trace.origin_ns = (int64_t)clock_ns();
+    trace.is_headed = trace.is_of_nodes = false;
+    trace.pid = 1;
     CHECK(pthread_key_create(&trace.key, thread_ended) == 0);
-    PUT("[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{\"name\":\"heterps-run\"}},\n");
     atomic_store_explicit(&trace.shared_taken, 0, memory_order_relaxed);
     /* Release: all of the above comes before whoever finds the trace open. */
     atomic_store_explicit(&trace.shared_is_open, true, memory_order_release);
     return ST_OK;
+}
+
+void trace_node(uint32_t rank)
+{
+    CHECK(!trace.is_headed);
+    trace.is_of_nodes = true;
+    trace.pid = rank + 1;
+}
+
+/* What CLOCK_REALTIME is ahead of clock_ns. */
+static int64_t real_ahead_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - (int64_t)clock_ns();
+}
+
+static bool is_open(void) { return atomic_load_explicit(&trace.shared_is_open, memory_order_relaxed); }
+
+uint64_t trace_begin_real_ns(void) { return is_open() ? (uint64_t)(trace.origin_ns + real_ahead_ns()) : 0; }
+
+void trace_align(const struct trace_clock *clock)
+{
+    static const char digits[] = "0123456789abcdef";
+    if (!is_open() || trace.has_failed) return;
+    CHECK(!trace.is_begun && trace.is_of_nodes);
+    trace.origin_ns = (int64_t)clock->begin_real_ns - clock->ahead_ns - real_ahead_ns();
+    put_head();
+    PUT("{\"name\":\"clock\",\"cat\":\"trace\",\"ph\":\"M\",");
+    put_pid();
+    PUT(",\"args\":{\"job\":\"");
+    for (int shift = 60; shift >= 0; shift -= 4) put(&digits[clock->begin_real_ns >> shift & 15], 1);
+    PUT("\",\"ranks\":\"");
+    for (int shift = 60; shift >= 0; shift -= 4) put(&digits[clock->ranks >> shift & 15], 1);
+    PUT("\",\"within_us\":");
+    put_us(clock->within_ns);
+    PUT("}},\n");
 }
 
 static uint32_t rings_taken(void)
@@ -364,7 +433,8 @@ static uint32_t rings_taken(void)
 
 status trace_drain(void)
 {
-    if (!atomic_load_explicit(&trace.shared_is_open, memory_order_relaxed) || trace.has_failed) return ST_OK;
+    if (!is_open() || trace.has_failed) return ST_OK;
+    put_head();
     for (uint32_t i = 0; i < rings_taken(); i++)
         /* Acquire pairs with the release in trace_thread(): the name is there. */
         if (atomic_load_explicit(&trace.rings[i].shared_state, memory_order_acquire) != RING_UNNAMED)
@@ -379,7 +449,9 @@ static status file_complete(uint64_t dropped_count, uint32_t untraced_count)
     if (trace.has_failed) return ST_OK;
     PUT("{\"name\":\"trace end\",\"cat\":\"trace\",\"ph\":\"i\",\"s\":\"g\",\"ts\":");
     put_us(since_open(clock_ns()));
-    PUT(",\"pid\":1,\"tid\":1,\"args\":{\"dropped_records\":");
+    PUT(",");
+    put_pid();
+    PUT(",\"tid\":1,\"args\":{\"dropped_records\":");
     put_u64(dropped_count);
     PUT(",\"untraced_threads\":");
     put_u64(untraced_count);
@@ -389,7 +461,7 @@ static status file_complete(uint64_t dropped_count, uint32_t untraced_count)
 
 status trace_close(void)
 {
-    if (!atomic_load_explicit(&trace.shared_is_open, memory_order_relaxed)) return ST_OK;
+    if (!is_open()) return ST_OK;
     uint64_t dropped_count = 0;
     uint32_t in_use_count = 0, taken = atomic_load_explicit(&trace.shared_taken, memory_order_relaxed);
     uint32_t untraced_count = taken - rings_taken();

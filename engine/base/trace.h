@@ -13,8 +13,9 @@
  *     {"name":"trace end","cat":"trace","ph":"i","s":"g","ts":…,"pid":1,"tid":1,"args":{"dropped_records":0,"untraced_threads":0}}
  *     ]
  *
- * ts and dur are microseconds, ts since trace_open; tid numbers the threads from 1 in the order of trace_thread. An array and not
- * an object with "traceEvents" in it, because of an array the viewers forgive a missing end: what kill -9 leaves can be looked at.
+ * ts and dur are microseconds, ts since trace_open, or node 0's; tid numbers the threads from 1 in the order of
+ * trace_thread. An array and not an object with "traceEvents" in it, because of an array the viewers forgive a
+ * missing end: what kill -9 leaves can be looked at.
  *
  * Cost, measured by tests/bench/trace_bench.c on one core of an EPYC: a span without --trace 0.6 ns; with it 4 ns, an op and its
  * reading of the clock 30 ns; and for the main thread 105 ns and 109 bytes of the file for each. At 20 records a micro-batch of 1 ms
@@ -35,6 +36,8 @@
  *   wait                nothing to do
  *   read                reading and parsing one micro-batch
  *   prepare             its keys: rows found or made, numbered within the step
+ *   exchange            a round of a step between nodes, from its own part to the last of the others': sums,
+ *                       squares, values
  *   save                a checkpoint
  *   eval                an evaluation */
 #define TRACE_KINDS(X)                                                                                                 \
@@ -46,6 +49,7 @@
     X(WAIT, "wait")                                                                                                    \
     X(READ, "read")                                                                                                    \
     X(PREPARE, "prepare")                                                                                              \
+    X(EXCHANGE, "exchange")                                                                                            \
     X(SAVE, "save")                                                                                                    \
     X(EVAL, "eval")
 enum trace_kind {
@@ -61,6 +65,27 @@ enum trace_kind {
 /* Opens the file (IO if it cannot be; a full disk shows at the first drain) and takes the memory of `thread_max` rings (2.5 MiB
  * each) under the part "trace" (MEMORY). Before the threads start; again only after trace_close. Keeps `path` until trace_close. */
 MUST_USE status trace_open(const char *path, uint32_t thread_max);
+/* Of several nodes each has a file of its own, PATH.RANK, in which it is a process of its own: this one has this
+ * rank. Behind trace_open, before all else. */
+void trace_node(uint32_t rank);
+/* When the trace was begun, by CLOCK_REALTIME; 0: there is none. */
+uint64_t trace_begin_real_ns(void);
+/* What makes the files of a job's nodes fit together, as trace_merge does: from now on times are since
+ * `begin_real_ns` of node 0, whose clock is `ahead_ns` ahead of this one's, within `within_ns`. Before the first
+ * drain, main thread; the file says so in an event:
+ *
+ *     {"name":"clock","cat":"trace","ph":"M","pid":3,"args":{"job":"18a9c3…","ranks":"7","within_us":21.300}} */
+struct trace_clock {
+    uint64_t begin_real_ns;
+    int64_t ahead_ns;
+    uint64_t within_ns;
+    uint64_t ranks; /* bit r: rank r is in */
+};
+void trace_align(const struct trace_clock *clock);
+/* Joins PATH.0, PATH.1, … of a job, one behind the other, to PATH, event by event, in little memory. Waits for each
+ * to be complete, up to `wait_ns` for all. `is_lenient`: what is missing then is told as a warning, and a PATH.0 of
+ * no such job is left as it is; else that is IO, INVALID or MISMATCH. IO, as file_writer. */
+MUST_USE status trace_merge(const char *path, uint64_t wait_ns, bool is_lenient);
 /* Gives the calling thread a ring and a name in the file ("stage 0 worker 1"), until the thread ends; nothing without trace_open,
  * or where the thread has one. `name` is copied, cut to 63 bytes. A thread that has ended leaves its ring to the next of the same
  * name (an evaluation's reader to the next evaluation's); threads beyond thread_max are not traced, and counted. From any thread,

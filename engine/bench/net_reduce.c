@@ -254,6 +254,7 @@ static status node_make(struct party *p)
                                          .timeout_ns = TIMEOUT_NS,
                                          .connect_ns = TIMEOUT_NS};
     TRY(node_open(&p->node, &options));
+    TRY(node_divide(p->node));
     TRY(node_join(p->node, &p->model));
     p->x = reduce_exchange(node_reduce(p->node));
     p->x->site = (struct exchange_site){.param = p->model.param,

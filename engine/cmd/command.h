@@ -61,7 +61,7 @@ struct command {
 extern const struct command command_compile, command_train, command_plan_memory, command_eval, command_predict,
     command_export, command_import, command_inspect, command_gen, command_profile, command_plan, command_pretrain,
     command_simulate, command_bench, command_fsck, command_devices, command_doctor, command_key, command_serve,
-    command_launch, command_doctor_cluster;
+    command_launch, command_trace, command_doctor_cluster;
 
 /* Parses argv (after the verb, `skip` words of it) and runs; returns the program's exit status. */
 int command_run(const struct command *command, int skip, int argument_count, char **arguments);

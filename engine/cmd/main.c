@@ -8,6 +8,7 @@
 
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
+#include "engine/cmd/launch.h"
 #include "engine/image/image.h"
 
 /* The exit status of what has only printed. */
@@ -65,6 +66,7 @@ int main(int argument_count, char **arguments)
         return told(ST_OK);
     }
     if (strcmp(first, IMAGE_PROBE_FLAG) == 0 && argument_count == 2) return image_probe();
+    if (strcmp(first, LAUNCHED_FLAG) == 0 && argument_count == 2) return launched_run();
     const struct command *command = command_find(first);
     if (is_of_cluster(command, argument_count, arguments)) command = &command_doctor_cluster;
     if (command) return command_run(command, 2, argument_count, arguments);

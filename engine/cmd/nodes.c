@@ -20,7 +20,7 @@ static bool is_any_given(const struct run_options *o)
 {
     const struct run_nodes *n = &o->nodes;
     return n->rank != RUN_NONE || n->coordinator || has_nodes_key(o) || n->listen_fd != RUN_NONE ||
-           n->roster_fd != RUN_NONE;
+           n->roster_fd != RUN_NONE || n->lanes;
 }
 
 static const char *variable(const char *name) { return getenv(name); }
@@ -33,7 +33,8 @@ status run_place_find(struct node_place *place, const struct run_options *o)
     if (has_nodes_key(o) && n->rank == RUN_NONE) TRY(place_from_environment(place, n->coordinator, variable));
     if (place->count == 0 && is_any_given(o))
         FAIL(USAGE,
-             "--rank, --coordinator, --key-file, --key-fd, --insecure and --listen-fd are of a training on several "
+             "--rank, --lanes, --coordinator, --key-file, --key-fd, --insecure and --listen-fd are of a training on "
+             "several "
              "nodes: give --nodes, too, or leave --rank out where a launcher's variables say which node this is");
     return ST_OK;
 }
@@ -74,7 +75,9 @@ status run_place_take(struct run_place *place, const struct run_options *o)
     TRY(run_place_find(&nodes->place, o));
     if (nodes->place.count == 0) return ST_OK;
     if (o->dry_run || o->look) FAIL(USAGE, "--nodes is for training; leave it out to see what one node needs");
+    nodes->lanes = n->lanes;
     nodes->saves = o->out || o->resume || o->continued;
+    nodes->is_again = o->again;
     nodes->anew = anew;
     nodes->anew_context = place;
     if (n->roster_fd != RUN_NONE) {

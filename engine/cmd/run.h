@@ -9,6 +9,7 @@
 /* Of which of several nodes this is one. */
 struct run_nodes {
     const char *list, *coordinator, *key_file;   /* --nodes: NULL: there is one */
+    const char *lanes;                           /* --lanes, or NULL            */
     uint32_t rank, key_fd, listen_fd, roster_fd; /* RUN_NONE: not given */
     bool insecure;
 };

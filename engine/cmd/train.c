@@ -15,12 +15,15 @@
 #include "engine/node/talk.h"
 #include "sched/solution.h"
 
+/* For the traces of other nodes, which end a moment before this one's or behind it. */
+#define TRACES_WAIT_NS UINT64_C(10000000000)
 /* For planning before training begins. */
 #define PLAN_SECONDS 1.0
 
 static const struct flag flags[] = {
     {"--data", FLAG_READ, "FILE",
-     "training data: files separated by commas, .gz, .zst or plain; - is standard input; default: data.path of the "
+     "training data: files separated by commas, .gz, .zst or plain; - is standard input; http://HOST/PATH what a "
+     "server has; default: data.path of the "
      "graph",
      offsetof(struct run_options, data), 0, 0, false},
     {"--eval", FLAG_SETS, "FILE",
@@ -71,6 +74,11 @@ static const struct flag flags[] = {
      offsetof(struct run_options, token_file), 0, 0, false},
     RUN_NODES_FLAGS(struct run_options, nodes, "train on several nodes, each of which runs this command",
                     "; with --metrics: whoever reaches the address may ask"),
+    {"--lanes", FLAG_TEXT, "N",
+     "with --nodes: how many of train.lanes this node computes, or, with commas, each node in order of ranks; 0: none, "
+     "it only has parameters and rows, and needs no data; auto: as "
+     "many as it is fast; default: nodes share them evenly",
+     offsetof(struct run_options, nodes.lanes), 0, 0, false},
     {"--roster-fd", FLAG_U32, "N", "with --nodes: what a node that starts itself anew leaves to itself",
      offsetof(struct run_options, nodes.roster_fd), 3, 1 << 20, false},
     {"--dry-run", FLAG_SWITCH, NULL, "print the plan of memory, check that this machine can give it, and end",
@@ -143,6 +151,29 @@ static status again_look(const struct session *s, struct train_options *options,
     return ST_OK;
 }
 
+/* A node without lanes reads no data, and evaluates as many sets as node 0. */
+static status sets_tell(const struct session *s, struct train_options *options)
+{
+    struct eval_sets *sets = &options->eval;
+    uint32_t count = sets->count;
+    if (s->node == NULL) return ST_OK;
+    status st = ST_OK;
+    TRY(reduce_tell(node_reduce(s->node), &count, sizeof count));
+    if (node_computes(s->node) && count != sets->count)
+        st = status_fail(ST_MISMATCH, __FILE__, __LINE__,
+                         "it evaluates %u sets of data, and node 0 %u: give all nodes the same --eval", sets->count,
+                         count);
+    else if (count > EVAL_SETS_MAX)
+        st = status_fail(ST_INVALID, __FILE__, __LINE__, "node 0 evaluates %u sets; expected at most %u", count,
+                         EVAL_SETS_MAX);
+    TRY(reduce_agree(node_reduce(s->node), st));
+    if (node_computes(s->node)) return ST_OK;
+    options->data = "";
+    *sets = (struct eval_sets){.count = count};
+    for (uint32_t i = 0; i < count; i++) sets->item[i].paths = "";
+    return ST_OK;
+}
+
 static status train(struct session *s, const struct run_options *o, char **data, char **eval, char **out)
 {
     struct train_options options = {.data = o->data,
@@ -174,13 +205,15 @@ static status train(struct session *s, const struct run_options *o, char **data,
         options.eval = eval_sets_of(*eval);
         TRY(inputs_add("data.eval", *eval));
     }
+    TRY(sets_tell(s, &options));
     if (o->trace) TRY(inputs_spare(o->trace));
     TRY(cache_trust(s, &options, *data, *eval));
     /* Without data the memory is that of files as they usually are. */
     if (options.data == NULL && o->dry_run) options.data = "/dev/null";
     if (options.data == NULL) FAIL(USAGE, "no training data: give --data FILE, or set data.path in the model");
     const bool is_first = s->node == NULL || node_index(s->node) == 0;
-    if (!o->dry_run && (options.out || options.resume || s->node))
+    const bool reads = node_computes(s->node);
+    if (!o->dry_run && reads && (options.out || options.resume || s->node))
         TRY(model_data_look(&s->setup.model.data, options.data));
     /* Or the check of `out` would make a mistyped directory. */
     if (options.resume) TRY(model_resume_check(&s->setup.model, options.resume, options.is_new_pass));
@@ -213,6 +246,7 @@ status run_train(const char *graph, const struct run_options *o)
         .plan = o->plan,
         .cluster = cluster.path ? &cluster : NULL,
         .nodes = place.nodes.place.count ? &place.nodes : NULL};
+    place.nodes.data = o->data;
     if (o->metrics) scrape_memory_note();
     TRY(session_open(&session, &options));
     char *data = NULL, *eval = NULL, *out = NULL;
@@ -229,12 +263,12 @@ status run_train(const char *graph, const struct run_options *o)
     return st;
 }
 
-/* Of a trace: workers and readers, at most. */
-static uint32_t trace_threads(uint32_t threads)
+/* Of a trace: workers and readers, at most, and who speaks with other nodes. */
+static uint32_t trace_threads(uint32_t threads, bool has_nodes)
 {
     struct cores cores;
     cores_allowed(&cores);
-    return (threads ? threads : cores.count) + 3; /* the main thread, reading, reading for evaluation */
+    return (threads ? threads : cores.count) + 3 + has_nodes; /* the main thread, reading, reading for evaluation */
 }
 
 /* A trace has no place among the files of a model. */
@@ -272,14 +306,20 @@ static status run_traced(const char *graph, const struct run_options *o, const s
         TRY(trace_check(o));
         /* each node has one of its own */
         TRY(place->count ? heap_text(&trace, "%s.%u", o->trace, place->rank) : heap_text(&trace, "%s", o->trace));
-        TRY(trace_open(trace, trace_threads(o->threads)));
+        TRY(trace_open(trace, trace_threads(o->threads, place->count > 0)));
+        if (place->count) trace_node(place->rank);
         trace_thread("main");
     }
     struct failure failure;
     failure_keep(&failure, run_train(graph, o));
-    free(trace);
     /* A run that has failed says why, which is why its trace is cut, too. */
-    if (trace_close() != ST_OK && !failure_is(&failure)) log_warning("the trace is cut: %s", status_message());
+    status st = trace_close();
+    if (st != ST_OK && !failure_is(&failure)) log_warning("the trace is cut: %s", status_message());
+    if (st == ST_OK && trace && place->count && place->rank == 0) {
+        st = trace_merge(o->trace, TRACES_WAIT_NS, true);
+        if (st != ST_OK) log_warning("the nodes' traces are not joined: %s", status_message());
+    }
+    free(trace);
     return failure_adopt(&failure);
 }
 
@@ -289,9 +329,13 @@ static status run(const char *const *positionals, const void *options_pointer)
     if (o->dry_run) log_results_to_output();
     struct node_place place;
     TRY(run_place_find(&place, o));
+    if (place.count) log_node(place.rank, true);
     TRY(metrics_open(o, &place)); /* each node says where it listens */
     /* One speaks for all; of the others there are warnings and errors. */
-    if (place.count && place.rank > 0) log_open(LOG_TEXT, log_verbosity() > 0 ? 1 : -1);
+    if (place.count && place.rank > 0) {
+        log_open(log_format(), log_verbosity() > 0 ? 1 : -1);
+        log_node(place.rank, false);
+    }
     struct failure failure;
     failure_keep(&failure, run_traced(positionals[0], o, &place));
     scrape_close(o->scrape);

@@ -14,10 +14,7 @@
 
 /* --- texts -------------------------------------------------------------------------------------- */
 
-struct eval_sets eval_sets_of(const char *paths)
-{
-    return (struct eval_sets){.item = {{.paths = paths}}, .count = 1};
-}
+struct eval_sets eval_sets_of(const char *paths) { return (struct eval_sets){.item = {{.paths = paths}}, .count = 1}; }
 
 /* Whether the first path of the list is there. */
 static bool first_exists(const char *paths)
@@ -47,6 +44,7 @@ status eval_set_parse(struct eval_set *set, const char *flag, const char *text)
 static status last_check(const struct eval_sets *sets, const char *flag)
 {
     const struct eval_set *last = &sets->item[sets->count - 1];
+    char room[PATHS_SHOWN_BYTES], last_room[PATHS_SHOWN_BYTES];
     for (uint32_t i = 0; i + 1 < sets->count; i++) {
         const struct eval_set *other = &sets->item[i];
         const struct eval_set *unnamed = !*other->name ? other : !*last->name ? last : NULL;
@@ -54,10 +52,10 @@ static status last_check(const struct eval_sets *sets, const char *flag)
             FAIL(USAGE,
                  "%s %s has no name; several sets need one each, of letters, digits, _ . and -: %s NAME=FILE; files "
                  "separated by commas are one set",
-                 flag, unnamed->paths, flag);
+                 flag, paths_shown(room, unnamed->paths), flag);
         if (strcmp(other->name, last->name) == 0)
             FAIL(USAGE, "%s: two sets are called %s, %s and %s; give them different names", flag, last->name,
-                 other->paths, last->paths);
+                 paths_shown(room, other->paths), paths_shown(last_room, last->paths));
         if (paths_name_stdin(other->paths) && paths_name_stdin(last->paths))
             FAIL(USAGE, "%s: the sets %s and %s both read standard input; give one of them a file", flag, other->name,
                  last->name);
@@ -115,6 +113,7 @@ status eval_feeds_open(struct eval_feeds *f, struct crew *crew, uint32_t i)
     if (f->feed && f->at == i) return ST_OK;
     eval_feeds_shut(f);
     f->at = i;
+    if (!exchange_computes(crew->options.exchange)) return ST_OK;
     return evaluate_open(crew, &f->options[i], &f->feed);
 }
 
@@ -122,6 +121,7 @@ status eval_feeds_reserve(struct eval_feeds *f, struct crew *crew, struct heads 
 {
     uint32_t largest = 0;
     size_t largest_bytes = 0;
+    if (!exchange_computes(crew->options.exchange)) return ST_OK;
     for (uint32_t i = 0; i < f->sets.count; i++) {
         TRY(eval_feeds_open(f, crew, i));
         TRY(evaluate_reserve(crew, f->feed, heads));
@@ -130,7 +130,7 @@ status eval_feeds_reserve(struct eval_feeds *f, struct crew *crew, struct heads 
             FAIL(INVALID,
                  "%s: the set %s is a stream, which can be opened once, and several sets are opened in turn; give a "
                  "file, or that set alone",
-                 f->sets.item[i].paths, f->sets.item[i].name);
+                 feed_paths(f->feed), f->sets.item[i].name);
         /* Less a cache, which stays. */
         const size_t planned_bytes = memory_planned_bytes();
         eval_feeds_shut(f);
@@ -144,6 +144,6 @@ status eval_feeds_reserve(struct eval_feeds *f, struct crew *crew, struct heads 
 status eval_feeds_measure(struct eval_feeds *f, struct crew *crew, struct heads *heads, struct by_value *by)
 {
     const char *name = f->sets.item[f->at].name;
-    CHECK(f->feed);
+    CHECK(f->feed || !exchange_computes(crew->options.exchange));
     return evaluate_measure_as(crew, f->feed, heads, *name ? name : NULL, by);
 }

@@ -48,7 +48,8 @@ struct eval_feeds {
 /* Takes the sets, whose paths stay until eval_feeds_close. To be left where it is. */
 void eval_feeds_begin(struct eval_feeds *feeds, const struct eval_sets *sets);
 void eval_feeds_close(struct eval_feeds *feeds);
-/* Opens a feed for set i, which serves one evaluation, unless that is done; another set's is closed. */
+/* Opens a feed for set i, which serves one evaluation, unless that is done; another set's is closed. A node without
+ * lanes has none. */
 MUST_USE status eval_feeds_open(struct eval_feeds *feeds, struct crew *crew, uint32_t i);
 /* Closes the feed that is open. */
 void eval_feeds_shut(struct eval_feeds *feeds);

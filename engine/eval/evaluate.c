@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <xxhash.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
@@ -36,13 +37,19 @@ status evaluate_open(struct crew *c, const struct evaluate_options *o, struct fe
     return ST_OK;
 }
 
-/* What the next path of the list is; false at its end. *is_file: it can be opened by others too. */
+/* What the next path of the list is; false at its end. *is_file: it can be opened by others too. An address has a
+ * number in place of a file's, made of what is shown of it, and no size. */
 static bool path_next(const char **paths, struct stat *file, bool *is_file)
 {
     char path[PATH_MAX];
     const char *name;
     size_t bytes;
     if (!paths_next(paths, &name, &bytes)) return false;
+    *is_file = path_is_address(name, bytes);
+    if (*is_file) {
+        *file = (struct stat){.st_ino = XXH3_64bits(name, path_shown_bytes(name, bytes)), .st_size = -1};
+        return true;
+    }
     *is_file = stat(path_copy(path, name, bytes), file) == 0 && S_ISREG(file->st_mode);
     return true;
 }
@@ -65,7 +72,7 @@ static double paths_bytes(const char *paths)
     bool is_file;
     double sum = 0;
     while (path_next(&paths, &file, &is_file)) {
-        if (!is_file) return 0;
+        if (!is_file || file.st_size < 0) return 0;
         sum += (double)file.st_size;
     }
     return sum;
@@ -295,7 +302,8 @@ static status nodes_measure(struct crew *c, struct feed *feed, struct heads *hea
     struct eval_nodes nodes;
     TRY(eval_nodes_begin(&nodes, c->nodes, heads));
     status st = rank_ready(c, heads);
-    if (st == ST_OK) st = evaluate_run(c, feed, measure_sink, &(struct measuring){.nodes = &nodes});
+    const bool computes = exchange_computes(c->options.exchange);
+    if (st == ST_OK && computes) st = evaluate_run(c, feed, measure_sink, &(struct measuring){.nodes = &nodes});
     st = eval_nodes_end(&nodes, st);
     if (reduce_rank(c->nodes) == 0 && st == ST_OK) st = figures_find(feed, heads, example_count);
     return eval_nodes_tell(&nodes, st, example_count);

@@ -1,5 +1,6 @@
-/* Bounds of rows that are of all owners: behind a step's values everybody knows how many rows there are, and where
- * they are too many all find the same threshold, digit by digit (io/store/store_life.h).
+/* Bounds of rows that are of all owners: behind a step's values everybody knows how many rows there may be (some on
+ * disks may be dead), and where they may be too many all find the same threshold, digit by digit
+ * (io/store/store_life.h).
  *
  *     VALUES over ──▶ bins of the first digit to all ──all are here──▶ the next digit's … ──▶ each removes its own ──▶ the step is over
  *
@@ -35,7 +36,7 @@ static status bins_send(struct reduce *r)
 {
     struct evicting *e = &r->evicting;
     uint64_t *own = e->own[e->round % 2];
-    store_select_count(r->model->store, e->table, &e->select, own);
+    TRY(store_select_count(r->model->store, e->table, &e->select, own));
     bins_add(e, e->round, own);
     e->is_counted = true;
     for (uint32_t n = 0; n < r->exchange.node_count; n++)
@@ -43,21 +44,19 @@ static status bins_send(struct reduce *r)
     return ST_OK;
 }
 
-/* The next table that has too many rows, if there is one. */
+/* The next table that may have too many rows, if there is one. */
 static bool table_begin(struct reduce *r)
 {
     struct evicting *e = &r->evicting;
     for (; e->table < r->graph->table_count; e->table++) {
-        const uint64_t wanted = store_select_wanted(r->graph->tables[e->table].life.row_max, r->row_count[e->table]);
-        e->select = (struct store_select){.wanted = wanted};
-        e->wanted = wanted;
-        if (wanted) return true;
+        e->select = (struct store_select){.most = r->graph->tables[e->table].life.row_max};
+        if (e->select.most > 0 && r->row_count[e->table] > e->select.most) return e->is_selecting = true;
     }
     return false;
 }
 
 /* All have counted. */
-static void digit_end(struct reduce *r)
+static status digit_end(struct reduce *r)
 {
     struct evicting *e = &r->evicting;
     uint64_t *sum = e->sum[e->round % 2];
@@ -66,12 +65,13 @@ static void digit_end(struct reduce *r)
     e->come[e->round % 2] = 0;
     e->round++;
     e->is_counted = false;
-    if (!is_last) return;
-    store_select_remove(r->model->store, e->table, &e->select);
+    if (!is_last) return ST_OK;
+    TRY(store_select_remove(r->model->store, e->table, &e->select));
     r->own_rows[e->table] = store_row_count(r->model->store, e->table);
-    r->row_count[e->table] -= e->wanted;
-    e->wanted = 0;
+    r->row_count[e->table] = e->select.row_count - e->select.gone;
+    e->is_selecting = false;
     e->table++;
+    return ST_OK;
 }
 
 status evict_step(struct reduce *r, bool *is_over)
@@ -79,14 +79,14 @@ status evict_step(struct reduce *r, bool *is_over)
     struct evicting *e = &r->evicting;
     *is_over = false;
     while (e->is_on) {
-        if (!e->is_counted && e->wanted == 0 && (!e->is_bounded || !table_begin(r))) {
+        if (!e->is_selecting && (!e->is_bounded || !table_begin(r))) {
             e->is_on = false;
             *is_over = true;
             return ST_OK;
         }
         if (!e->is_counted) TRY(bins_send(r));
         if (e->come[e->round % 2] + 1 < r->exchange.node_count) return ST_OK;
-        digit_end(r);
+        TRY(digit_end(r));
     }
     return ST_OK;
 }
@@ -96,7 +96,7 @@ void evict_begin(struct reduce *r)
     struct evicting *e = &r->evicting;
     e->is_on = true;
     e->table = 0;
-    e->wanted = 0;
+    e->is_selecting = false;
 }
 
 static bool bins_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes, struct reduce_message *message)

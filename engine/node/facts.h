@@ -18,8 +18,9 @@ struct facts_options {
     const struct graph *graph; /* NULL: of a job that has none */
     const char *isa;           /* name of the instruction set */
     uint32_t node_count;
-    bool saves;       /* there is an --out */
-    const char *verb; /* what they do */
+    const char *slices, *rows; /* who has them, as settings say it: with the graph */
+    bool saves;                /* there is an --out */
+    const char *verb;          /* what they do */
 };
 /* MEMORY; INVALID: the graph has too many settings. The text is the facts' until facts_free. */
 MUST_USE status facts_make(struct facts *facts, const struct facts_options *options);

@@ -36,7 +36,7 @@ static void channel_up(struct member *m, uint32_t channel, uint32_t rank)
         }
         m->channel[channel].rank = 0;
         m->to[0] = channel;
-        (void)send(m, channel, FRAME_HELLO);
+        send(m, channel, FRAME_HELLO)->value = m->o.says;
     } else if (m->phase == MEMBER_MESHING) {
         (void)send(m, channel, FRAME_MESH);
     } else {
@@ -133,6 +133,7 @@ void member_open(struct member *m, const struct member_options *options)
     m->o = *options;
     m->roster = options->roster;
     if (is_first(m)) m->roster.nonce[0] = options->nonce;
+    if (is_first(m)) m->roster.says[0] = options->says;
     m->end_ns = m->beat_ns = m->decide_ns = m->progress_end_ns = m->connect_again_ns = NEVER;
     for (uint32_t r = 0; r < MEMBER_NODES_MAX; r++) m->to[r] = m->waiting_to[r] = MEMBER_NONE;
 }

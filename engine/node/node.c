@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/heap.h"
 #include "engine/base/thread.h"
+#include "engine/base/words.h"
 
 /* Part of the prologue: whoever means something else by links is refused at the greeting. */
 #define PROLOGUE UINT64_C(0x31656c6e2d737068)
@@ -49,6 +51,18 @@ static void node_layout(struct node *n, struct layout *l)
     if (n->o.place->rank == 0) LAYOUT_TAKE(l, n->facts_in, FACTS_BYTES_MAX);
 }
 
+/* Listens at the own address, which becomes the port that it is. */
+static status listen_begin(struct node *n, struct address *here)
+{
+    const uint64_t end_ns = clock_ns() + n->o.listen_ns;
+    const struct timespec pause = {.tv_nsec = 100000000};
+    for (;;) {
+        const status st = links_listen(n->links, here, here);
+        if (st == ST_OK || errno != EADDRINUSE || clock_ns() >= end_ns) return st;
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
 static status memory_open(struct node *n)
 {
     const struct links_options options = links_options_of(&n->o);
@@ -62,7 +76,7 @@ static status memory_open(struct node *n)
     struct address *here = &n->address[n->o.place->rank];
     memcpy(n->address, n->o.place->address, sizeof n->address);
     if (n->o.place->listen_fd >= 0) return links_listen_at(n->links, n->o.place->listen_fd);
-    return links_listen(n->links, here, here);
+    return listen_begin(n, here);
 }
 
 /* --- opening ------------------------------------------------------------------------------------ */
@@ -76,6 +90,7 @@ static status member_begin(struct node *n)
                                             : p->count > 1 ? p->count - 1
                                                            : 1,
                                      .facts = n->o.facts->hash,
+                                     .says = n->o.says,
                                      .timeout_ns = n->o.timeout_ns,
                                      .connect_ns = n->o.connect_ns,
                                      .progress_ns = n->o.progress_ns,
@@ -100,7 +115,6 @@ static bool has_met(void *context) { return node_state(context) != STATE_MEETING
 
 static status parts_open(struct node *n)
 {
-    if (n->o.graph) TRY(reduce_lanes_check(n->o.graph, n->o.place->count));
     TRY(memory_open(n));
     TRY(member_begin(n));
     memory_note("threads", THREAD_STACK_BYTES);
@@ -193,15 +207,62 @@ const char *node_place_text(const struct node *n, uint32_t rank, char text[PLACE
 
 /* --- the exchange ------------------------------------------------------------------------------- */
 
+status node_divide(struct node *n)
+{
+    return division_make(&n->division, &(struct division_options){.lanes = n->o.graph->header->lanes,
+                                                                  .node_count = n->count,
+                                                                  .job_nodes = n->o.place->count,
+                                                                  .says = n->says,
+                                                                  .rank_of = n->rank_of,
+                                                                  .slices = n->o.slices,
+                                                                  .rows = n->o.rows});
+}
+
+const char *node_speeds_text(const struct node *n, char *text, size_t bytes)
+{
+    char one[27];
+    size_t used = 0;
+    bool is_any = false;
+    for (uint32_t i = 0; i < n->count && used < bytes; i++) {
+        const bool has_speed = n->says[i] & DIVISION_SPEED;
+        is_any |= has_speed;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s",
+                                 i == 0             ? ""
+                                 : i + 1 < n->count ? ", "
+                                                    : " and ",
+                                 has_speed ? words_whole(one, n->says[i] & DIVISION_SPEED_MAX) : "?");
+    }
+    if (!is_any) *text = 0;
+    return text;
+}
+
+const char *node_lanes_text(const struct node *n, char *text, size_t bytes)
+{
+    const uint32_t *begin = n->division.lane_begin;
+    size_t used = 0;
+    for (uint32_t i = 0; i < n->count && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%u",
+                                 i == 0             ? ""
+                                 : i + 1 < n->count ? ", "
+                                                    : " and ",
+                                 begin[i + 1] - begin[i]);
+    return text;
+}
+
+bool node_computes(const struct node *n)
+{
+    return n == NULL || n->division.lane_begin[n->index] < n->division.lane_begin[n->index + 1];
+}
+
 status node_join(struct node *n, struct model *model)
 {
-    const uint32_t lanes = n->o.graph->header->lanes;
-    for (uint32_t i = 0; i <= n->count; i++) n->lane_begin[i] = (uint32_t)((uint64_t)lanes * i / n->count);
     const struct reduce_options options = {.graph = n->o.graph,
                                            .model = model,
                                            .rank = n->index,
                                            .node_count = n->count,
-                                           .lane_begin = n->lane_begin,
+                                           .lane_begin = n->division.lane_begin,
+                                           .slices = n->division.slices,
+                                           .rows = n->division.rows,
                                            .post = &n->post,
                                            .rank_of = n->rank_of};
     return reduce_open(&n->reduce, &options);
@@ -223,9 +284,9 @@ status node_asked(struct node *n, enum node_ask what)
     links_wake(n->links);
     bell_await(&n->bell, false, is_answered, n);
     if (atomic_load_explicit(&n->shared_ask, memory_order_acquire) == ASK_NONE) return ST_OK;
-    return failure_is(&n->result)
-               ? failure_adopt(&n->result)
-               : status_fail(ST_PEER_LOST, __FILE__, __LINE__, "the job has ended while this node was at work");
+    /* Node 0 ends a job when it has all that it waits for: that can be known before the kernel says that it has it. */
+    if (what == ASK_GIVE && !failure_is(&n->result)) return ST_OK;
+    return failure_is(&n->result) ? failure_adopt(&n->result) : node_job_ended();
 }
 
 status node_listen(struct node *n) { return node_asked(n, ASK_LISTEN); }
@@ -270,11 +331,18 @@ status node_tell(struct node *n, void *data, uint64_t bytes)
 
 /* --- the end ------------------------------------------------------------------------------------ */
 
+static bool has_ended(void *context) { return node_state(context) >= STATE_FAILED; }
+
+bool node_ends_soon(struct node *n)
+{
+    return bell_await_until(&n->bell, false, clock_ns() + n->o.timeout_ns, has_ended, n);
+}
+
 static bool is_over(void *context) { return node_state(context) == STATE_OVER; }
 
 static void finish(struct node *n, int exit_status)
 {
-    /* Release pairs with finish_look(). */
+    /* Release pairs with the exchange in turn(). */
     atomic_store_explicit(&n->shared_finish, (uint32_t)exit_status + 1, memory_order_release);
     links_wake(n->links);
 }

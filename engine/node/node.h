@@ -13,6 +13,7 @@
 #ifndef HETERPS_ENGINE_NODE_NODE_H
 #define HETERPS_ENGINE_NODE_NODE_H
 
+#include "engine/node/division.h"
 #include "engine/node/facts.h"
 #include "engine/node/member.h"
 #include "engine/node/place.h"
@@ -32,6 +33,7 @@ struct node_options {
     const struct facts *facts;
     uint32_t min; /* cluster.min; 0: all but one */
     uint64_t timeout_ns, connect_ns, progress_ns;
+    uint64_t listen_ns;           /* how long the own address may still be taken, by the process before this one */
     const struct node_past *past; /* of a start anew; NULL: the first */
     /* By the node's thread when another generation begins: starts this process anew, and returns only if that fails,
      * on which the node ends as PEER_LOST. NULL: it always ends so. */
@@ -39,11 +41,13 @@ struct node_options {
     void *anew_context;
     /* The job is to look at links (probe.h): two nodes that do not reach each other are in both. */
     bool is_partial;
+    /* What this node says of its lanes (engine/node/division.h); who has slices, and rows: enum cluster_placement. */
+    uint32_t says, slices, rows;
 };
 
 struct node;
 /* Takes its memory, starts its thread, and returns when all are there, or enough of them are when it is time. What it
- * says after two seconds: for whom it waits. INVALID: more nodes than lanes; facts that differ, in words; AGAIN,
+ * says after two seconds: for whom it waits. INVALID: facts that differ, in words; AGAIN,
  * PEER_LOST: others are not found; SYSTEM, MEMORY. After a failure there is nothing to close.
  * node_count 0: the job is complete, and has not needed this node. */
 MUST_USE status node_open(struct node **node, const struct node_options *options);
@@ -56,6 +60,14 @@ uint32_t node_count(const struct node *node);
 #define NODE_NAME_BYTES 24u
 const char *node_name(const struct node *node, uint32_t index, char name[NODE_NAME_BYTES]);
 
+/* Works out who does what: before what follows. INVALID: as division_make; the same on all nodes. */
+MUST_USE status node_divide(struct node *node);
+/* Whether it has lanes of steps, as one alone (NULL) has: else it is a parameter server, and reads no data. */
+bool node_computes(const struct node *node);
+/* How many lanes each has, "3, 5 and 0", or how fast it has said to be, in examples a second, "12,000 and ?"; ""
+ * where nobody has: for messages. */
+const char *node_speeds_text(const struct node *node, char *text, size_t bytes);
+const char *node_lanes_text(const struct node *node, char *text, size_t bytes);
 /* Opens the exchange over a model, which stays until node_close, before the pipeline that gets it. As reduce_open. */
 MUST_USE status node_join(struct node *node, struct model *model);
 struct reduce *node_reduce(struct node *node);
@@ -73,6 +85,9 @@ MUST_USE status node_take(struct node *node, uint32_t from, void *data, uint64_t
 /* What node 0 has in `data` all have then. */
 MUST_USE status node_tell(struct node *node, void *data, uint64_t bytes);
 
+/* Whether the job ends within cluster.timeout, for which it waits: of a node that has failed with what another may have
+ * failed with before. */
+bool node_ends_soon(struct node *node);
 /* The main thread is done, with this status: tells the others of a failure, or waits until all are done, node 0 last.
  * Returns `st` if it is one, else how the job has ended. The links are closed then, and what they sent and received,
  * which may lie in the feed and in the model, is the caller's again; node_close alone may follow. Called again it

@@ -100,8 +100,10 @@ struct node {
     bool is_started;
     /* the generation: set by the thread before STATE_RUNNING, and never again */
     uint32_t index, count;
-    uint32_t rank_of[MEMBER_NODES_MAX], link_of[MEMBER_NODES_MAX], lane_begin[MEMBER_NODES_MAX + 1];
-    struct reduce *reduce; /* the main thread's until ASK_LISTEN */
+    uint32_t rank_of[MEMBER_NODES_MAX], link_of[MEMBER_NODES_MAX];
+    uint32_t says[MEMBER_NODES_MAX]; /* of their lanes */
+    struct division division;        /* the main thread's, of node_divide */
+    struct reduce *reduce;           /* the main thread's until ASK_LISTEN */
     /* the thread's */
     struct link_event events[EVENTS_MAX];
     struct member_event follow[FOLLOW_MAX]; /* what comes of what membership puts out */
@@ -143,6 +145,10 @@ static inline void node_state_set(struct node *n, enum node_state state)
 {
     atomic_store_explicit(&n->shared_state, state, memory_order_release);
     bell_ring(&n->bell);
+}
+static inline status node_job_ended(void)
+{
+    return status_fail(ST_PEER_LOST, __FILE__, __LINE__, "the job has ended while this node was at work");
 }
 /* "node 2 at 10.0.0.7:4711" */
 #define PLACE_TEXT_BYTES (ADDRESS_TEXT_BYTES + 24u)

@@ -106,9 +106,7 @@ static void over(struct node *n, status st)
     if (st != ST_OK) node_fail(n, st);
     node_state_set(n, STATE_OVER);
     /* A main thread that still hears, or computes, has nothing to wait for. */
-    if (n->listens && st == ST_OK)
-        reduce_fail(n->reduce,
-                    status_fail(ST_PEER_LOST, __FILE__, __LINE__, "the job has ended while this node was at work"));
+    if (n->listens && st == ST_OK) reduce_fail(n->reduce, node_job_ended());
 }
 
 /* Where nodes listen that have said it to node 0 alone. */
@@ -209,6 +207,7 @@ static void generation_begin(struct node *n, const struct member_roster *roster)
         const uint32_t i = n->count++, link = r == n->o.place->rank ? MEMBER_NONE : n->member->to[r];
         if (r == n->o.place->rank) n->index = i;
         n->rank_of[i] = r;
+        n->says[i] = roster->says[r];
         n->link_of[i] = link;
         if (link != MEMBER_NONE) n->link[link].index = i;
     }

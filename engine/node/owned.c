@@ -344,7 +344,8 @@ status owned_settle(struct owned *owned, uint64_t updated)
         TRY(letter_resolve(owned, step, owned->settled, updated, &is_over));
         if (!is_over) return ST_OK;
         step->letter[owned->settled].is_here = false;
-        if (++owned->settled < owned->node_count) continue;
+        while (++owned->settled < owned->node_count && owned->shape[owned->settled].example_max == 0) continue;
+        if (owned->settled < owned->node_count) continue;
         for (uint32_t t = 0; t < owned->graph->table_count; t++)
             step->row_count[t] = store_row_count(owned->model->store, t);
         owned->settled_step++;

@@ -18,7 +18,7 @@ struct owned_options {
     const struct graph *graph;
     struct model *model;
     uint32_t node_count;
-    const struct asked_shape *shape; /* [node_count]: of each as an asker                     */
+    const struct asked_shape *shape; /* [node_count]: of each as an asker; who has no examples asks for nothing */
     const struct fold_lanes *runs;   /* of all nodes' lanes, one behind the other               */
 };
 

@@ -1,12 +1,11 @@
 /* Rounds as messages: a list of vectors between two nodes, the same at both ends, cut into messages; and a cursor a
  * node, of what comes next. What else travels is a kind of its own, in the files named in reduce_internal.h. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/words.h"
+#include "engine/base/clock.h"
+#include "engine/base/trace.h"
 #include "engine/node/reduce_internal.h"
-#include "graph/clip.h"
 #include "io/store/store_rows.h"
 
 /* --- what is in a round ----------------------------------------------------------------------- */
@@ -27,13 +26,6 @@ static void part_add(struct parts *parts, void *at, uint64_t bytes)
     m->part[index] = (struct iovec){at, bytes};
     m->part_count++;
     m->bytes += bytes;
-}
-
-static uint64_t slice_floats(const struct exchange *x, uint32_t node, uint32_t run, uint64_t *begin)
-{
-    uint64_t end;
-    extent_part(&x->slices, node, run, begin, &end);
-    return end - *begin;
 }
 
 /* Pieces of `from` for the slice of `to`, one of which is this node. */
@@ -59,7 +51,7 @@ static void row_sums_list(const struct reduce *r, uint64_t step, uint32_t from, 
 {
     const struct exchange *x = &r->exchange;
     /* What a node has not asked for yet it sends nothing of: a cursor looks as far ahead. */
-    if (r->owned == NULL || (from != x->rank && !owned_is_settled(r->owned, from, step))) return;
+    if (r->owned == NULL || !has_lanes(r, from) || (from != x->rank && !owned_is_settled(r->owned, from, step))) return;
     const uint32_t runs = r->shapes[from].run_count;
     float *sums = from == x->rank ? x->rows.pieces + x->rows.asked->float_begin[to] * runs : NULL;
     for (uint32_t t = 0; t < r->graph->table_count; t++) {
@@ -71,10 +63,12 @@ static void row_sums_list(const struct reduce *r, uint64_t step, uint32_t from, 
     }
 }
 
+/* Of a node without lanes a word, so that nobody is ahead of it. */
 static void losses_list(const struct reduce *r, uint64_t step, uint32_t from, struct parts *parts)
 {
     const uint32_t begin = r->micros_a_lane * r->lane_begin[from], end = r->micros_a_lane * r->lane_begin[from + 1];
     part_add(parts, exchange_loss(&r->exchange.site, step) + begin, (end - begin) * sizeof(double));
+    if (begin == end) part_add(parts, &r->peers[from].word, sizeof r->peers[from].word);
 }
 
 static void squares_list(const struct reduce *r, uint32_t from, struct parts *parts)
@@ -85,13 +79,13 @@ static void squares_list(const struct reduce *r, uint32_t from, struct parts *pa
         part_add(parts, x->site.squares + begin, (x->slices.cut_block[from + 1] - begin) * sizeof(double));
 }
 
-static void values_list(const struct reduce *r, uint32_t from, struct parts *parts)
+static void values_list(const struct reduce *r, uint32_t from, uint32_t to, struct parts *parts)
 {
     const struct exchange *x = &r->exchange;
     if (r->owned)
         part_add(parts, from == x->rank ? r->own_rows : r->peers[from].row_count,
                  r->graph->table_count * sizeof(uint64_t));
-    for (uint32_t run = 0; run < x->slices.run_count; run++) {
+    for (uint32_t run = 0; run < x->slices.run_count && has_lanes(r, to); run++) {
         uint64_t begin;
         const uint64_t count = slice_floats(x, from, run, &begin);
         part_add(parts, x->site.param + begin, count * sizeof(float));
@@ -112,13 +106,16 @@ static bool message_make(const struct reduce *r, struct cursor at, uint32_t from
         row_sums_list(r, at.step, from, to, &parts);
         break;
     case EXCHANGE_SQUARES: squares_list(r, from, &parts); break;
-    case EXCHANGE_VALUES: values_list(r, from, &parts); break;
+    case EXCHANGE_VALUES: values_list(r, from, to, &parts); break;
     case EXCHANGE_ROWS: CHECK(false);
     }
     return message->part_count > 0;
 }
 
 /* --- rounds ----------------------------------------------------------------------------------- */
+
+static const char *const round_names[ROUNDS] = {
+    [EXCHANGE_SUMS] = "sums", [EXCHANGE_SQUARES] = "squares", [EXCHANGE_VALUES] = "values"};
 
 static bool is_before(struct cursor a, struct cursor b)
 {
@@ -144,6 +141,16 @@ static void rows_count(struct reduce *r)
     }
 }
 
+/* The round under way is over: what others wait for goes on. */
+static void round_over(struct reduce *r)
+{
+    const uint64_t now_ns = clock_ns();
+    r->rounds.ns += now_ns - r->begun_ns;
+    r->rounds.last_ns[r->last] += now_ns - r->begun_ns;
+    trace_span(TRACE_EXCHANGE, round_names[r->round.round], r->begun_ns, now_ns, r->round.step, 0);
+    r->exchange.site.over(r->exchange.site.context, (enum exchange_round)r->round.round, ST_OK);
+}
+
 static void over_look(struct reduce *r)
 {
     struct exchange *x = &r->exchange;
@@ -161,18 +168,17 @@ static void over_look(struct reduce *r)
         evict_begin(r); /* and then the round is over */
         return;
     }
-    x->site.over(x->site.context, (enum exchange_round)r->round.round, ST_OK);
+    round_over(r);
 }
 
 /* Ends a step whose values are here. */
 static status values_step(struct reduce *r)
 {
-    struct exchange *x = &r->exchange;
     bool is_over;
     TRY(evict_step(r, &is_over));
     if (!is_over) return ST_OK;
     r->values_until = r->round.step + 1;
-    x->site.over(x->site.context, EXCHANGE_VALUES, ST_OK);
+    round_over(r);
     return ST_OK;
 }
 
@@ -192,7 +198,7 @@ status part_send(struct reduce *r, uint32_t to, uint16_t kind, uint64_t step, co
 }
 
 /* By a worker: the round's own part is ready. */
-static void round_begin(struct exchange *x, enum exchange_round round, uint64_t step)
+void round_begin(struct exchange *x, enum exchange_round round, uint64_t step)
 {
     struct reduce *r = (struct reduce *)x;
     /* Release pairs with the acquire in begun_look(): sums, squares, parameters. */
@@ -219,6 +225,8 @@ static status begun_look(struct reduce *r)
     CHECK(!r->is_under_way);
     r->round = (struct cursor){(begun - 1) / ROUNDS, (uint32_t)((begun - 1) % ROUNDS), 0};
     r->is_under_way = true;
+    r->begun_ns = clock_ns();
+    r->last = x->rank;
     if (r->round.round == EXCHANGE_VALUES) TRY(step_updated(r, r->round.step));
     /* Each begins with the one behind it, so that not all send to the same. */
     for (uint32_t i = 1; i < x->node_count; i++) {
@@ -232,8 +240,6 @@ static status begun_look(struct reduce *r)
 
 /* --- messages --------------------------------------------------------------------------------- */
 
-static const char *const round_names[ROUNDS] = {
-    [EXCHANGE_SUMS] = "sums", [EXCHANGE_SQUARES] = "squares", [EXCHANGE_VALUES] = "values"};
 static const struct {
     const char *name;
     const struct message_kind *how;
@@ -245,7 +251,8 @@ static const struct {
                        [KIND_TAKEN] = {"a block's receipt", &taken_kind},
                        [KIND_GRANT] = {"a grant of steps", &grant_kind},
                        [KIND_WISH] = {"a wish to stop", &wish_kind},
-                       [KIND_BINS] = {"counts of rows", &bins_kind}};
+                       [KIND_BINS] = {"counts of rows", &bins_kind},
+                       [KIND_NEWS] = {"news of a step", &news_kind}};
 
 static const char *name_of(uint16_t kind) { return kind < ROUNDS ? round_names[kind] : kinds[kind].name; }
 
@@ -287,6 +294,7 @@ static status all_step(struct reduce *r)
 {
     TRY(talk_step(r));
     if (!r->is_started) return ST_OK;
+    TRY(news_step(r));
     TRY(rows_step(r));
     over_look(r);
     TRY(values_step(r));
@@ -301,6 +309,7 @@ status reduce_arrived(struct reduce *r, uint32_t from)
     const struct reduce_message coming = peer->coming;
     struct reduce_message message;
     if (coming.kind < ROUNDS) {
+        if (coming.kind == r->round.round && coming.step == r->round.step) r->last = from;
         peer->next.message++;
         cursor_settle(r, from, &peer->next, &message);
     } else {
@@ -349,213 +358,32 @@ uint32_t reduce_name(const struct reduce *r, uint32_t node) { return r->rank_of 
 
 const uint64_t *reduce_own_rows(const struct reduce *r) { return r->own_rows; }
 
+const struct reduce_rounds *reduce_rounds(const struct reduce *r) { return &r->rounds; }
+
+struct reduce_rows reduce_rows(const struct reduce *r)
+{
+    return (struct reduce_rows){.asked = atomic_load_explicit(&r->shared_asked_rows, memory_order_relaxed),
+                                .least_bytes = atomic_load_explicit(&r->shared_rows_bytes, memory_order_relaxed)};
+}
+
+uint64_t reduce_least_bytes(const struct reduce *r)
+{
+    const struct exchange *x = &r->exchange;
+    uint64_t floats = 0, begin;
+    for (uint32_t n = 0; n < x->node_count; n++) {
+        if (n == x->rank) continue;
+        for (uint32_t run = 0; run < x->slices.run_count; run++) {
+            if (has_lanes(r, x->rank)) floats += slice_floats(x, n, run, &begin);
+            if (has_lanes(r, n)) floats += slice_floats(x, x->rank, run, &begin);
+        }
+    }
+    return floats * sizeof(float);
+}
+
 uint64_t reduce_sent_bytes(const struct reduce *r)
 {
     return atomic_load_explicit(&r->shared_sent_bytes, memory_order_relaxed);
 }
-
-/* --- opening ---------------------------------------------------------------------------------- */
-
-static const struct exchange_vt reduce_vt = {.begin = round_begin,
-                                             .ask = step_ask,
-                                             .look = look_ask,
-                                             .look_end = look_end,
-                                             .job_begin = job_begin,
-                                             .job_end = job_end,
-                                             .job_stop = job_stop};
-
-status reduce_lanes_check(const struct graph *graph, uint32_t node_count)
-{
-    const uint32_t lanes = graph->header->lanes;
-    if (node_count > lanes)
-        FAIL(INVALID,
-             "%u of %u nodes would have nothing to compute of %u lane%s: give at most as many nodes, or --set "
-             "train.lanes=%u",
-             node_count - lanes, node_count, lanes, words_s(lanes), node_count);
-    return ST_OK;
-}
-
-static status lanes_check(const struct reduce_options *o)
-{
-    const uint32_t lanes = o->graph->header->lanes;
-    TRY(reduce_lanes_check(o->graph, o->node_count));
-    CHECK(o->rank < o->node_count && o->lane_begin[0] == 0 && o->lane_begin[o->node_count] == lanes);
-    for (uint32_t n = 0; n < o->node_count; n++) CHECK(o->lane_begin[n] < o->lane_begin[n + 1]);
-    return ST_OK;
-}
-
-/* Floats of the own slice. */
-static uint64_t own_floats(const struct exchange *x)
-{
-    uint64_t floats = 0, begin;
-    for (uint32_t run = 0; run < x->slices.run_count; run++) floats += slice_floats(x, x->rank, run, &begin);
-    return floats;
-}
-
-/* The runs of all nodes, in order of lanes; pieces: NULL: only counted. */
-static uint32_t pieces_list(const struct reduce_options *o, struct exchange_piece *pieces)
-{
-    struct fold_lanes runs[FOLD_RUNS_MAX];
-    uint32_t count = 0;
-    for (uint32_t n = 0; n < o->node_count; n++) {
-        const struct fold_lanes lanes = {o->lane_begin[n], o->lane_begin[n + 1] - o->lane_begin[n]};
-        const uint32_t run_count = fold_runs(lanes, o->graph->header->lanes, runs);
-        for (uint32_t i = 0; i < run_count; i++, count++)
-            if (pieces) pieces[count] = (struct exchange_piece){.run = runs[i], .node = n};
-    }
-    return count;
-}
-
-static void shapes_fill(struct reduce *r, const struct reduce_options *o)
-{
-    const struct batch_shape shape = graph_batch(o->graph);
-    struct fold_lanes runs[FOLD_RUNS_MAX];
-    for (uint32_t n = 0; n < o->node_count; n++) {
-        const struct fold_lanes lanes = {o->lane_begin[n], o->lane_begin[n + 1] - o->lane_begin[n]};
-        struct asked_shape *asker = &r->shapes[n];
-        *asker = (struct asked_shape){.graph = o->graph,
-                                      .owner_count = o->node_count,
-                                      .example_max = shape.batch / shape.lanes * lanes.count,
-                                      .run_count = fold_runs(lanes, shape.lanes, runs)};
-        asked_shape_wants(asker);
-    }
-}
-
-/* What a graph with tables needs. */
-static void rows_layout(struct reduce *r, struct layout *l, const struct reduce_options *o)
-{
-    struct exchange_rows *rows = &r->exchange.rows;
-    ring_layout(l->arena ? &r->asked_ring : NULL, l, ASKED_MAX, RING_ONE);
-    LAYOUT_TAKE(l, r->own_pieces, o->graph->table_count);
-    LAYOUT_TAKE(l, r->row_count, o->graph->table_count);
-    LAYOUT_TAKE(l, r->own_rows, o->graph->table_count);
-    const size_t own = asked_floats_max(&rows->shape);
-    for (int i = 0; i < 2; i++) LAYOUT_TAKE(l, rows->values[i], own);
-    LAYOUT_TAKE(l, rows->pieces, own * rows->shape.run_count);
-    for (uint32_t n = 0; n < o->node_count; n++) {
-        struct peer peer = {0};
-        const struct asked_shape asker = {.graph = o->graph,
-                                          .example_max = o->graph->header->batch / o->graph->header->lanes *
-                                                         (o->lane_begin[n + 1] - o->lane_begin[n])};
-        if (n != o->rank) LAYOUT_TAKE(l, peer.values, asked_floats_max(&asker));
-        if (n != o->rank) LAYOUT_TAKE(l, peer.row_count, o->graph->table_count);
-        looks_layout(r, l, n, &peer);
-        if (l->arena) r->peers[n] = peer;
-    }
-    evict_layout(r, l);
-    ring_layout(l->arena ? &r->looks.ring : NULL, l, EXCHANGE_LOOKS_MAX, RING_ONE);
-}
-
-static void reduce_layout(struct reduce *r, struct layout *l, const struct reduce_options *o)
-{
-    struct exchange *x = &r->exchange;
-    x->piece_count = pieces_list(o, NULL);
-    x->slices.forward_end = o->graph->forward_count;
-    LAYOUT_TAKE(l, r->peers, o->node_count);
-    LAYOUT_TAKE(l, r->shapes, o->node_count);
-    LAYOUT_TAKE(l, x->pieces, x->piece_count);
-    LAYOUT_TAKE(l, x->joins, x->piece_count);
-    LAYOUT_TAKE(l, r->runs, x->piece_count);
-    extent_layout(&x->slices, l, o->graph, o->model, o->node_count);
-    if (l->arena) {
-        (void)pieces_list(o, x->pieces);
-        for (uint32_t i = 0; i < x->piece_count; i++) r->runs[i] = x->pieces[i].run;
-        fold_joins(r->runs, x->piece_count, x->joins);
-        shapes_fill(r, o);
-        x->rows.shape = r->shapes[o->rank];
-    }
-    if (o->graph->table_count > 0) rows_layout(r, l, o);
-    for (uint32_t n = 0; n < o->node_count; n++) {
-        struct peer peer = {0};
-        talk_layout(r, l, n, &peer);
-        if (l->arena) r->peers[n].talk = peer.talk;
-    }
-}
-
-static status rows_open(struct reduce *r, const struct reduce_options *o)
-{
-    struct exchange_rows *rows = &r->exchange.rows;
-    const struct owned_options options = {
-        .graph = o->graph, .model = o->model, .node_count = o->node_count, .shape = r->shapes, .runs = r->runs};
-    TRY(owned_open(&r->owned, &options));
-    for (uint32_t t = 0; t < o->graph->table_count; t++) r->own_pieces[t] = owned_pieces(r->owned, o->rank, t);
-    o->model->share = (struct model_share){.owner = o->rank, .owner_count = o->node_count};
-    rows->own_pieces = r->own_pieces;
-    rows->of_owned = owned_gradients(r->owned);
-    rows->row_count = r->row_count;
-    return ST_OK;
-}
-
-/* Behind the layout, which has cut the slices. */
-static status sums_open(struct reduce *r)
-{
-    struct exchange *x = &r->exchange;
-    const uint64_t floats = own_floats(x);
-    uint32_t others = 0;
-    for (uint32_t i = 0; i < x->piece_count; i++) others += x->pieces[i].node != x->rank;
-    TRY(arena_open(&r->sums_arena, "sums of nodes", others * arena_bytes(floats * sizeof(float))));
-    for (uint32_t i = 0; i < x->piece_count; i++)
-        if (x->pieces[i].node != x->rank) x->pieces[i].sums = arena_take(&r->sums_arena, floats * sizeof(float));
-    return ST_OK;
-}
-
-static status parts_open(struct reduce *r, const struct reduce_options *o)
-{
-    const struct batch_shape shape = graph_batch(o->graph);
-    struct exchange *x = &r->exchange;
-    struct layout sum = {0}, taken = {.arena = &r->arena};
-    TRY(lanes_check(o));
-    r->graph = o->graph;
-    r->model = o->model;
-    r->post = o->post;
-    r->lane_begin = o->lane_begin;
-    r->rank_of = o->rank_of;
-    r->micros_a_lane = batch_micro_count(shape) / shape.lanes;
-    r->is_bounded = clip_optimizer(o->graph) != NULL;
-    x->vt = &reduce_vt;
-    x->rank = o->rank;
-    x->node_count = o->node_count;
-    x->own = (struct fold_lanes){o->lane_begin[o->rank], o->lane_begin[o->rank + 1] - o->lane_begin[o->rank]};
-    x->run_count = fold_runs(x->own, shape.lanes, x->runs);
-    x->rows.shape = (struct asked_shape){
-        .graph = o->graph, .example_max = shape.batch / shape.lanes * x->own.count, .run_count = x->run_count};
-    if (o->graph->table_count > 0)
-        x->look_shape = (struct asked_shape){
-            .graph = o->graph, .owner_count = o->node_count, .example_max = shape.micro, .run_count = 1};
-    reduce_layout(r, &sum, o);
-    TRY(arena_open(&r->arena, "nodes", sum.bytes));
-    reduce_layout(r, &taken, o);
-    if (o->graph->table_count > 0)
-        TRY(rows_open(r, o));
-    else
-        x->rows.shape.graph = NULL; /* there is nothing to wait for */
-    return sums_open(r);
-}
-
-status reduce_open(struct reduce **out, const struct reduce_options *o)
-{
-    struct reduce *r = aligned_alloc(CACHE_LINE_BYTES, arena_bytes(sizeof *r));
-    *out = NULL;
-    if (r == NULL) FAIL(MEMORY, "no memory for an exchange between nodes");
-    memset(r, 0, sizeof *r);
-    const status st = parts_open(r, o);
-    if (st != ST_OK)
-        reduce_close(r);
-    else
-        *out = r;
-    return st;
-}
-
-void reduce_close(struct reduce *r)
-{
-    if (r == NULL) return;
-    owned_close(r->owned);
-    arena_close(&r->sums_arena);
-    arena_close(&r->arena);
-    free(r);
-}
-
-struct exchange *reduce_exchange(struct reduce *r) { return &r->exchange; }
 
 void reduce_start(struct reduce *r, uint64_t step)
 {
@@ -564,10 +392,11 @@ void reduce_start(struct reduce *r, uint64_t step)
         peer->next = (struct cursor){.step = step};
         peer->next_letter = peer->next_rows = peer->rows_sent = step;
     }
-    r->open_until = r->updated_until = r->values_until = step;
+    r->open_until = r->updated_until = r->values_until = r->news_until = step;
     for (uint32_t t = 0; r->owned && t < r->graph->table_count; t++)
         r->own_rows[t] = store_row_count(r->model->store, t);
     atomic_store_explicit(&r->exchange.rows.shared_step, step, memory_order_relaxed);
+    atomic_store_explicit(&r->exchange.shared_news, step, memory_order_relaxed); /* reading begins later */
     if (r->owned) owned_start(r->owned, step);
     r->is_started = true;
 }

@@ -14,8 +14,8 @@
  * out from the graph and the cut of lanes. Of a round between two nodes there are as many messages as its vectors
  * need, none where there is nothing.
  *
- * A node sends S (N - 1) / N bytes of sums and as many of values a step, S being 4 bytes a parameter, if its lanes
- * are one run; and a number a micro-batch. */
+ * A node sends S (N - 1) / N bytes of sums and as many of values a step, S being 4 bytes a parameter, if all have lanes
+ * and slices and its lanes are one run; a number a micro-batch; and what rows take (reduce_rows). */
 #ifndef HETERPS_ENGINE_NODE_REDUCE_H
 #define HETERPS_ENGINE_NODE_REDUCE_H
 
@@ -51,18 +51,16 @@ struct reduce_options {
     const struct graph *graph;
     struct model *model;
     uint32_t rank, node_count;
-    /* [node_count + 1], kept: node n has the lanes from its number to the next one's, at least one. */
+    /* [node_count + 1], kept: node n has the lanes from its number to the next one's; the first one has some. */
     const uint32_t *lane_begin;
+    uint64_t slices, rows;   /* bit n: node n has a slice, has rows; 0: all have                       */
     struct post *post;       /* kept until close                                                       */
     const uint32_t *rank_of; /* [node_count], kept: by what messages name nodes; NULL: by their numbers */
 };
 
-/* INVALID: so many nodes have not a lane each; says what to set. */
-MUST_USE status reduce_lanes_check(const struct graph *graph, uint32_t node_count);
-
 struct reduce;
-/* Takes its memory, and has the model load and save the rows of its own shards alone. INVALID: lanes and nodes do
- * not fit; MEMORY. What `reduce_exchange` gives is for a pipeline, and has to outlive it. */
+/* Takes its memory, and has the model load and save the rows of its own shards alone. MEMORY. What `reduce_exchange`
+ * gives is for a pipeline, and has to outlive it. */
 MUST_USE status reduce_open(struct reduce **reduce, const struct reduce_options *options);
 /* NULL is ignored. */
 void reduce_close(struct reduce *reduce);
@@ -98,6 +96,25 @@ void reduce_fail(struct reduce *reduce, status failure);
 const uint64_t *reduce_own_rows(const struct reduce *reduce);
 /* Of a node, for messages: its rank in the job, of which not all nodes may be there. */
 uint32_t reduce_name(const struct reduce *reduce, uint32_t node);
+/* Of all rounds so far: how long they were under way here, from the own part to the last of the others', of
+ * which, for so long, that of which node came last: [node_count]; this node's own: all others' were there. Between jobs. */
+#define REDUCE_NODES_MAX 64u
+struct reduce_rounds {
+    uint64_t ns, last_ns[REDUCE_NODES_MAX];
+};
+const struct reduce_rounds *reduce_rounds(const struct reduce *reduce);
+/* What the rows of steps have taken. */
+struct reduce_rows {
+    uint64_t asked; /* rows that this node was asked for, by itself, too                              */
+    /* Bytes that it has had to send for them: of those that it has asked others for the key, what counts of it, and the
+     * sums of a run of lanes; and the values of those that others have asked it for. */
+    uint64_t least_bytes;
+};
+/* By any thread, exact while no steps are run. */
+struct reduce_rows reduce_rows(const struct reduce *reduce);
+/* The least that this node sends of the dense part in a step: the sums of others' slices, and the own slice's values to
+ * all others that compute. */
+uint64_t reduce_least_bytes(const struct reduce *reduce);
 /* Payload bytes that this node has sent. By any thread, exact while nobody sends. */
 uint64_t reduce_sent_bytes(const struct reduce *reduce);
 

@@ -1,6 +1,6 @@
-/* Between the files of the exchange between nodes: reduce.c, rounds; rows.c, letters of steps and their rows; look.c,
- * rows for who only reads; grant.c, how far jobs go; evict.c, rows that are too many; talk.c, what else rank 0 and the
- * others have to say. Everything here is the node's thread's but what says otherwise. */
+/* Between the files of the exchange between nodes: reduce.c, rounds; reduce_open.c, memory; rows.c, letters of steps
+ * and their rows; look.c, rows for who only reads; grant.c, how far jobs go; evict.c, rows that are too many; talk.c,
+ * what else rank 0 and the others have to say. Everything here is the node's thread's but what says otherwise. */
 #ifndef HETERPS_ENGINE_NODE_REDUCE_INTERNAL_H
 #define HETERPS_ENGINE_NODE_REDUCE_INTERNAL_H
 
@@ -23,6 +23,7 @@ enum {
     KIND_GRANT,  /* steps below this one may be run                    */
     KIND_WISH,   /* this job should end                                */
     KIND_BINS,   /* how many rows have the next digit of a threshold   */
+    KIND_NEWS,   /* a step that there is, for a node without lanes     */
     KIND_COUNT
 };
 /* Steps that a feed can be ahead with its letters: blocks of rows that two steps of inputs and some make, one
@@ -72,11 +73,11 @@ struct grants {
 
 /* Rows that are too many, behind the values of a step. */
 struct evicting {
-    bool is_bounded; /* set once: some table's number of rows is */
-    bool is_on;      /* since the values have come               */
-    bool is_counted; /* the own bins of this round are sent      */
+    bool is_bounded;   /* set once: some table's number of rows is */
+    bool is_on;        /* since the values have come               */
+    bool is_counted;   /* the own bins of this round are sent      */
+    bool is_selecting; /* among the rows of … */
     uint32_t table;
-    uint64_t wanted; /* rows of it that go; 0: it is not begun   */
     struct store_select select;
     uint64_t round;            /* of bins, of all evictions so far                       */
     uint64_t *own[2], *sum[2]; /* [STORE_BINS], of even and of odd rounds: own; of all … */
@@ -118,6 +119,7 @@ struct reduce {
     struct arena arena, sums_arena; /* sums: other nodes' pieces of the own slice */
     const uint32_t *lane_begin;     /* [node_count + 1]: the options'             */
     const uint32_t *rank_of;        /* the options'                               */
+    uint8_t *owner_of;              /* [SHARD_COUNT]; NULL: there are no tables   */
     uint32_t micros_a_lane;
     bool is_bounded;            /* the norm is: there are squares             */
     struct owned *owned;        /* NULL: there are no tables                  */
@@ -130,11 +132,15 @@ struct reduce {
     struct peer *peers; /* [node_count] */
     uint32_t unsent;    /* messages under way, and whatever else must be done before the round is over */
     bool is_started, is_under_way;
-    struct cursor round;            /* that is under way; message is not used                       */
+    struct cursor round; /* that is under way; message is not used                       */
+    uint64_t begun_ns;   /* since then                                                   */
+    uint32_t last;       /* whose part of it has come last                               */
+    struct reduce_rounds rounds;
     const struct asked_step *asked; /* whose letters are sent, and which is not open; or NULL       */
     uint64_t open_until;            /* steps below it are or were open: their rows are here         */
     uint64_t updated_until;         /* steps below it are updated here                              */
     uint64_t values_until;          /* steps below it have their values from all                    */
+    uint64_t news_until;            /* of node 0: news of steps below it are sent                   */
     /* from the thread that reads */
     struct ring asked_ring; /* numbers modulo ASKED_MAX    */
     const struct asked_step *asked_waits[ASKED_MAX];
@@ -150,7 +156,7 @@ struct reduce {
     _Atomic bool shared_is_failed;
     /* shared */
     _Atomic uint64_t shared_begun; /* by begin(): step * ROUNDS + round, plus one; 0: none */
-    _Atomic uint64_t shared_sent_bytes;
+    _Atomic uint64_t shared_sent_bytes, shared_asked_rows, shared_rows_bytes;
     _Atomic bool shared_runs; /* a job does */
 };
 
@@ -163,12 +169,26 @@ struct message_kind {
     status (*arrived)(struct reduce *r, uint32_t from, const struct reduce_message *message);
 };
 extern const struct message_kind rows_kind, letter_kind, look_kind, looked_kind, block_kind, taken_kind, grant_kind,
-    wish_kind, bins_kind;
+    wish_kind, bins_kind, news_kind;
 
 /* Gives the post a message, whose parts stay until it is sent. */
 MUST_USE status message_send(struct reduce *r, uint32_t to, const struct reduce_message *message);
 /* A message of one part. */
 MUST_USE status part_send(struct reduce *r, uint32_t to, uint16_t kind, uint64_t step, const void *at, uint64_t bytes);
+
+/* Whether a node computes. */
+static inline bool has_lanes(const struct reduce *r, uint32_t node)
+{
+    return r->lane_begin[node] < r->lane_begin[node + 1];
+}
+
+/* Floats of the node's slice in the run, which begin at *begin. */
+static inline uint64_t slice_floats(const struct exchange *x, uint32_t node, uint32_t run, uint64_t *begin)
+{
+    uint64_t end;
+    extent_part(&x->slices, node, run, begin, &end);
+    return end - *begin;
+}
 
 /* The gate may have another answer: rows have come, or steps are granted. */
 static inline void gate_ring(struct reduce *r)
@@ -190,6 +210,7 @@ MUST_USE status rows_step(struct reduce *r);
 uint64_t rows_waits(const struct reduce *r);
 MUST_USE status looks_step(struct reduce *r);
 MUST_USE status grants_step(struct reduce *r);
+MUST_USE status news_step(struct reduce *r);
 MUST_USE status talk_step(struct reduce *r);
 
 /* The values of a step are here, and row_count is of all nodes: rows that are too many go. *is_over: now they have
@@ -201,7 +222,9 @@ void looks_layout(struct reduce *r, struct layout *l, uint32_t node, struct peer
 void talk_layout(const struct reduce *r, struct layout *l, uint32_t node, struct peer *peer);
 
 /* Of struct exchange_vt. */
+void round_begin(struct exchange *x, enum exchange_round round, uint64_t step);
 void step_ask(struct exchange *x, const struct asked_step *asked);
+void step_tell(struct exchange *x, uint64_t step, struct exchange_news news);
 void look_ask(struct exchange *x, struct exchange_look *look);
 void look_end(struct exchange *x);
 void job_begin(struct exchange *x, uint64_t step, uint64_t until);

@@ -17,6 +17,22 @@ void step_ask(struct exchange *x, const struct asked_step *asked)
     r->post->vt->wake(r->post);
 }
 
+/* Relaxed: figures, of which this thread alone makes more. */
+static void figure_add(_Atomic uint64_t *figure, uint64_t more)
+{
+    atomic_store_explicit(figure, atomic_load_explicit(figure, memory_order_relaxed) + more, memory_order_relaxed);
+}
+
+/* Of a letter that has come: its rows. */
+static void asked_count(struct reduce *r, uint32_t from, uint64_t step)
+{
+    uint64_t rows = 0;
+    for (uint32_t t = 0; t < r->graph->table_count; t++) rows += owned_key_count(r->owned, from, t, step);
+    figure_add(&r->shared_asked_rows, rows);
+    if (from == r->exchange.rank) return;
+    figure_add(&r->shared_rows_bytes, owned_floats(r->owned, from, step) * sizeof(float));
+}
+
 /* Sends the letters of the next step, if they are there and it is their time. */
 static status letters_send(struct reduce *r)
 {
@@ -30,11 +46,15 @@ static status letters_send(struct reduce *r)
         uint8_t *letter = asked->letters + asked->letter_begin[to];
         const size_t bytes = asked->letter_begin[to + 1] - asked->letter_begin[to];
         if (to != x->rank) {
+            const size_t floats = asked->float_begin[to + 1] - asked->float_begin[to];
+            figure_add(&r->shared_rows_bytes,
+                       asked_keys_bytes(&x->rows.shape, asked->count, to) + floats * sizeof(float));
             TRY(part_send(r, to, KIND_LETTER, asked->step, letter, bytes));
             continue;
         }
         memcpy(owned_letter_place(r->owned, to, asked->step), letter, bytes);
         TRY(owned_letter_arrived(r->owned, to, asked->step, bytes));
+        asked_count(r, to, asked->step);
     }
     return ST_OK;
 }
@@ -46,7 +66,7 @@ static status rows_send(struct reduce *r)
     for (uint32_t n = 0; n < x->node_count; n++) {
         struct peer *peer = &r->peers[n];
         const uint64_t step = peer->rows_sent;
-        if (step > r->updated_until || !owned_is_settled(r->owned, n, step)) continue;
+        if (!has_lanes(r, n) || step > r->updated_until || !owned_is_settled(r->owned, n, step)) continue;
         const size_t bytes = owned_floats(r->owned, n, step) * sizeof(float);
         peer->rows_sent++;
         if (bytes == 0) continue; /* nobody waits for it */
@@ -154,7 +174,7 @@ static bool letter_expect(struct reduce *r, uint32_t from, uint64_t step, uint64
 {
     const size_t most = asked_letter_bytes_max(&r->shapes[from]);
     (void)step;
-    if (r->owned == NULL) return false;
+    if (r->owned == NULL || !has_lanes(r, from)) return false;
     message->step = r->peers[from].next_letter;
     message->bytes = bytes < most ? bytes : most;
     message->part[0].iov_base = owned_letter_place(r->owned, from, message->step);
@@ -164,6 +184,7 @@ static bool letter_expect(struct reduce *r, uint32_t from, uint64_t step, uint64
 static status letter_arrived(struct reduce *r, uint32_t from, const struct reduce_message *message)
 {
     TRY(owned_letter_arrived(r->owned, from, message->step, message->bytes));
+    asked_count(r, from, message->step);
     r->peers[from].next_letter++;
     return ST_OK;
 }

@@ -114,7 +114,7 @@ static status counts_say(struct reduce *r, const struct admission *admission)
     uint32_t count, used = 0;
     for (bool is_end = false; !is_end;) {
         is_end = !admission_next(admission, &at, &key, &count);
-        if (!is_end && shard_owner(shard_of(key), r->exchange.node_count) != r->exchange.rank) continue;
+        if (!is_end && r->owner_of[shard_of(key)] != r->exchange.rank) continue;
         words[used++] = is_end ? (struct count_word){0} : (struct count_word){key, count};
         if (used < COUNTS_AT_ONCE && !is_end) continue;
         memset(words + used, 0, (COUNTS_AT_ONCE - used) * sizeof *words);
@@ -145,7 +145,33 @@ static status counts_hear(struct reduce *r, uint32_t from, uint32_t admit, struc
     }
 }
 
-/* Rank 0 has all that is counted of a table in `all`, whose memory the caller gives back, unless it is *full. */
+static uint8_t *lines_of(const struct reduce *r, const struct admission *own, uint32_t node, size_t *bytes)
+{
+    uint32_t begin, end;
+    shards_of(r->owner_of, node, &begin, &end);
+    return admission_lines(own, begin, end, bytes);
+}
+
+/* Filters of shards: rank 0 hears them to where they lie, in its own, where it has nothing to count. */
+static status lines_gather(struct reduce *r, const struct admission *own)
+{
+    size_t bytes;
+    if (r->exchange.rank != 0) {
+        const uint8_t *lines = lines_of(r, own, r->exchange.rank, &bytes);
+        return reduce_say_all(r, 0, lines, bytes);
+    }
+    for (uint32_t n = 1; n < r->exchange.node_count; n++) {
+        uint8_t *lines = lines_of(r, own, n, &bytes);
+        TRY(reduce_hear_all(r, n, lines, bytes));
+        if (!admission_lines_check(own, lines, bytes))
+            FAIL(INVALID, "node %u has counted keys of table \"%s\" more often than admit = %u counts",
+                 reduce_name(r, n), own->table, own->admit);
+    }
+    return ST_OK;
+}
+
+/* Rank 0 has all that is counted of a table: exactly in `all`, whose memory the caller gives back, unless it is *full;
+ * else in its own. */
 static status table_counts_gather(struct reduce *r, uint32_t t, struct admission *all, struct failure *full)
 {
     const struct row_life *life = &r->graph->tables[t].life;
@@ -153,11 +179,12 @@ static status table_counts_gather(struct reduce *r, uint32_t t, struct admission
     uint64_t at = 0, key;
     uint32_t count;
     if (own == NULL) return ST_OK;
+    if (own->admit_by == ADMIT_BLOOM_SHARDS) return lines_gather(r, own);
     if (r->exchange.rank != 0) return counts_say(r, own);
     const struct admission_options options = {.table = own->table, .life = *life, .addition_max = 1, .ticket_max = 1};
     if (!failure_is(full)) failure_keep(full, admission_open(all, &options));
     while (admission_next(own, &at, &key, &count))
-        if (shard_owner(shard_of(key), r->exchange.node_count) == 0) count_merge(all, full, key, count);
+        if (r->owner_of[shard_of(key)] == 0) count_merge(all, full, key, count);
     for (uint32_t n = 1; n < r->exchange.node_count; n++) TRY(counts_hear(r, n, life->admit, all, full));
     return ST_OK;
 }
@@ -207,7 +234,8 @@ static status whole_save(struct reduce *r, struct model_save_options *o, struct 
     for (uint32_t n = 0; n < others && st == ST_OK; n++)
         st = parts_hear(r, n + 1, o->path, parts + (size_t)n * tables, &full);
     if (st == ST_OK) {
-        for (uint32_t t = 0; t < tables; t++) admission[t] = all[t].count ? &all[t] : NULL;
+        for (uint32_t t = 0; t < tables; t++)
+            admission[t] = all[t].count ? &all[t] : store_admission(r->model->store, t);
         o->others = parts;
         o->admission = admission;
         st = reduce_agree(r, failure_is(&full) ? failure_adopt(&full) : model_save(r->model, o, bytes));

@@ -11,13 +11,15 @@
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
-/* Which of a step's micro-batches are the consumer's. */
+/* Which of a step's micro-batches are the consumer's; of one without lanes an empty one. */
 static uint32_t own_micros(const struct feed_options *o, uint32_t *first)
 {
     const struct batch_shape shape = graph_batch(o->graph);
     const uint32_t a_lane = batch_micro_count(shape) / shape.lanes;
     const bool is_part = o->exchange && !o->all_lanes;
-    *first = is_part ? a_lane * o->exchange->own.begin : 0;
+    *first = 0;
+    if (feed_is_told(o)) return 1;
+    if (is_part) *first = a_lane * o->exchange->own.begin;
     return a_lane * (is_part ? o->exchange->own.count : shape.lanes);
 }
 
@@ -136,13 +138,13 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
     numbering_layout(l, o, feed);
     uint32_t steps_ahead = steps_ahead_of(o);
     row_gate_layout(l->arena ? &feed->gate : NULL, l, o->input_count, steps_ahead);
-    if (o->exchange) {
+    if (o->exchange && !feed_is_told(o)) {
         l->bytes += micro_batch_bytes(graph_batch(g), graph_example(g));
         if (l->arena) micro_batch_place(&feed->others, l->arena, graph_batch(g), graph_example(g));
     }
     if (o->exchange && !o->training && g->table_count > 0) looks_layout(l, o, feed);
     if (!o->training) return;
-    if (o->exchange) asked_layout(l, o, feed, steps_ahead);
+    if (o->exchange && !feed_is_told(o)) asked_layout(l, o, feed, steps_ahead);
     uint64_t *block_step;
     uint32_t *spare;
     LAYOUT_TAKE(l, block_step, steps_ahead);
@@ -150,6 +152,8 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
     if (l->arena) feed->block_step = block_step;
     if (l->arena) feed->spare = spare;
     ring_layout(l->arena ? &feed->free_blocks : NULL, l, steps_ahead, RING_MANY);
+    if (l->arena) feed->steps_ahead = steps_ahead;
+    if (feed_is_told(o)) return;
     struct row_numbers *numbers;
     LAYOUT_TAKE(l, numbers, g->table_count);
     struct step_rows *steps;
@@ -166,7 +170,6 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
     if (!l->arena) return;
     feed->numbers = numbers;
     feed->steps = steps;
-    feed->steps_ahead = steps_ahead;
     for (uint32_t s = 0; s < steps_ahead && feed->asked; s++) feed->asked[s].rows = &steps[s * g->table_count];
 }
 
@@ -179,8 +182,14 @@ static size_t feed_bytes(const struct feed_options *options)
 
 static status feed_source_open(struct reader **source, const struct feed_options *o)
 {
-    if (o->source == NULL) return cached_reader_open(source, &o->reader, &o->cache, o->cache_kept);
-    *source = o->source;
+    static const struct reader_vt nothing_vt = {0};
+    static struct reader nothing = {.vt = &nothing_vt, .paths = "no data"};
+    if (feed_is_told(o))
+        *source = &nothing;
+    else if (o->source)
+        *source = o->source;
+    else
+        return cached_reader_open(source, &o->reader, &o->cache, o->cache_kept);
     return ST_OK;
 }
 
@@ -196,9 +205,11 @@ static status feed_open_of(struct feed **out, const struct feed_options *o)
     feed->example = graph_example(o->graph);
     feed->training = o->training;
     feed->exchange = o->exchange;
+    feed->is_told = feed_is_told(o);
     feed->epochs = o->epochs;
     feed->steps_max = o->steps_max;
     feed->held_input = NUMBER_NONE;
+    feed->cut_step = STEP_NONE;
     feed->processors = o->processors;
     feed->processor_count = o->processor_count;
     feed->ready_bell = &feed->own_bell;
@@ -233,6 +244,8 @@ static status feed_open_of(struct feed **out, const struct feed_options *o)
     memory_note("threads", feed->numbering.count * THREAD_STACK_BYTES);
     row_gate_open(&feed->gate, o->model->store, &feed->free_bell, feed_team_look, feed);
     if (o->exchange) feed->gate.is_closed = false; /* the store is the node's thread's */
+    if (feed->is_told) o->exchange->news_bell = &feed->free_bell;
+    CHECK(o->exchange == NULL || feed->steps_ahead < EXCHANGE_NEWS);
     *out = feed;
     return ST_OK;
 }
@@ -303,6 +316,12 @@ status feed_result(const struct feed *feed)
 {
     if (!atomic_load_explicit(&feed->shared_is_done, memory_order_acquire)) return ST_OK; /* interrupted */
     return failure_adopt(&feed->result);
+}
+
+bool feed_is_cut(const struct feed *feed, const struct input *input)
+{
+    /* Acquire pairs with the end of the thread. */
+    return atomic_load_explicit(&feed->shared_is_done, memory_order_acquire) && input->batch.step == feed->cut_step;
 }
 
 void feed_release(struct feed *feed, struct input *input)

@@ -34,7 +34,8 @@ struct feed_options {
     uint32_t input_count;
     /* On several nodes, or NULL: of the data, all of which it reads, the consumer gets the micro-batches of its own
      * lanes; of a step that ends before them an empty one. Rows are asked for, and not found here; where they are only
-     * read, there are fewer inputs than asked for if those are more than EXCHANGE_LOOKS_MAX. */
+     * read, there are fewer inputs than asked for if those are more than EXCHANGE_LOOKS_MAX. A node without lanes reads
+     * nothing, and gets an empty micro-batch for each step that node 0 tells it of. */
     struct exchange *exchange;
     bool all_lanes; /* the consumer gets those of all nodes' lanes: where rows are only read */
     uint64_t epochs,
@@ -94,6 +95,9 @@ enum feed_state {
 enum feed_state feed_try_next(struct feed *feed, struct input **input);
 /* After FEED_END: what the feed failed with; ST_OK at the end of the data, or if it was interrupted. */
 MUST_USE status feed_result(const struct feed *feed);
+/* Of several nodes: whether the input belongs to a step that reading has failed within, so that its rows never come,
+ * and it can only be given back. */
+bool feed_is_cut(const struct feed *feed, const struct input *input);
 /* Gives an input back; any thread. The last one of a step (batch.is_last) is given back after the step's update: with it go the
  * step's rows. */
 void feed_release(struct feed *feed, struct input *input);
@@ -101,7 +105,7 @@ uint32_t feed_input_count(const struct feed *feed);
 /* The memory that all inputs lie in. */
 void *feed_memory(const struct feed *feed, size_t *bytes);
 struct feed_counts feed_counts(const struct feed *feed);
-/* The paths it reads, as they were given; for messages. */
+/* The paths it reads; for messages. */
 const char *feed_paths(const struct feed *feed);
 /* Marks of its text so far (reader_marks). */
 const struct reader_mark *feed_marks(const struct feed *feed, uint32_t *count);

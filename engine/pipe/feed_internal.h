@@ -33,7 +33,8 @@ struct feed {
     uint32_t micro_first, micro_count; /* of a step's micro-batches the consumer's */
     struct exchange *exchange;         /* with other nodes, or NULL */
     bool training;
-    bool sweeps; /* rows die, or are too many, when steps end */
+    bool is_told; /* of steps, by node 0: the consumer's node is without lanes */
+    bool sweeps;  /* rows die, or are too many, when steps end */
     uint64_t epochs, steps_max;
     struct progress from;
     struct reader *source;
@@ -76,6 +77,7 @@ struct feed {
     uint64_t busy_seen_ns, busy_recent_ns, wait_seen_ns, wait_recent_ns; /* away_decide's                  */
     /* written by the thread before shared_is_done, read after it */
     struct failure result;
+    uint64_t cut_step; /* whose rows nobody asks for, because its data cannot be read; or STEP_NONE */
     /* seen by all */
     _Atomic uint64_t shared_bytes, shared_bad, shared_cut, shared_unknown, shared_examples, shared_read_ns,
         shared_prepare_ns, shared_wait_ns;
@@ -97,6 +99,9 @@ static inline bool feed_is_interrupted(const struct feed *feed)
     /* Acquire pairs with the release in feed_interrupt(). */
     return atomic_load_explicit(&feed->shared_is_interrupted, memory_order_acquire);
 }
+
+/* Whether what is trained on is not read here, but told by node 0. */
+static inline bool feed_is_told(const struct feed_options *o) { return o->training && !exchange_computes(o->exchange); }
 
 /* The thread; of the feed. */
 void *feed_main(void *feed);

@@ -92,7 +92,8 @@ static void away_decide(struct feed *feed)
 struct wanted {
     struct feed *feed;
     struct ring *ring;    /* NULL: nothing but work for the team … */
-    uint64_t swept_above; /* … or, unless 0, the sweep at the end of step swept_above - 1 */
+    uint64_t swept_above; /* … or, unless 0, the sweep at the end of step swept_above - 1 … */
+    uint64_t news_above;  /* … or news of step news_above - 1 */
     uint32_t number;
     bool is_found;
 };
@@ -103,6 +104,9 @@ static bool wanted_look(void *context)
     /* Acquire pairs with the release in feed_sweep(): the store is as it has left it. */
     if (w->swept_above)
         w->is_found = atomic_load_explicit(&w->feed->shared_swept, memory_order_acquire) >= w->swept_above;
+    /* Acquire pairs with the release of who has heard them. */
+    if (w->news_above)
+        w->is_found = atomic_load_explicit(&w->feed->exchange->shared_news, memory_order_acquire) >= w->news_above;
     return w->is_found || feed_is_interrupted(w->feed) || feed_team_look(w->feed);
 }
 
@@ -401,8 +405,13 @@ static status oldest_try(struct feed *feed, struct place *at)
     struct input *input = &feed->inputs[index];
     if (feed->training) TRY(room_await(feed, at));
     if (!at->is_open) return ST_OK;
-    if (feed->training && input->batch.micro_index == feed->micro_first) step_begin(feed, input->step_block);
-    TRY(input_prepare(feed, input));
+    if (feed->is_told) {
+        input->step_rows = NULL;
+        input->is_sweep = false;
+    } else {
+        if (feed->training && input->batch.micro_index == feed->micro_first) step_begin(feed, input->step_block);
+        TRY(input_prepare(feed, input));
+    }
     feed->read_begin++;
     counts_publish(feed);
     away_decide(feed);
@@ -489,6 +498,12 @@ static void step_cancel(struct feed *feed, struct place *at)
     if (feed->training) block_give_back(feed, at->step_block);
 }
 
+/* To nodes without lanes, if this is node 0. */
+static void news_tell(struct feed *feed, const struct place *at, struct exchange_news news)
+{
+    if (feed->training && feed->exchange && !feed->is_told) feed->exchange->vt->tell(feed->exchange, at->step, news);
+}
+
 /* One step, or none if the pass has ended with the step before. */
 static status step_read(struct feed *feed, struct place *at)
 {
@@ -518,6 +533,7 @@ static status step_read(struct feed *feed, struct place *at)
         at->input = NUMBER_NONE;
     }
     if (!has_last) TRY(last_give(feed, at));
+    news_tell(feed, at, (struct exchange_news){.epoch = at->epoch, .example_count = at->step_examples});
     at->step++;
     return ST_OK;
 }
@@ -528,6 +544,26 @@ static status pass_run(struct feed *feed, struct place *at, uint64_t skip)
     TRY(pass_begin(feed, at, skip));
     while (at->is_open && !at->is_end && (feed->steps_max == 0 || at->step < feed->steps_max)) TRY(step_read(feed, at));
     return read_give(feed, at, 0);
+}
+
+/* Without lanes: an input for each step that there is, until there is none. */
+static status told_run(struct feed *feed, struct place *at)
+{
+    for (;; at->step++) {
+        struct wanted wanted = {.feed = feed, .news_above = at->step + 1};
+        help(feed, &wanted);
+        at->is_open = wanted.is_found && !feed_is_interrupted(feed);
+        if (!at->is_open) return ST_OK;
+        const struct exchange_news news = feed->exchange->news[at->step % EXCHANGE_NEWS];
+        if (news.is_failed) FAIL(INVALID, "node 0 cannot read on");
+        if (news.example_count == 0) return ST_OK;
+        at->epoch = news.epoch;
+        at->step_examples = news.example_count;
+        at->input = NUMBER_NONE;
+        TRY(block_take(feed, at));
+        if (at->is_open) TRY(last_give(feed, at));
+        if (!at->is_open) return ST_OK;
+    }
 }
 
 /* Shows what still waits for its rows. */
@@ -562,13 +598,16 @@ void *feed_main(void *argument)
     cores_pin(feed->processors, feed->processor_count);
     trace_thread("reading");
     turn_add(feed, 1);
-    for (; at.epoch < feed->epochs && at.is_open && st == ST_OK; at.epoch++) {
+    if (feed->is_told) st = told_run(feed, &at);
+    for (; at.epoch < feed->epochs && at.is_open && st == ST_OK && !feed->is_told; at.epoch++) {
         if (feed->steps_max && at.step >= feed->steps_max) break;
         st = pass_run(feed, &at, skip);
         skip = 0;
     }
     if (feed->is_left) return NULL;
+    if (st != ST_OK && feed->asked) feed->cut_step = at.step;
     feed_fail(feed, reading_end(feed, &at, st));
+    news_tell(feed, &at, (struct exchange_news){.is_failed = failure_is(&feed->result)});
     feed_fail(feed, waiting_end(feed));            /* what is prepared comes before a failure of what is not */
     feed_fail(feed, row_gate_settle(&feed->gate)); /* nothing is on its way to the feed's memory when that goes */
     counts_publish(feed);

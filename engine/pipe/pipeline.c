@@ -144,6 +144,11 @@ static void gate_run(struct worker *w)
             gate->is_ended = feed_try_next(p->feed, &gate->held) == FEED_END;
             if ((is_closed = gate_is_closed(p))) break;
         }
+        if (gate->held && p->job == JOB_TRAIN && feed_is_cut(p->feed, gate->held)) {
+            feed_release(p->feed, gate->held);
+            gate->held = NULL;
+            continue;
+        }
         uint32_t pipeline;
         if (gate->held == NULL || !gate_admits(p, gate->held, &pipeline)) break;
         const struct micro_batch *m = &gate->held->batch;

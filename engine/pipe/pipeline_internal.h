@@ -111,6 +111,7 @@ struct pipeline {
     bool spins;
     uint32_t in_flight; /* Nm, a pipeline */
     uint32_t pipeline_count, stage_count, lanes, micro_count;
+    bool is_idle;                  /* of several nodes this is one without lanes: passes do nothing */
     uint32_t readers, input_count; /* of a feed for it               */
     uint32_t slot_count;           /* as many as there are in flight */
     struct slot *slots;

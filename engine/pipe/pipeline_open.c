@@ -269,7 +269,7 @@ static uint32_t readers_of(uint32_t asked, uint32_t service_count)
 static status inputs_count(struct pipeline *p, const struct pipeline_options *o)
 {
     const uint32_t workers = (p->worker_count + p->pipeline_count - 1) / p->pipeline_count,
-                   ahead = inputs_ahead(o) + feed_numberers(p->readers);
+                   ahead = inputs_ahead(o) + (o->exchange ? 0 : feed_numberers(p->readers));
     p->in_flight = o->in_flight ? o->in_flight : in_flight_default(p, workers);
     /* Letters of all steps that are read ahead wait for their turn: no more of them than two steps of inputs make. */
     if (o->exchange && p->in_flight > p->micro_count) p->in_flight = p->micro_count;
@@ -347,11 +347,12 @@ static status exchange_check(const struct pipeline *p)
     for (uint32_t t = 0; t < p->graph->table_count; t++) {
         const struct row_life *life = &p->graph->tables[t].life;
         const char *name = graph_string(p->graph, p->graph->tables[t].name);
-        if (row_life_is_on(life) && store_has_disk(p->model->store))
-            FAIL(INVALID, "table \"%s\": on several nodes rows that come and go have to stay in RAM, found a disk",
-                 name);
         if (life->admit > 1 && life->admit_by == ADMIT_BLOOM)
-            FAIL(INVALID, "table \"%s\": several nodes count for admit exactly; set admit_by = exact", name);
+            FAIL(INVALID,
+                 "table \"%s\": on several nodes admit_by = bloom needs the filters by shards of rules 10, found "
+                 "[model] rules = %u; set admit_by = exact, or compile the model with --set "
+                 "model.rules=10",
+                 name, p->graph->header->version);
     }
     for (uint32_t s = 0; s < p->stage_count; s++)
         if (!device_kind_of(p->plan, s)->has_cores)
@@ -406,7 +407,9 @@ status pipeline_open(struct pipeline **out, const struct pipeline_options *o)
     p->stage_count = o->plan->stage_count;
     p->lanes = shape.lanes;
     p->micro_count = batch_micro_count(shape);
+    p->is_idle = !exchange_computes(o->exchange);
     if (o->exchange) p->micro_count = p->micro_count / shape.lanes * o->exchange->own.count;
+    if (p->is_idle) p->micro_count = 1;
     status st = open_parts(p, o);
     if (st != ST_OK) {
         pipeline_close(p);

@@ -239,6 +239,7 @@ static status forward_task(struct worker *w, struct station *station, struct slo
     struct pipeline *p = w->pipeline;
     const struct extent *e = &station->stage.extent;
     const bool training = p->job == JOB_TRAIN;
+    if (training && p->is_idle) return ST_OK;
     if (training && p->sync->vt->forward_begin) p->sync->vt->forward_begin(p->sync, &station->stage, slot);
     struct op_context c = context_of(p, slot);
     TRY(list_run(w, station, slot, &c, e->forward_begin, e->forward_end));
@@ -269,6 +270,7 @@ static status backward_task(struct worker *w, struct station *station, struct sl
 {
     struct pipeline *p = w->pipeline;
     const struct extent *e = &station->stage.extent;
+    if (p->is_idle) return ST_OK;
     struct op_context c = context_of(p, slot);
     TRY(list_run(w, station, slot, &c, e->backward_begin, e->backward_end));
     if (p->sync->vt->backward_end == NULL) return ST_OK;

@@ -13,7 +13,6 @@
 #include "io/event_file.h"
 #include "io/store/store_figures.h"
 #include "io/store/store_life.h"
-#include "io/store/store_rows.h"
 
 /* How often a terminal's line is redrawn, a plain line is printed, an event is written. */
 #define REDRAW_NS ((uint64_t)200000000)
@@ -356,27 +355,12 @@ void report_replan(struct report *r, uint64_t step, const char *why, bool is_cha
     log_event_end();
 }
 
-/* Rows of a table that have their vectors by now; false: that cannot be told. */
-static bool vectors_count(const struct session *s, uint32_t t, uint64_t row_count, uint32_t ticket, uint64_t *count)
-{
-    const struct graph_table *table = &s->setup.graph.tables[t];
-    struct store_walk walk;
-    const float *span;
-    uint64_t key;
-    *count = 0;
-    status st = store_walk_open(&walk, s->setup.model.store, t, row_count, ticket);
-    while (st == ST_OK && (st = store_walk_next(&walk, &key, &span)) == ST_OK && span != NULL)
-        *count += row_counters_get(span + graph_table_rule_floats(table)).has_vector;
-    store_walk_close(&walk);
-    return st == ST_OK;
-}
-
 /* What has become of rows that come and go. */
-static void life_report(const struct session *s, const uint64_t *row_count, uint32_t ticket)
+static void life_report(const struct session *s, const struct table_account *accounts)
 {
     for (uint32_t t = 0; t < s->setup.graph.table_count; t++) {
         if (!store_lives(s->setup.model.store, t)) continue;
-        const struct store_life_counts c = store_life_counts(s->setup.model.store, t);
+        const struct store_life_counts c = accounts[t].life;
         const char *name = graph_string(&s->setup.graph, s->setup.graph.tables[t].name);
         char made[27], refused[27], score[27], age[27], evicted[27];
         log_info("life     %s: %s rows made, %s occurrences of keys not admitted; %s rows died by score, %s by age; %s "
@@ -384,10 +368,9 @@ static void life_report(const struct session *s, const uint64_t *row_count, uint
                  name, words_whole(made, c.admitted), words_whole(refused, c.refused),
                  words_whole(score, c.died[ROW_DEAD_SCORE]), words_whole(age, c.died[ROW_DEAD_AGE]),
                  words_whole(evicted, c.evicted));
-        uint64_t vectors;
-        if (s->setup.graph.tables[t].life.vector_score > 0 && vectors_count(s, t, row_count[t], ticket, &vectors))
-            log_info("life     %s: %s of %s rows have a vector", name, words_whole(made, vectors),
-                     words_whole(score, row_count[t]));
+        if (s->setup.graph.tables[t].life.vector_score > 0)
+            log_info("life     %s: %s of %s rows have a vector", name, words_whole(made, accounts[t].vector_count),
+                     words_whole(score, accounts[t].row_count));
         if (c.evictions)
             log_info("life     %s: more than %" PRIu64 " rows %" PRIu64
                      " times: finding those of the least scores took %.1f s",
@@ -396,12 +379,12 @@ static void life_report(const struct session *s, const uint64_t *row_count, uint
 }
 
 /* The same as an object of the event `done`, if there is anything to tell. */
-static void life_event(const struct session *s)
+static void life_event(const struct session *s, const struct table_account *accounts)
 {
     bool is_open = false;
     for (uint32_t t = 0; t < s->setup.graph.table_count; t++) {
         if (!store_lives(s->setup.model.store, t)) continue;
-        const struct store_life_counts c = store_life_counts(s->setup.model.store, t);
+        const struct store_life_counts c = accounts[t].life;
         if (!is_open) log_event_open("life");
         is_open = true;
         log_event_open(graph_string(&s->setup.graph, s->setup.graph.tables[t].name));
@@ -417,11 +400,20 @@ static void life_event(const struct session *s)
     if (is_open) log_event_close();
 }
 
+/* Whether a node has a disk: this one, or another that has used it. */
+static bool has_disk(const struct session *s, const struct table_account *accounts)
+{
+    bool has = store_has_disk(s->setup.model.store);
+    for (uint32_t t = 0; t < s->setup.graph.table_count; t++)
+        has |= accounts[t].store.disk_rows > 0 || accounts[t].store.disk.put > 0;
+    return has;
+}
+
 /* Where the rows of each table are, and what that has cost. */
-static void disk_report(const struct session *s)
+static void disk_report(const struct session *s, const struct table_account *accounts)
 {
     for (uint32_t t = 0; t < s->setup.graph.table_count; t++) {
-        const struct store_counts c = store_counts(s->setup.model.store, t);
+        const struct store_counts c = accounts[t].store;
         const uint64_t left_bytes = c.disk.put * s->setup.graph.tables[t].span_floats * sizeof(float);
         char disk[27], reads[27], read_bytes[16], write_bytes[16];
         log_info("disk     %s: %s rows on disk; %.2f%% of rows were found in RAM; %s reads, %s; written %s, %.2f times "
@@ -435,11 +427,11 @@ static void disk_report(const struct session *s)
 }
 
 /* The same as an object of the event `done`. */
-static void disk_event(const struct session *s)
+static void disk_event(const struct session *s, const struct table_account *accounts)
 {
     log_event_open("disk");
     for (uint32_t t = 0; t < s->setup.graph.table_count; t++) {
-        const struct store_counts c = store_counts(s->setup.model.store, t);
+        const struct store_counts c = accounts[t].store;
         log_event_open(graph_string(&s->setup.graph, s->setup.graph.tables[t].name));
         log_event_u64("ram_rows", c.ram_rows);
         log_event_u64("disk_rows", c.disk_rows);
@@ -474,7 +466,7 @@ static void steps_report(const struct session *s, uint64_t pass_examples)
              steps, batch, smaller);
 }
 
-void report_done(struct report *r, const struct progress *p, const uint64_t *row_count, uint32_t ticket,
+void report_done(struct report *r, const struct progress *p, const struct table_account *accounts,
                  struct feed_counts counts)
 {
     const struct session *s = r->session;
@@ -486,9 +478,9 @@ void report_done(struct report *r, const struct progress *p, const uint64_t *row
              words_whole(rate_text, (uint64_t)rate));
     for (uint32_t t = 0; t < s->setup.graph.table_count; t++)
         log_info("rows     %s: %s", graph_string(&s->setup.graph, s->setup.graph.tables[t].name),
-                 words_whole(count, row_count[t]));
-    life_report(s, row_count, ticket);
-    if (store_has_disk(s->setup.model.store)) disk_report(s);
+                 words_whole(count, accounts[t].row_count));
+    life_report(s, accounts);
+    if (has_disk(s, accounts)) disk_report(s, accounts);
     if (r->save_count) saves_report(r);
     struct pipeline_figures figures;
     pipeline_figures(s->crew.pipeline, &figures);
@@ -520,11 +512,11 @@ void report_done(struct report *r, const struct progress *p, const uint64_t *row
     log_event_u64("memory_bytes", memory_planned_bytes());
     log_event_open("store");
     for (uint32_t t = 0; t < s->setup.graph.table_count; t++)
-        log_event_u64(graph_string(&s->setup.graph, s->setup.graph.tables[t].name), row_count[t]);
-    log_event_u64("used_bytes", store_used_bytes(s->setup.model.store));
+        log_event_u64(graph_string(&s->setup.graph, s->setup.graph.tables[t].name), accounts[t].row_count);
+    log_event_u64("used_bytes", s->setup.graph.table_count ? accounts->used_bytes : 0);
     log_event_close();
-    life_event(s);
-    if (store_has_disk(s->setup.model.store)) disk_event(s);
+    life_event(s, accounts);
+    if (has_disk(s, accounts)) disk_event(s, accounts);
     summary_event(&figures);
     log_event_end();
 }

@@ -4,6 +4,7 @@
 #define HETERPS_ENGINE_RUN_REPORT_H
 
 #include "engine/eval/heads.h"
+#include "engine/model/model_tables.h"
 #include "engine/run/session.h"
 
 struct event_file;
@@ -54,8 +55,8 @@ void report_replan(struct report *report, uint64_t step, const char *why, bool i
 /* The batch of a power of two, 16 at least, with which a pass of so many examples has some hundred steps, where it has fewer with `batch`; 0: it
  * has not, or is too short for any. */
 uint32_t report_batch_smaller(uint64_t pass_examples, uint32_t batch);
-/* `row_count` [table_count]: rows as of the last step, whatever has been read ahead. */
-void report_done(struct report *report, const struct progress *progress, const uint64_t *row_count, uint32_t ticket,
+/* accounts [table_count]: of all nodes. */
+void report_done(struct report *report, const struct progress *progress, const struct table_account *accounts,
                  struct feed_counts counts);
 
 #endif

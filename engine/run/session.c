@@ -10,6 +10,7 @@
 #include "engine/base/stop.h"
 #include "engine/plan/planner.h"
 #include "engine/profile/profile.h"
+#include "engine/profile/profile_speed.h"
 
 static bool stop_asked(void *context, const struct search_standing *standing)
 {
@@ -58,12 +59,47 @@ static status plan_open(struct session *s, const struct session_options *o)
     return crew_plan_default(&s->crew, &s->setup, o->crew.share);
 }
 
+/* For --lanes auto. */
+#define SPEED_SECONDS 1.0
+
+/* How fast this node is, which one that has started anew has measured before. */
+static status speed_say(const struct session *s, const struct session_options *o, uint32_t *says)
+{
+    const struct session_nodes *nodes = o->nodes;
+    double speed;
+    if (nodes->past) *says = nodes->past->roster.says[nodes->place.rank];
+    if (*says & DIVISION_SPEED) return ST_OK;
+    TRY(profile_speed(&(struct profile_speed_options){.graph = &s->setup.graph,
+                                                      .graph_path = s->setup.graph_path,
+                                                      .data = nodes->data,
+                                                      .isa = o->crew.isa,
+                                                      .cores = &s->crew.cores,
+                                                      .store_path = s->setup.settings.store_path,
+                                                      .threads = s->crew.threads,
+                                                      .seconds = SPEED_SECONDS},
+                      &speed));
+    *says = division_speed(speed < 1 ? 1 : speed > DIVISION_SPEED_MAX ? DIVISION_SPEED_MAX : (uint32_t)speed);
+    return ST_OK;
+}
+
+/* What this node says of its lanes. */
+static status lanes_say(const struct session *s, const struct session_options *o, uint32_t *says)
+{
+    const struct session_nodes *nodes = o->nodes;
+    bool is_auto = false;
+    *says = DIVISION_SAYS_NOTHING;
+    if (nodes->lanes == NULL) return ST_OK;
+    TRY(division_parse(nodes->lanes, nodes->place.rank, nodes->place.count, says, &is_auto));
+    return is_auto ? speed_say(s, o, says) : ST_OK;
+}
+
 /* Finds the other nodes, before there is a model: how many there are says how much of it is here. */
 static status nodes_meet(struct session *s, const struct session_options *o)
 {
     const struct settings *settings = &s->setup.settings;
     const struct session_nodes *nodes = o->nodes;
     enum isa isa;
+    uint32_t says;
     if (nodes == NULL) return ST_OK;
     if (o->cluster)
         FAIL(USAGE, "--cluster plans anew while one node trains; for several nodes make a plan by `heterps-run plan`, "
@@ -72,8 +108,11 @@ static status nodes_meet(struct session *s, const struct session_options *o)
     const struct facts_options facts = {.graph = &s->setup.graph,
                                         .isa = isa_names[isa],
                                         .node_count = nodes->place.count,
+                                        .slices = cfg_placements[settings->cluster_slices],
+                                        .rows = cfg_placements[settings->cluster_rows],
                                         .saves = nodes->saves,
                                         .verb = "train"};
+    TRY(lanes_say(s, o, &says));
     TRY(facts_make(&s->facts, &facts));
     /* For whom others wait is said in beats, of which a timeout has four. */
     const double progress = settings->cluster_progress;
@@ -83,13 +122,18 @@ static status nodes_meet(struct session *s, const struct session_options *o)
                                          .key = nodes->key,
                                          .facts = &s->facts,
                                          .min = settings->cluster_min,
+                                         .says = says,
+                                         .slices = settings->cluster_slices,
+                                         .rows = settings->cluster_rows,
                                          .timeout_ns = (uint64_t)(settings->cluster_timeout * 1e9),
                                          .connect_ns = (uint64_t)(settings->cluster_connect * 1e9),
                                          .progress_ns = (uint64_t)(limit * 1e9),
+                                         .listen_ns = nodes->is_again ? SESSION_STOP_NS : 0,
                                          .past = nodes->past,
                                          .anew = nodes->anew,
                                          .anew_context = nodes->anew_context};
-    return node_open(&s->node, &options);
+    TRY(node_open(&s->node, &options));
+    return node_count(s->node) > 0 ? node_divide(s->node) : ST_OK;
 }
 
 /* What a node writes for itself has its rank in its name, as several may share a machine or a directory. */
@@ -121,10 +165,10 @@ status session_open(struct session *s, const struct session_options *o)
     memset(s, 0, sizeof *s);
     crew_begin(&s->crew, &crew);
     TRY_GOTO(setup_begin(&s->setup, &o->setup), failed);
+    TRY_GOTO(nodes_paths(s, o), failed);
     TRY_GOTO(nodes_meet(s, o), failed);
     if (s->node && node_count(s->node) == 0) return ST_OK;
     /* Before the model takes its memory and its directory on disk, which a profile takes for a while, too. */
-    TRY_GOTO(nodes_paths(s, o), failed);
     TRY_GOTO(plan_open(s, o), failed);
     TRY_GOTO(setup_finish(&s->setup), failed);
     TRY_GOTO(exchange_open(s, &crew), failed);

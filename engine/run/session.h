@@ -15,11 +15,16 @@ struct session_cluster {
     bool no_cache;
 };
 
+/* How long a node that is asked to stop may take to save, before who has started it makes it end. */
+#define SESSION_STOP_NS UINT64_C(60000000000)
+
 /* A training on several nodes, of which this is one. */
 struct session_nodes {
     struct node_place place;
     const struct secure_key *key; /* NULL: links are plain */
     bool saves;                   /* there is an --out     */
+    bool is_again;                /* whoever was this node before may still be about to end */
+    const char *lanes, *data;     /* --lanes, and what --lanes auto is measured by; or NULL */
     const struct node_past *past; /* as in struct node_options */
     status (*anew)(void *context, const struct node_past *past);
     void *anew_context;

@@ -10,6 +10,7 @@
 #include "engine/base/log.h"
 #include "engine/base/stop.h"
 #include "engine/base/trace.h"
+#include "engine/node/tables.h"
 #include "engine/node/talk.h"
 #include "engine/run/train_internal.h"
 #include "io/event_file.h"
@@ -285,6 +286,7 @@ static status loop(struct trainer *t)
                                 .context = t};
         t->is_woken = false;
         status st = pipeline_train(t->session->crew.pipeline, &job, &is_end);
+        if (st == ST_OK && is_end) st = train_nodes_reading(t);
         if (st == ST_OK) st = train_nodes_job_end(t, &is_end);
         if (st != ST_OK) return train_fail_unsaved(t, st);
         standing_look(t);
@@ -308,6 +310,19 @@ static status loop(struct trainer *t)
 
 /* --- a run ------------------------------------------------------------------------------------ */
 
+/* What has become of tables, on all nodes; their rows are exact from here on. */
+static status tables_count(struct trainer *t)
+{
+    struct model *model = &t->session->setup.model;
+    status st = feed_hold(t->feed);
+    if (st == ST_OK)
+        st = t->node ? reduce_tables_count(node_reduce(t->node), t->accounts)
+                     : model_tables_count(model, t->row_count, t->ticket, t->accounts);
+    feed_let_go(t->feed);
+    for (uint32_t i = 0; i < t->graph->table_count && st == ST_OK; i++) t->row_count[i] = t->accounts[i].row_count;
+    return st;
+}
+
 static status train(struct trainer *t)
 {
     struct session *s = t->session;
@@ -329,19 +344,16 @@ static status train(struct trainer *t)
     const struct progress *progress = &s->setup.model.progress;
     bool is_begin = progress->step == progress->first_step && progress->epoch_examples == 0;
     if (is_begin && s->setup.settings.train_epochs > 0 && !train_is_stopped(t))
-        FAIL(INVALID, "%s: no examples%s", t->options->data,
+        FAIL(INVALID, "%s: no examples%s", feed_paths(t->feed),
              feed_counts(t->feed).bad_count ? ": every line is malformed" : "");
     if (s->setup.model.progress.step > first_step) {
         standing_take(t);
         progress_tell(t);
     }
     TRY(train_save_settle(t));
-    status held = feed_hold(t->feed);
-    if (held == ST_OK && t->node == NULL) held = train_lives_count(t);
-    report_done(&t->report, &s->setup.model.progress, t->row_count, t->ticket, feed_counts(t->feed));
-    feed_let_go(t->feed);
-    TRY(held);
-    train_nodes_tell(t, progress->step - first_step);
+    TRY(tables_count(t));
+    report_done(&t->report, &s->setup.model.progress, t->accounts, feed_counts(t->feed));
+    TRY(train_nodes_tell(t, progress->step - first_step));
     if (s->setup.model.progress.step == first_step && first_step && early_stop_is_over(&t->stop)) {
         log_warning("nothing to train: the model has stopped early, and train.patience = %u",
                     s->setup.settings.train_patience);

@@ -30,6 +30,7 @@ struct trainer {
     struct eval_feeds eval; /* what is evaluated; the first set decides about stopping */
     struct arena arena;
     uint64_t *row_count;             /* [table_count]: rows that exist after the last step, whatever is read ahead */
+    struct table_account *accounts;  /* [table_count]: at the end; of all nodes, on node 0 */
     uint32_t ticket;                 /* the last one of that step                                                  */
     double loss_sum;                 /* of all examples of this run; written where steps end */
     struct progressive *progressive; /* figures of the last examples; NULL: none */
@@ -83,9 +84,6 @@ MUST_USE status train_save(struct trainer *t, enum save_how how);
 MUST_USE status train_save_and_fail(struct trainer *t, status failure);
 /* Ends training with a failure after which the model is not worth saving: the message names the save to return to. */
 MUST_USE status train_fail_unsaved(struct trainer *t, status failure);
-/* Rows of tables whose rows come and go, as of the last step: those that are dead and still on disk, found by nobody, do not count. While the
- * feed is held. */
-MUST_USE status train_lives_count(struct trainer *t);
 
 /* --- on several nodes (train_nodes.c) ----------------------------------------------------------- */
 
@@ -94,9 +92,13 @@ MUST_USE status train_nodes_check(const struct trainer *t);
 /* All have the same data and go on from the same save; from now on they take each other's messages. MISMATCH: they do
  * not. */
 MUST_USE status train_nodes_begin(const struct trainer *t);
-/* What this node has sent in so many steps, beside the least: 2 S (N - 1) / N, S being the bytes of the
- * parameters. */
-void train_nodes_tell(const struct trainer *t, uint64_t steps);
+/* What each node has done in so many steps, as a table: shares of its time, for whom the others waited, what it has
+ * sent beside the least, of the dense part 2 S (N - 1) / N, S being the bytes of the parameters, where all have lanes
+ * and slices; how many rows it has, and was asked for. By all nodes, at the end; node 0 says it. */
+MUST_USE status train_nodes_tell(const struct trainer *t, uint64_t steps);
+/* Behind a job that has come to the end of this node's data: what reading them has failed with. Of another node than the
+ * first it counts if that does not end the job for it, since all read the same: its own copy is another then. */
+MUST_USE status train_nodes_reading(struct trainer *t);
 /* Behind a job: node 0 says for all whether the data have come to their end, or a wish to stop has ended it. Either may
  * be known to one and not to another, if both come together. */
 MUST_USE status train_nodes_job_end(struct trainer *t, bool *is_end);

@@ -1,13 +1,17 @@
 /* What a training on several nodes does beside steps, evaluations and saves: it begins from the same data and the same
- * save, and says what came of it. By the main threads of all nodes, in the same order, between two jobs. */
+ * save, and ends where node 0 says. By the main threads of all nodes, in the same order, between two jobs. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "engine/base/log.h"
 #include "engine/base/stop.h"
-#include "engine/base/words.h"
+#include "engine/base/trace.h"
+#include "engine/node/probe.h"
 #include "engine/node/talk.h"
 #include "engine/run/train_internal.h"
+
+/* Of which the fastest tells how far the clocks are apart. */
+#define ECHOES 16u
 
 /* --- before the first step ----------------------------------------------------------------------- */
 
@@ -17,7 +21,7 @@ status train_nodes_check(const struct trainer *t)
     const bool is_eval = t->eval.feed && feed_is_stream(t->eval.feed);
     if (feed_is_stream(t->feed) || is_eval)
         FAIL(INVALID, "%s is a stream: on several nodes each reads all data; give files that all nodes can read",
-             is_eval ? t->eval.sets.item[t->eval.at].paths : t->options->data);
+             feed_paths(is_eval ? t->eval.feed : t->feed));
     return ST_OK;
 }
 
@@ -46,33 +50,26 @@ static status data_differs(const struct model_data *own, uint32_t file, const st
     FAIL(MISMATCH, "it reads other data: its %s has as many bytes as that of node 0, but other ones", f->name);
 }
 
-/* All read the same files, whatever their names. */
+/* All that read files read the same, whatever their names. */
 static status data_compare(struct reduce *reduce, const struct model_data *data)
 {
+    const bool reads = exchange_computes(reduce_exchange(reduce));
     struct data_record first = data_record_of(data, 0);
     status st = ST_OK;
     for (uint32_t f = 0; f == 0 || f < first.file_count; f++) {
         const struct data_record own = first = data_record_of(data, f);
         TRY(reduce_tell(reduce, &first, sizeof first));
-        if (st == ST_OK && memcmp(&own, &first, sizeof own) != 0) st = data_differs(data, f, &first);
+        if (st == ST_OK && reads && memcmp(&own, &first, sizeof own) != 0) st = data_differs(data, f, &first);
     }
     return reduce_agree(reduce, st);
 }
 
-/* And evaluate the same. */
+/* And evaluate the same: as many sets, as they have agreed on before. */
 static status eval_compare(const struct trainer *t, struct reduce *reduce)
 {
-    uint64_t count = t->eval.sets.count;
-    status st = ST_OK;
-    TRY(reduce_tell(reduce, &count, sizeof count));
-    if (count != t->eval.sets.count)
-        st = status_fail(ST_MISMATCH, __FILE__, __LINE__,
-                         "it evaluates %u sets of data, and node 0 %" PRIu64 ": give all nodes the same --eval",
-                         t->eval.sets.count, count);
-    TRY(reduce_agree(reduce, st));
     for (uint32_t i = 0; i < t->eval.sets.count; i++) {
         struct model_data data = {0};
-        st = model_data_look(&data, t->eval.sets.item[i].paths);
+        status st = node_computes(t->node) ? model_data_look(&data, t->eval.sets.item[i].paths) : ST_OK;
         st = reduce_agree(reduce, st);
         if (st == ST_OK) st = data_compare(reduce, &data);
         model_data_close(&data);
@@ -101,59 +98,53 @@ static status save_compare(const struct trainer *t, struct reduce *reduce)
     return reduce_agree(reduce, st);
 }
 
+/* Traces that node 0 and this node have: with times of node 0's clock. By all nodes. */
+static status traces_align(const struct trainer *t, struct reduce *reduce)
+{
+    struct trace_clock clock = {.begin_real_ns = trace_begin_real_ns()};
+    struct probe_echo echo[ECHOES];
+    TRY(reduce_tell(reduce, &clock, sizeof clock));
+    if (clock.begin_real_ns == 0) return ST_OK;
+    for (uint32_t n = 0; n < node_count(t->node); n++) clock.ranks |= UINT64_C(1) << node_rank(t->node, n);
+    if (node_index(t->node) > 0) {
+        TRY(node_echo(t->node, 0, echo, ECHOES));
+        uint32_t best = 0;
+        for (uint32_t i = 1; i < ECHOES; i++) best = echo[i].ns < echo[best].ns ? i : best;
+        clock.ahead_ns = echo[best].ahead_ns;
+        clock.within_ns = echo[best].ns / 2;
+    }
+    trace_align(&clock);
+    return reduce_agree(reduce, ST_OK);
+}
+
 status train_nodes_begin(const struct trainer *t)
 {
     const struct batch_shape shape = graph_batch(t->graph);
-    char name[NODE_NAME_BYTES];
+    char text[512];
     if (t->node == NULL) return ST_OK;
     struct reduce *reduce = node_reduce(t->node);
     TRY(data_compare(reduce, &t->session->setup.model.data));
     TRY(eval_compare(t, reduce));
     TRY(save_compare(t, reduce));
+    TRY(traces_align(t, reduce));
     const struct exchange *x = reduce_exchange(reduce);
-    log_info("nodes    %u: %s has lanes %u to %u of %u%s", x->node_count, node_name(t->node, node_index(t->node), name),
-             x->own.begin, x->own.begin + x->own.count - 1, shape.lanes,
-             t->options->out ? "; every node writes to --out" : "");
+    if (*node_speeds_text(t->node, text, sizeof text)) log_info("nodes    measured: %s examples a second", text);
+    log_info("nodes    %u, which have %s of %u lanes%s", x->node_count, node_lanes_text(t->node, text, sizeof text),
+             shape.lanes, t->options->out ? "; every node writes to --out" : "");
     return node_begin(t->node, t->session->setup.model.progress.step);
-}
-
-/* Floats that updates change: each is summed at its owner, and comes back. */
-static uint64_t slice_floats(const struct exchange *x)
-{
-    uint64_t floats = 0, begin, end;
-    for (uint32_t n = 0; n < x->node_count; n++)
-        for (uint32_t r = 0; r < x->slices.run_count; r++) {
-            extent_part(&x->slices, n, r, &begin, &end);
-            floats += end - begin;
-        }
-    return floats;
-}
-
-void train_nodes_tell(const struct trainer *t, uint64_t steps)
-{
-    if (t->node == NULL || steps == 0) return;
-    const struct exchange *x = reduce_exchange(node_reduce(t->node));
-    const uint32_t n = x->node_count;
-    const uint64_t sent = reduce_sent_bytes(node_reduce(t->node));
-    const double least = 2.0 * (double)slice_floats(x) * sizeof(float) * (n - 1) / n,
-                 a_step = (double)sent / (double)steps;
-    char all[WORDS_BYTES], one[WORDS_BYTES];
-    log_event_begin("nodes");
-    log_event_u64("nodes", n);
-    log_event_u64("sent_bytes", sent);
-    log_event_f64("sent_bytes_a_step", a_step);
-    log_event_f64("sent_bytes_least", least);
-    log_event_end();
-    if (t->graph->table_count > 0 || n == 1)
-        log_info("nodes    this one has sent %s, %s a step", words_volume(all, sent), words_bytes(one, a_step));
-    else
-        log_info("nodes    this one has sent %s, %s a step: %.2f times the sums and values of its share",
-                 words_volume(all, sent), words_bytes(one, a_step), a_step / least);
 }
 
 /* --- stopping ------------------------------------------------------------------------------------ */
 
 bool train_is_stopped(const struct trainer *t) { return t->node ? t->nodes_stopped : stop_requested(); }
+
+status train_nodes_reading(struct trainer *t)
+{
+    struct failure failure;
+    if (t->node == NULL || node_index(t->node) == 0 || !node_computes(t->node)) return ST_OK;
+    failure_keep(&failure, feed_result(t->feed));
+    return !failure_is(&failure) || node_ends_soon(t->node) ? ST_OK : failure_adopt(&failure);
+}
 
 status train_nodes_job_end(struct trainer *t, bool *is_end)
 {

@@ -26,17 +26,17 @@ static status streams_check(const struct trainer *t)
         FAIL(INVALID,
              "%s is a stream and can be read once, but train.epochs = %" PRIu64
              "; give a file, or a data cache (--set cache.ram=1GiB), or --set train.epochs=1",
-             t->options->data, (uint64_t)s->train_epochs);
+             feed_paths(t->feed), (uint64_t)s->train_epochs);
     if (t->eval.feed && feed_is_stream(t->eval.feed) && (s->eval_every || t->stop.head))
         FAIL(INVALID,
              "%s is a stream and can be read once, but eval.every = %" PRIu64
              ", train.stop = %s; give a file, or --set eval.every=0 --set train.stop=none",
-             t->eval.sets.item[0].paths, s->eval_every, s->train_stop);
+             feed_paths(t->eval.feed), s->eval_every, s->train_stop);
     if (holds_out(t) && feed_is_stream(t->feed) && !t->options->dry_run)
         FAIL(INVALID,
              "%s is a stream and can be read once, but data.eval_fraction = %g holds lines of it out for evaluation; "
              "give a file, --eval FILE, or --set data.eval_fraction=0",
-             t->options->data, (double)s->data_eval_fraction);
+             feed_paths(t->feed), (double)s->data_eval_fraction);
     return ST_OK;
 }
 
@@ -120,10 +120,12 @@ status train_open(struct trainer *t)
     if (t->stop.head && t->eval.sets.count == 0 && !t->options->dry_run)
         FAIL(INVALID, "train.stop = %s needs evaluation data; give --eval FILE, data.eval or data.eval_fraction",
              s->setup.settings.train_stop);
-    size_t row_bytes = t->graph->table_count * sizeof *t->row_count;
-    TRY(arena_open(&t->arena, "pipeline", arena_bytes(row_bytes)));
+    const size_t row_bytes = t->graph->table_count * sizeof *t->row_count,
+                 account_bytes = t->graph->table_count * sizeof *t->accounts;
+    TRY(arena_open(&t->arena, "pipeline", arena_bytes(row_bytes) + arena_bytes(account_bytes)));
     t->row_count = arena_take(&t->arena, row_bytes);
-    caches_share(t, &feed.cache);
+    t->accounts = arena_take(&t->arena, account_bytes);
+    if (node_computes(t->node)) caches_share(t, &feed.cache);
     TRY(feed_open(&t->feed, &feed));
     feed_bell_set(t->feed, pipeline_feed_bell(s->crew.pipeline));
     TRY(eval_feeds_reserve(&t->eval, &s->crew, &t->heads));
@@ -147,7 +149,7 @@ status train_model_fill(struct trainer *t)
     else
         model_init(model);
     if (t->options->init) TRY(warm_start(model, &(struct warm_start_options){.path = t->options->init}));
-    if (t->options->init && !feed_is_stream(t->feed))
+    if (t->options->init && !feed_is_stream(t->feed) && node_computes(t->node))
         TRY(first_rows_check(&t->session->crew, &t->session->setup, t->options->data, t->options->init));
     for (uint32_t i = 0; i < t->graph->table_count; i++) t->row_count[i] = store_row_count(model->store, i);
     t->examples_reported = model->progress.examples;

@@ -102,7 +102,9 @@ status train_fail_unsaved(struct trainer *t, status failure)
                        t->options->out ? " yet; set checkpoint.every" : ": give --out DIR and checkpoint.every");
 }
 
-status train_lives_count(struct trainer *t)
+/* Rows of tables whose rows come and go, as of the last step: those that are dead and still on disk, found by nobody, do not count. While the
+ * feed is held. */
+static status lives_count(struct trainer *t)
 {
     struct store *store = t->session->setup.model.store;
     TRY(store_purge(store));
@@ -119,7 +121,7 @@ static status model_put(struct trainer *t, const char *path, uint32_t keep, uint
     status st = feed_hold(t->feed);
     data_mark(t);
     if (st == ST_OK && t->node) st = reduce_save(node_reduce(t->node), path, keep, bytes);
-    if (st == ST_OK && !t->node) st = train_lives_count(t);
+    if (st == ST_OK && !t->node) st = lives_count(t);
     if (st == ST_OK && !t->node) st = model_save(&t->session->setup.model, &options, bytes);
     feed_let_go(t->feed);
     return st;

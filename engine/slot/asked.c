@@ -42,6 +42,14 @@ size_t asked_letter_bytes_max(const struct asked_shape *shape)
     return to_words(bytes);
 }
 
+size_t asked_keys_bytes(const struct asked_shape *shape, const uint32_t *count, uint32_t owner)
+{
+    size_t bytes = 0;
+    for (uint32_t t = 0; t < shape->graph->table_count; t++)
+        bytes += count[owner * shape->graph->table_count + t] * row_bytes(shape, t);
+    return bytes;
+}
+
 size_t asked_floats_max(const struct asked_shape *shape)
 {
     size_t floats = 0;
@@ -105,7 +113,7 @@ static void keys_count(struct asked_step *step, const struct asked_shape *shape,
     memset(step->count, 0, (size_t)shape->owner_count * tables * sizeof *step->count);
     for (uint32_t t = 0; t < tables; t++)
         for (uint32_t r = 0; r < step->rows[t].row_count; r++)
-            step->count[shard_owner(shard_of(numbers[t].step.key[r]), shape->owner_count) * tables + t]++;
+            step->count[shape->owner_of[shard_of(numbers[t].step.key[r])] * tables + t]++;
 }
 
 /* Where letters and values of an owner begin. */
@@ -154,7 +162,7 @@ static void table_write(struct asked_step *step, const struct asked_shape *shape
     }
     for (uint32_t r = 0; r < rows->row_count; r++) {
         const uint64_t of = numbers->step.key[r];
-        const uint32_t o = shard_owner(shard_of(of), shape->owner_count);
+        const uint32_t o = shape->owner_of[shard_of(of)];
         *key[o]++ = of;
         if (shape->shows[table]) *occurrences[o]++ = rows->occurrence_count[r];
         if (shape->clicks[table]) *clicks[o]++ = rows->click_count[r];

@@ -21,8 +21,9 @@
 struct asked_shape {
     const struct graph *graph;
     uint32_t owner_count;
-    uint32_t example_max; /* of a step, of this asker                                      */
-    uint32_t run_count;   /* of its lanes: pieces of a row's sums                          */
+    const uint8_t *owner_of; /* [SHARD_COUNT]: whose they are; kept; of owners it is not asked */
+    uint32_t example_max;    /* of a step, of this asker                                      */
+    uint32_t run_count;      /* of its lanes: pieces of a row's sums                          */
     /* What owners want to know of a table's keys: how often each occurs, and how often of that in clicked examples
      * (engine/base/row_life.h). */
     bool shows[GRAPH_TABLES_MAX], clicks[GRAPH_TABLES_MAX];
@@ -41,6 +42,8 @@ struct asked_letter {
 void asked_shape_wants(struct asked_shape *shape);
 /* Most bytes that an asker's letter has. */
 size_t asked_letter_bytes_max(const struct asked_shape *shape);
+/* Bytes of the keys of an owner's letter, and of what counts of them; `count` as a step has it. */
+size_t asked_keys_bytes(const struct asked_shape *shape, const uint32_t *count, uint32_t owner);
 /* Looks at `bytes` of another node's, 8-byte aligned, which stay as long as the letter. INVALID: no such asker can
  * have written it. */
 MUST_USE status asked_letter_read(struct asked_letter *letter, const struct asked_shape *asker, const uint8_t *at,

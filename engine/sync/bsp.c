@@ -44,7 +44,7 @@ struct open_step {
 struct bsp {
     struct sync sync; /* first: a struct sync * is a struct bsp * */
     /* set once */
-    uint32_t lanes, micro_first, micro_count; /* this node's, of a step: all, unless there are others */
+    uint32_t lanes, micro_first, micro_count; /* this node's, of a step: all, unless there are others; perhaps none */
     struct exchange *exchange;                /* with other nodes; NULL: there are none                */
     struct bsp_stage *stages;                 /* [stage_count] */
     struct arena arena;
@@ -102,7 +102,7 @@ static void bsp_bind(struct sync *s, struct slot *slot, uint32_t pipeline)
     const struct micro_batch *m = &input->batch;
     (void)pipeline;
     uint32_t lane = batch_lane_of(graph_batch(g), m->micro_index);
-    for (uint32_t t = 0; t < g->tensor_count; t++)
+    for (uint32_t t = 0; t < g->tensor_count && b->lanes > 0; t++)
         if (g->tensors[t].kind == TENSOR_PARAM_GRAD)
             slot->tensor[t].data = s->gradients.param[lane - s->lanes.begin] + g->tensors[t].offset;
     if (!m->is_last) return;
@@ -339,8 +339,8 @@ static status bsp_open(struct sync *s)
     const struct batch_shape shape = graph_batch(s->site.graph);
     const uint32_t a_lane = batch_micro_count(shape) / shape.lanes;
     b->lanes = s->lanes.count;
-    b->micro_count = a_lane * s->lanes.count;
-    b->micro_first = a_lane * s->lanes.begin;
+    b->micro_count = s->lanes.count ? a_lane * s->lanes.count : 1; /* an empty one */
+    b->micro_first = s->lanes.count ? a_lane * s->lanes.begin : 0;
     b->exchange = s->site.exchange;
     b->site = (struct exchange_site){.param = s->site.model->param,
                                      .param_grad = s->gradients.param,

@@ -98,6 +98,7 @@ status exchange_lanes_run(const struct exchange *x, const struct updater *w, con
                           const struct update *u, uint32_t part)
 {
     uint64_t begin, end;
+    if (x->run_count == 0) return ST_OK;
     for (uint32_t i = 0; i < e->table_count; i++) {
         part_of(x->rows.asked->rows[e->tables[i]].row_count, part, e->part_count, 1, &begin, &end);
         TRY(rows_sum(x, w, u, e->tables[i], (uint32_t)begin, (uint32_t)end));

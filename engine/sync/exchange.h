@@ -1,14 +1,17 @@
 /* What bsp asks of the other nodes of a training, and all that it knows of them.
  *
- * A node has consecutive lanes of every step, and a slice of what updates change: whole blocks of it, which it
- * alone updates, and whose optimizer state it alone has. Between a step's backward passes and the next step's
+ * A node has consecutive lanes of every step, or none, and a slice of what updates change, or none: whole blocks of it,
+ * which it alone updates, and whose optimizer state it alone has. Between a step's backward passes and the next step's
  * forward passes there are rounds, in each of which every node has something for every other:
  *
  *     lanes ──own runs added up──▶ pieces ═══SUMS═══▶ slice's owner ──joined──▶ squares ═══SQUARES═══▶ all      where the norm is bounded
  *                                                          └──updated──▶ parameters ═══VALUES═══▶ all
  *
  * A round of a node is over when it has sent all that is its own and has all that is the others'. Nobody is more
- * than one round ahead of anybody, so each thing that comes has one place, which is free when it comes. */
+ * than one round ahead of anybody, so each thing that comes has one place, which is free when it comes.
+ *
+ * A node without lanes reads no data: node 0, which does, tells it of each step that there is. It gets no values, for
+ * nothing there reads them, and what it has of other slices is what it began with. */
 #ifndef HETERPS_ENGINE_SYNC_EXCHANGE_H
 #define HETERPS_ENGINE_SYNC_EXCHANGE_H
 
@@ -74,10 +77,18 @@ static inline bool exchange_look_is_done(const struct exchange_look *look)
     return atomic_load_explicit(&look->shared_is_done, memory_order_acquire);
 }
 
+/* What a node without lanes is told of a step. */
+struct exchange_news {
+    uint64_t epoch;
+    uint32_t example_count, is_failed; /* count 0: there is none, for the data have ended, or reading them has failed */
+};
+/* Steps that node 0 may be ahead with them. */
+#define EXCHANGE_NEWS 32u
+
 struct exchange {
     const struct exchange_vt *vt;
     uint32_t rank, node_count;
-    struct fold_lanes own; /* lanes */
+    struct fold_lanes own; /* lanes; count 0: it is without */
     struct fold_lanes runs[FOLD_RUNS_MAX];
     uint32_t run_count;            /* of the own lanes */
     struct extent slices;          /* of the whole graph: part p is node p's */
@@ -86,6 +97,10 @@ struct exchange {
     struct fold_join *joins; /* [piece_count - 1] */
     struct exchange_rows rows;
     struct asked_shape look_shape; /* of a look; graph NULL: there are no tables */
+    /* News of steps: node 0's, as it has them, or a node's without lanes, as they have come. */
+    struct exchange_news news[EXCHANGE_NEWS]; /* of step s at s % EXCHANGE_NEWS */
+    _Atomic uint64_t shared_news;             /* steps below it are there       */
+    struct bell *news_bell;                   /* of who waits for them; or NULL */
     /* The jobs of all nodes are the same, and rank 0 says step by step how far each goes. */
     _Atomic uint64_t shared_job;                  /* that runs, or has run last; they count from 1     */
     _Atomic uint64_t shared_grant[EXCHANGE_JOBS]; /* of job j at j % EXCHANGE_JOBS (exchange_grant)    */
@@ -97,6 +112,8 @@ struct exchange_vt {
     void (*begin)(struct exchange *, enum exchange_round round, uint64_t step);
     /* By the thread that reads, step after step: a step's letters are written. It stays until the step is over. */
     void (*ask)(struct exchange *, const struct asked_step *asked);
+    /* By the thread that reads, of node 0, step after step: there is this one, or no further. */
+    void (*tell)(struct exchange *, uint64_t step, struct exchange_news news);
     /* By one thread at a time: a look's letters are written, and at most EXCHANGE_LOOKS_MAX have not come back. The
      * bell of rows rings when they have. */
     void (*look)(struct exchange *, struct exchange_look *look);
@@ -137,6 +154,9 @@ static inline double *exchange_loss(const struct exchange_site *site, uint64_t s
 {
     return site->loss + step % 2 * site->loss_count;
 }
+
+/* Whether this node has lanes, and so reads data; alone it has all. */
+static inline bool exchange_computes(const struct exchange *x) { return x == NULL || x->own.count > 0; }
 
 /* Whether the rows of the step have come. */
 static inline bool exchange_has_rows(const struct exchange *x, uint64_t step)

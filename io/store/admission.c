@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "engine/base/memory.h"
+#include "io/store/shard.h"
 
 #define PART           "store admission"
 #define MAGIC          "HPSADMT1"
@@ -31,7 +32,9 @@ static uint64_t mix(uint64_t key)
 
 static uint64_t home_of(const struct admission *a, uint64_t key)
 {
-    return (uint64_t)((unsigned __int128)mix(key) * a->cell_count >> 64);
+    const uint64_t cells = a->shard_lines ? a->shard_lines : a->cell_count;
+    const uint64_t home = (uint64_t)((unsigned __int128)mix(key) * cells >> 64);
+    return a->shard_lines ? shard_of(key) * a->shard_lines + home : home;
 }
 
 /* Exact: the key's cell, or the empty one where it belongs. */
@@ -47,19 +50,31 @@ struct counter {
     uint8_t *byte;
     uint32_t shift, mask;
 };
+/* Counter n of lines. */
+static struct counter counter_at(uint8_t *lines, uint32_t bits, uint64_t n)
+{
+    return (struct counter){lines + n * bits / 8, (uint32_t)(n * bits % 8), (1u << bits) - 1};
+}
 static void counters_of(const struct admission *a, uint64_t key, struct counter counter[BLOOM_COUNTS])
 {
     uint8_t *line = a->count + home_of(a, key) * LINE_BYTES;
     uint64_t choice = mix(key + UINT64_C(0x9e3779b97f4a7c15));
-    for (uint32_t i = 0; i < BLOOM_COUNTS; i++, choice >>= 16) {
-        const uint32_t bit = (uint32_t)choice % (LINE_BITS / a->bits) * a->bits;
-        counter[i] = (struct counter){line + bit / 8, bit % 8, (1u << a->bits) - 1};
-    }
+    for (uint32_t i = 0; i < BLOOM_COUNTS; i++, choice >>= 16)
+        counter[i] = counter_at(line, a->bits, (uint32_t)choice % (LINE_BITS / a->bits));
 }
 static uint8_t counter_get(struct counter c) { return (uint8_t)(*c.byte >> c.shift & c.mask); }
 static void counter_set(struct counter c, uint8_t value)
 {
     *c.byte = (uint8_t)((*c.byte & ~(c.mask << c.shift)) | (uint32_t)value << c.shift);
+}
+
+/* The first counter of lines that is above `most`, or their end. */
+static uint64_t counter_above(uint8_t *lines, size_t bytes, uint32_t bits, uint32_t most)
+{
+    const uint64_t end = bytes * 8 / bits;
+    uint64_t n = 0;
+    while (n < end && counter_get(counter_at(lines, bits, n)) <= most) n++;
+    return n;
 }
 
 static uint32_t count_of(const struct admission *a, uint64_t key)
@@ -109,6 +124,10 @@ static struct admission shape_of(const char *table, const struct row_life *life)
     } else {
         a.bits = bits_of(a.admit);
         a.cell_count = a.key_max * BLOOM_COUNTERS * a.bits / LINE_BITS + 1;
+        if (a.admit_by == ADMIT_BLOOM_SHARDS) {
+            a.shard_lines = (a.cell_count + SHARD_COUNT - 1) / SHARD_COUNT;
+            a.cell_count = a.shard_lines * SHARD_COUNT;
+        }
     }
     return a;
 }
@@ -190,6 +209,20 @@ status admission_grant(struct admission *a, uint64_t key)
     struct addition ignored;
     CHECK(a->addition_begin == a->addition_end);
     return admission_has(a, key) ? ST_OK : raise(a, key, a->admit - 1, &ignored);
+}
+
+bool admission_has_order(const struct admission *a) { return a->admit_by == ADMIT_BLOOM_SHARDS && a->bits > 1; }
+
+uint8_t *admission_lines(const struct admission *a, uint32_t begin, uint32_t end, size_t *bytes)
+{
+    CHECK(a->admit_by == ADMIT_BLOOM_SHARDS && a->turned == 0 && begin <= end && end <= SHARD_COUNT);
+    *bytes = (end - begin) * a->shard_lines * LINE_BYTES;
+    return a->count + begin * a->shard_lines * LINE_BYTES;
+}
+
+bool admission_lines_check(const struct admission *a, uint8_t *lines, size_t bytes)
+{
+    return counter_above(lines, bytes, a->bits, a->admit - 1) == bytes * 8 / a->bits;
 }
 
 bool admission_next(const struct admission *a, uint64_t *at, uint64_t *key, uint32_t *count)
@@ -329,7 +362,7 @@ static status header_read(struct header *h, const char *path, const uint8_t *dat
     memcpy(&hash, data + bytes - sizeof hash, sizeof hash);
     if (XXH3_64bits(data, bytes - sizeof hash) != hash)
         FAIL(CORRUPT, "%s: bytes 0 to %zu do not match their checksum", path, bytes - sizeof hash - 1);
-    if (h->zero || h->reserved || h->admit < 2 || h->admit > ADMIT_MAX || h->admit_by > ADMIT_BLOOM ||
+    if (h->zero || h->reserved || h->admit < 2 || h->admit > ADMIT_MAX || h->admit_by > ADMIT_BLOOM_SHARDS ||
         __builtin_mul_overflow(h->record_count, record_bytes_of(h->admit_by), &content_bytes) ||
         h->file_bytes != bytes || content_bytes != bytes - sizeof *h - sizeof hash)
         FAIL(INVALID, "%s: the header's numbers cannot be (admit %u, kind %u, keys %" PRIu64 ", bytes %" PRIu64 ")",
@@ -410,21 +443,23 @@ static status lines_read(struct admission *a, const char *path, const uint8_t *d
     const uint64_t count = h->record_count;
     if (count != a->cell_count)
         FAIL(INVALID, "%s: %" PRIu64 " lines, where there must be %" PRIu64, path, count, a->cell_count);
-    memcpy(a->count, data, count * LINE_BYTES);
-    for (uint64_t n = 0; n < count * LINE_BITS / a->bits; n++) {
-        const uint64_t bit = n * a->bits;
-        const struct counter counter = {a->count + bit / 8, bit % 8, (1u << a->bits) - 1};
-        const uint8_t value = counter_get(counter);
-        if (value > h->admit - 1)
-            FAIL(INVALID, "%s: byte %" PRIu64 ": a counter of %u, where at most %u can be", path,
-                 HEADER_BYTES + bit / 8, value, h->admit - 1);
-        if (times_of(a, h, value) != value) counter_set(counter, times_of(a, h, value));
+    const size_t line_bytes = count * LINE_BYTES;
+    memcpy(a->count, data, line_bytes);
+    const uint64_t end = line_bytes * 8 / a->bits, above = counter_above(a->count, line_bytes, a->bits, h->admit - 1);
+    if (above < end)
+        FAIL(INVALID, "%s: byte %" PRIu64 ": a counter of %u, where at most %u can be", path,
+             HEADER_BYTES + above * a->bits / 8, counter_get(counter_at(a->count, a->bits, above)), h->admit - 1);
+    for (uint64_t n = 0; n < end && h->admit != a->admit; n++) {
+        const struct counter counter = counter_at(a->count, a->bits, n);
+        counter_set(counter, times_of(a, h, counter_get(counter)));
     }
     return ST_OK;
 }
 
 status admission_read(struct admission *a, const char *path, const uint8_t *data, size_t bytes)
 {
+    static const char *const kinds[] = {
+        [ADMIT_EXACT] = "exact", [ADMIT_BLOOM] = "bloom (of rules before 10)", [ADMIT_BLOOM_SHARDS] = "bloom"};
     struct header h;
     CHECK(a->used_count == 0 && a->addition_begin == a->addition_end);
     TRY(header_read(&h, path, data, bytes));
@@ -432,14 +467,13 @@ status admission_read(struct admission *a, const char *path, const uint8_t *data
         FAIL(MISMATCH, "%s: is not of table \"%s\"", path, a->table);
     const bool is_exact = h.admit_by == ADMIT_EXACT;
     const uint32_t bits = bits_of(h.admit);
-    if (!is_exact && (a->admit_by == ADMIT_EXACT || h.key_max != a->key_max || bits != a->bits))
+    if (!is_exact && (a->admit_by != h.admit_by || h.key_max != a->key_max || bits != a->bits))
         FAIL(MISMATCH,
              "%s: has counted for admit = %u, admit_by = %s, admit_keys = %" PRIu64
              ", and table \"%s\" has %u, %s, %" PRIu64
              ": go on with the saved values (of admit any from %u to %u), or start anew from its tensors and rows with "
              "--init",
-             path, h.admit, is_exact ? "exact" : "bloom", h.key_max, a->table, a->admit,
-             a->admit_by == ADMIT_EXACT ? "exact" : "bloom", a->key_max, bits > 1 ? (1u << bits / 2) + 1 : 2,
-             1u << bits);
+             path, h.admit, kinds[h.admit_by], h.key_max, a->table, a->admit, kinds[a->admit_by], a->key_max,
+             bits > 1 ? (1u << bits / 2) + 1 : 2, 1u << bits);
     return is_exact ? records_read(a, path, data + HEADER_BYTES, &h) : lines_read(a, path, data + HEADER_BYTES, &h);
 }

@@ -6,6 +6,9 @@
  *           WEA 2007), four counters a key, of which only the least are raised (conservative update: Estan, Varghese, SIGCOMM 2002): never
  *           too low; of admit_keys keys it holds, about one in a hundred others is taken for a key that has occurred. Counters have 1, 2,
  *           4 or 8 bits, twelve of them a key: 1.5 bytes a key for admit = 2.
+ *   bloom by shards   the same, with lines of its own for each shard of the keys (io/store/shard.h), 256 KiB at
+ *           least: what it says of a key depends on keys of its shard alone, so owners of shards need no others'
+ *           counts.
  *
  * Steps are counted when they have been prepared, and saved when they are done: what a count was before each addition is kept until its
  * ticket is released, so that a save can go back to the end of any step since, and forth again. One thread uses it. */
@@ -33,9 +36,10 @@ struct admission {
     /* exact: of cell c key[c], and count[c], 0: empty; bloom: lines */
     uint64_t *key;
     uint8_t *count;
-    uint64_t cell_count; /* exact: cells; bloom: lines     */
-    uint64_t used_count; /* exact: cells that are not empty */
-    uint32_t bits;       /* bloom: of a counter            */
+    uint64_t cell_count;  /* exact: cells; bloom: lines     */
+    uint64_t used_count;  /* exact: cells that are not empty */
+    uint32_t bits;        /* bloom: of a counter            */
+    uint64_t shard_lines; /* bloom by shards: of a shard    */
     /* What additions have changed, oldest first; entry n at n % addition_max. */
     struct addition {
         uint64_t key;
@@ -68,7 +72,16 @@ void admission_release(struct admission *admission, uint32_t ticket);
 /* From now on nothing has to be turned back. The key has a row that no occurrence has earned (it was loaded): it is admitted. FULL. */
 MUST_USE status admission_grant(struct admission *admission, uint64_t key);
 
-/* Where the keys of a table are counted by several: goes through what is counted exactly, from *at = 0 on; false at the
+/* Whether it matters in which order occurrences of a step are counted: where keys share counters of more than one
+ * bit. Ascending, by shards; else that of the data. */
+bool admission_has_order(const struct admission *admission);
+
+/* Where the shards of a table's keys are several owners', by shards: the lines of the shards [begin, end), *bytes of
+ * them. */
+uint8_t *admission_lines(const struct admission *admission, uint32_t begin, uint32_t end, size_t *bytes);
+/* Whether lines that come from elsewhere have no counter above admit - 1. */
+bool admission_lines_check(const struct admission *admission, uint8_t *lines, size_t bytes);
+/* The same, counted exactly: goes through what is counted exactly, from *at = 0 on; false at the
  * end … */
 bool admission_next(const struct admission *admission, uint64_t *at, uint64_t *key, uint32_t *count);
 /* … and has such a key, which has not been counted here, counted so often. As admission_grant. */
@@ -84,7 +97,7 @@ void admission_turn_forth(struct admission *admission);
  *   0       8              magic "HPSADMT1"
  *   8       4              version: 1
  *   12      4              admit
- *   16      4              0 exact, 1 bloom
+ *   16      4              0 exact, 1 bloom, 2 bloom by shards
  *   20      4              zero
  *   24      8              admit_keys
  *   32      8              exact: keys; bloom: lines of 64 bytes

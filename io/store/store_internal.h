@@ -302,7 +302,7 @@ void marks_close(struct store *store);
 void life_layout(struct store *store, struct layout *l, const struct store_options *options);
 MUST_USE status life_open(struct store *store, const struct store_options *options);
 void life_close(struct store *store);
-/* The ticket that has just been prepared ends its step: what its keys count. */
+/* The ticket that has just been prepared ends its step: what its keys count, in ascending order where it has one. */
 MUST_USE status life_step_end(struct store *store);
 /* What ends a row's life, if it is over. */
 enum row_fate life_fate(const struct store *store, const struct store_table *table, const float *span);

@@ -9,6 +9,7 @@
 
 #include "engine/base/clock.h"
 #include "io/store/store_internal.h"
+#include "io/store/store_rows.h"
 
 /* Of rows too many nine tenths of the bound stay: evictions are rare. */
 #define EVICT_PART 10u
@@ -83,6 +84,7 @@ status life_step_end(struct store *store)
         if (!life_has_admission(table)) continue;
         const uint32_t count = table->unadmitted_count;
         table->unadmitted_count = 0;
+        if (admission_has_order(&table->admission)) store_keys_sort(table->unadmitted, count);
         for (uint32_t i = 0; i < count; i++) TRY(admission_add(&table->admission, table->unadmitted[i]));
         admission_step_end(&table->admission, store->ticket_count);
     }
@@ -96,35 +98,8 @@ void store_unadmitted_add(struct store *store, uint32_t table_index, uint64_t ke
     for (; count > 0; count--) table->unadmitted[table->unadmitted_count++] = key;
 }
 
-/* A heap's root goes down to where it belongs. */
-static void key_sink(uint64_t *key, uint32_t root, uint32_t count)
-{
-    const uint64_t sunk = key[root];
-    for (uint32_t child; (child = 2 * root + 1) < count; root = child) {
-        if (child + 1 < count && key[child + 1] > key[child]) child++;
-        if (key[child] <= sunk) break;
-        key[root] = key[child];
-    }
-    key[root] = sunk;
-}
-
-/* In place: nothing is allocated while steps run. */
-static void keys_sort(uint64_t *key, uint32_t count)
-{
-    for (uint32_t root = count / 2; root-- > 0;) key_sink(key, root, count);
-    for (uint32_t end = count; end-- > 1;) {
-        const uint64_t greatest = key[0];
-        key[0] = key[end];
-        key[end] = greatest;
-        key_sink(key, 0, end);
-    }
-}
-
 status store_unadmitted_end(struct store *store)
 {
-    for (uint32_t t = 0; t < store->table_count; t++)
-        if (life_has_admission(&store->table[t]))
-            keys_sort(store->table[t].unadmitted, store->table[t].unadmitted_count);
     TRY(life_step_end(store));
     store_release(store, store->ticket_count);
     return ST_OK;
@@ -248,6 +223,11 @@ static bool select_look(void *context, uint64_t key, const float *span)
 bool store_select_choose(struct store_select *s, const uint64_t bins[STORE_BINS])
 {
     uint32_t bin = 0;
+    if (s->digit == 0) {
+        for (uint32_t b = 0; b < STORE_BINS; b++) s->row_count += bins[b];
+        if (s->row_count <= s->most) return true;
+        s->gone = s->wanted = s->row_count - (s->most - s->most / EVICT_PART);
+    }
     while (bins[bin] < s->wanted) s->wanted -= bins[bin++];
     s->chosen[s->digit++] = bin;
     return s->digit == DIGITS || bins[bin] == s->wanted; /* all of the last bin go */
@@ -265,62 +245,44 @@ static void threshold_set(const struct store_select *s, struct removal *r)
     }
 }
 
-static status threshold_find(struct store *store, uint32_t t, uint64_t wanted, struct removal *r)
+status store_select_count(struct store *store, uint32_t t, const struct store_select *select, uint64_t bins[STORE_BINS])
 {
-    struct store_select select = {.wanted = wanted};
-    struct selecting s = {store, &store->table[t], &select, store->histogram};
-    for (bool is_last = false; !is_last; is_last = store_select_choose(&select, s.bins)) {
-        memset(s.bins, 0, EVICT_BINS * sizeof *s.bins);
-        ram_walk(&store->table[t], select_look, &s);
-        TRY(home_walk(store, t, select_look, &s));
-    }
-    threshold_set(&select, r);
+    struct store_table *table = &store->table[t];
+    struct selecting s = {store, table, select, bins};
+    const uint64_t begin_ns = clock_ns();
+    if (select->digit == 0) TRY(home_purge(store, t));
+    memset(bins, 0, EVICT_BINS * sizeof *bins);
+    ram_walk(table, select_look, &s);
+    TRY(home_walk(store, t, select_look, &s));
+    table->lives.eviction_ns += clock_ns() - begin_ns;
     return ST_OK;
 }
 
-uint64_t store_select_wanted(uint64_t most, uint64_t row_count)
-{
-    return most == 0 || row_count <= most ? 0 : row_count - (most - most / EVICT_PART);
-}
-
-void store_select_count(struct store *store, uint32_t t, const struct store_select *select, uint64_t bins[STORE_BINS])
-{
-    memset(bins, 0, EVICT_BINS * sizeof *bins);
-    ram_walk(&store->table[t], select_look, &(struct selecting){store, &store->table[t], select, bins});
-}
-
-void store_select_remove(struct store *store, uint32_t t, const struct store_select *select)
+status store_select_remove(struct store *store, uint32_t t, const struct store_select *select)
 {
     struct store_table *table = &store->table[t];
     struct removal r = {.store = store, .table = table, .is_eviction = true};
     const uint64_t begin_ns = clock_ns();
-    CHECK(!table->is_tiered);
+    if (select->gone == 0) return ST_OK;
     threshold_set(select, &r);
     ram_walk(table, removal_look, &r);
+    const status st = home_walk(store, t, removal_look, &r);
     row_count_subtract(table, r.count);
     table->lives.evicted += r.count;
     table->lives.evictions++;
     table->lives.eviction_ns += clock_ns() - begin_ns;
+    return st;
 }
 
 static status evict(struct store *store, uint32_t t)
 {
-    struct store_table *table = &store->table[t];
-    const uint64_t most = table->life.row_max, begin_ns = clock_ns();
-    if (most == 0 || row_count_of(table) <= most) return ST_OK;
+    struct store_select select = {.most = store->table[t].life.row_max};
+    if (select.most == 0 || row_count_of(&store->table[t]) <= select.most) return ST_OK;
     TRY(home_purge(store, t));
-    if (row_count_of(table) <= most) return ST_OK;
-    const uint64_t wanted = store_select_wanted(most, row_count_of(table));
-    struct removal r = {.store = store, .table = table, .is_eviction = true};
-    TRY(threshold_find(store, t, wanted, &r));
-    ram_walk(table, removal_look, &r);
-    status st = home_walk(store, t, removal_look, &r);
-    row_count_subtract(r.table, r.count);
-    CHECK(st != ST_OK || r.count == wanted);
-    table->lives.evicted += r.count;
-    table->lives.evictions++;
-    table->lives.eviction_ns += clock_ns() - begin_ns;
-    return st;
+    if (row_count_of(&store->table[t]) <= select.most) return ST_OK;
+    for (bool is_last = false; !is_last; is_last = store_select_choose(&select, store->histogram))
+        TRY(store_select_count(store, t, &select, store->histogram));
+    return store_select_remove(store, t, &select);
 }
 
 /* --- sweeps ------------------------------------------------------------------------------------- */

@@ -25,26 +25,28 @@ MUST_USE status store_purge(struct store *store);
 /* Where keys are asked for step by step, and not micro-batch by micro-batch (STORE_CREATE of store_resolve): notes
  * that a key, which has no row and is not admitted, has occurred `count` times in the step under way … */
 void store_unadmitted_add(struct store *store, uint32_t table, uint64_t key, uint32_t count);
-/* … and at its end counts what has been noted, in ascending order of keys; nobody will go back before it. FULL as
- * store_prepare. */
+/* … and at its end counts what has been noted; nobody will go back before it. FULL as store_prepare. */
 MUST_USE status store_unadmitted_end(struct store *store);
 /* Where several have the rows of a table whose number is bounded: the rows that are too many, those of the least
  * scores and of equal ones the least keys, are found digit by digit of both, from the greatest on. Each counts its
  * rows with the digits chosen so far by their next one; of the sums over all everybody chooses the same; and each
- * removes its own. In RAM alone, behind store_sweep. */
+ * removes its own. Between two steps, while nothing is prepared; with a disk it reads the rows there for every
+ * digit. */
 #define STORE_BINS 65536u
 struct store_select {
-    uint64_t wanted;    /* rows that go, of those with the digits chosen so far */
+    uint64_t most;      /* rows that may stay; the others are 0 to begin with   */
+    uint64_t row_count; /* of all, that live: known when a digit is chosen      */
+    uint64_t gone;      /* of these; likewise. 0: they are not too many         */
+    uint64_t wanted;    /* of those that go, that have the digits chosen so far */
     uint32_t digit;     /* that is counted                                      */
     uint32_t chosen[6]; /* of those before it                                   */
 };
-/* How many rows go of so many of all, where `most` are allowed; 0: none. */
-uint64_t store_select_wanted(uint64_t most, uint64_t row_count);
-void store_select_count(struct store *store, uint32_t table, const struct store_select *select,
-                        uint64_t bins[STORE_BINS]);
+/* IO, CORRUPT, both: of rows on disk. */
+MUST_USE status store_select_count(struct store *store, uint32_t table, const struct store_select *select,
+                                   uint64_t bins[STORE_BINS]);
 /* Returns whether that was the last digit. */
 bool store_select_choose(struct store_select *select, const uint64_t bins[STORE_BINS]);
-void store_select_remove(struct store *store, uint32_t table, const struct store_select *select);
+MUST_USE status store_select_remove(struct store *store, uint32_t table, const struct store_select *select);
 /* Whether the table's rows come and go. */
 bool store_lives(const struct store *store, uint32_t table);
 /* Counts keys that have no row yet; NULL: the table admits every key. To be saved, and read before rows are inserted. */

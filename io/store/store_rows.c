@@ -184,13 +184,54 @@ status store_walk_next(struct store_walk *walk, uint64_t *key, const float **spa
 
 /* --- keys in order ---------------------------------------------------------------------------- */
 
-static int key_compare(const void *a, const void *b)
+#define RADIX_BITS    8u
+#define RADIX_SIZE    (1u << RADIX_BITS)
+#define INSERTION_MAX 48u
+
+static void insertion_sort(uint64_t *key, uint64_t count)
 {
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
+    for (uint64_t i = 1; i < count; i++) {
+        const uint64_t k = key[i];
+        uint64_t at = i;
+        for (; at > 0 && key[at - 1] > k; at--) key[at] = key[at - 1];
+        key[at] = k;
+    }
 }
 
-void store_keys_sort(uint64_t *key, uint64_t count) { qsort(key, count, sizeof *key, key_compare); }
+/* Sorts by the `shift + RADIX_BITS` low bits; those above are equal. Depth of recursion: 8. */
+static void flag_sort(uint64_t *key, uint64_t count, int shift)
+{
+    if (count <= INSERTION_MAX) {
+        insertion_sort(key, count);
+        return;
+    }
+    uint64_t next[RADIX_SIZE] = {0}, end[RADIX_SIZE], begin = 0;
+    for (uint64_t i = 0; i < count; i++) next[key[i] >> shift & (RADIX_SIZE - 1)]++;
+    for (uint32_t digit = 0; digit < RADIX_SIZE; digit++) {
+        const uint64_t digit_count = next[digit];
+        next[digit] = begin;
+        end[digit] = begin += digit_count;
+    }
+    /* Each key that is lifted out goes to its own pile's next place, and the one that stood there is lifted. */
+    for (uint32_t digit = 0; digit < RADIX_SIZE; digit++)
+        while (next[digit] < end[digit]) {
+            uint64_t lifted = key[next[digit]];
+            for (uint32_t d; (d = lifted >> shift & (RADIX_SIZE - 1)) != digit;) {
+                const uint64_t there = key[next[d]];
+                key[next[d]++] = lifted;
+                lifted = there;
+            }
+            key[next[digit]++] = lifted;
+        }
+    if (shift == 0) return;
+    begin = 0;
+    for (uint32_t digit = 0; digit < RADIX_SIZE; digit++) {
+        flag_sort(key + begin, end[digit] - begin, shift - (int)RADIX_BITS);
+        begin = end[digit];
+    }
+}
+
+void store_keys_sort(uint64_t *key, uint64_t count) { flag_sort(key, count, 64 - (int)RADIX_BITS); }
 
 status store_keys(struct store *store, uint32_t table, uint64_t *key)
 {

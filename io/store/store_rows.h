@@ -41,7 +41,7 @@ MUST_USE status store_walk_next(struct store_walk *walk, uint64_t *key, const fl
 void store_walk_close(struct store_walk *walk);
 /* The keys of all rows, ascending, into key [store_row_count]; where nobody else uses the store. */
 MUST_USE status store_keys(struct store *store, uint32_t table, uint64_t *key);
-/* Sorts keys, ascending. */
+/* Sorts keys, ascending, in place. */
 void store_keys_sort(uint64_t *key, uint64_t count);
 /* Copies the spans of rows that exist, by key, to spans [count, span_floats], wherever they are. Nobody else may
  * use the store. */

@@ -106,6 +106,36 @@ static void log__json__only_events_on_standard_output(void **state)
     assert_int_equal(log_format(), LOG_JSON);
 }
 
+static void log_node__json__whose_a_line_is(void **state)
+{
+    (void)state;
+    log_open(LOG_JSON, 0);
+    log_node(0, true);
+    capture_begin();
+    log_event_begin("progress");
+    log_event_u64("step", 7);
+    log_event_end();
+    log_warning("w");
+    assert_written(
+        "{\"event\":\"progress\",\"node\":0,\"step\":7}\n{\"event\":\"warning\",\"node\":0,\"text\":\"w\"}\n", "");
+    log_node(2, false); /* which has warnings and errors alone */
+    capture_begin();
+    log_event_begin("progress");
+    log_event_open("within");
+    log_event_u64("step", 7);
+    log_event_close();
+    log_event_end();
+    log_warning("w");
+    log_error("e");
+    assert_written(
+        "{\"event\":\"warning\",\"node\":2,\"text\":\"w\"}\n{\"event\":\"error\",\"node\":2,\"text\":\"e\"}\n",
+        "heterps-run: error: e\n");
+    log_open(LOG_JSON, 0);
+    capture_begin();
+    log_warning("w");
+    assert_written("{\"event\":\"warning\",\"text\":\"w\"}\n", "");
+}
+
 static void log_event__fields_and_objects__one_line(void **state)
 {
     (void)state;
@@ -490,6 +520,7 @@ int main(void)
         cmocka_unit_test(log__verbosity__decides_what_is_said),
         cmocka_unit_test(log_notices__each_kind__is_a_line_of_its_kind),
         cmocka_unit_test(log__json__only_events_on_standard_output),
+        cmocka_unit_test(log_node__json__whose_a_line_is),
         cmocka_unit_test(log_event__fields_and_objects__one_line),
         cmocka_unit_test(log_event__arrays__of_values_objects_and_arrays),
         cmocka_unit_test(log_event__too_long_an_array__whole_objects_and_says_so),

@@ -42,7 +42,24 @@ static int one_asks(void)
 static int second_ends(void)
 {
     stop_listen(NULL, NULL);
+    raise(SIGTERM);
     raise(SIGINT);
+    return 1;
+}
+/* Who ends a session and who started this process both send SIGTERM: within a second it is one. */
+static int second_sigterm_is_the_first(void)
+{
+    stop_listen(NULL, NULL);
+    raise(SIGINT);
+    raise(SIGTERM);
+    raise(SIGTERM);
+    return stop_signal() == SIGINT ? 77 : 1;
+}
+static int late_sigterm_ends(void)
+{
+    stop_listen(NULL, NULL);
+    raise(SIGTERM);
+    usleep(1100000);
     raise(SIGTERM);
     return 1;
 }
@@ -104,7 +121,9 @@ static void stop__signals__ask_whoever_listens(void **state)
 {
     (void)state;
     assert_int_equal(in_child(one_asks), 77);
-    assert_int_equal(in_child(second_ends), 128 + SIGTERM);
+    assert_int_equal(in_child(second_ends), 128 + SIGINT);
+    assert_int_equal(in_child(second_sigterm_is_the_first), 77);
+    assert_int_equal(in_child(late_sigterm_ends), 128 + SIGTERM);
     assert_int_equal(in_child(later_is_asked), 77);
     assert_int_equal(in_child(not_listening_ends), 300 + SIGTERM);
 }

@@ -556,6 +556,91 @@ static void trace_close__thread_still_there__may_write_on(void **state)
 
 #define FILE_TEST(name) cmocka_unit_test_setup_teardown(name, path_make, path_remove)
 
+/* --- several nodes ---------------------------------------------------------------------------- */
+
+static void trace_align__other_clock__times_are_node_0_s(void **state)
+{
+    (void)state;
+    assert_int_equal(trace_begin_real_ns(), 0);
+    assert_int_equal(trace_open(path, 1), ST_OK);
+    trace_node(2);
+    trace_thread("main");
+    /* Node 0 has begun 3 s earlier by its clock, which is 7 s ahead: what begins now begins there at 10 s. */
+    const struct trace_clock clock = {.begin_real_ns = trace_begin_real_ns() - UINT64_C(3000000000),
+                                      .ahead_ns = INT64_C(7000000000),
+                                      .within_ns = 21300,
+                                      .ranks = 5};
+    trace_align(&clock);
+    const uint64_t begin = clock_ns();
+    trace_span(TRACE_OP, "h1", begin, begin + 1000, 1, 2);
+    assert_int_equal(trace_close(), ST_OK);
+    events_read();
+    const json_t *span = span_of("op", 0);
+    const double ts = json_number_value(json_object_get(span, "ts"));
+    assert_true(ts >= 1e7 - 1e3 && ts < 1.9e7); /* CLOCK_REALTIME may be set meanwhile */
+    assert_int_equal(json_integer_value(json_object_get(span, "pid")), 3);
+    const json_t *told = json_array_get(events, 1), *arguments = json_object_get(told, "args");
+    assert_string_equal(text_of(json_object_get(json_array_get(events, 0), "args"), "name"), "heterps-run node 2");
+    assert_string_equal(text_of(told, "name"), "clock");
+    assert_string_equal(text_of(arguments, "ranks"), "0000000000000005");
+    assert_true(json_number_value(json_object_get(arguments, "within_us")) == 21.3);
+}
+
+/* A file of a job's, of a node with one event. */
+static void part_make(const char *where, uint32_t rank, uint64_t job, uint64_t ranks, const char *name)
+{
+    char part[80];
+    snprintf(part, sizeof part, "%s.%u", where, rank);
+    assert_int_equal(trace_open(part, 1), ST_OK);
+    trace_node(rank);
+    trace_thread("main");
+    trace_align(&(struct trace_clock){.begin_real_ns = job, .ranks = ranks});
+    const uint64_t now = clock_ns();
+    trace_span(TRACE_OP, name, now, now, 1, 2);
+    assert_int_equal(trace_close(), ST_OK);
+}
+
+static void part_remove(const char *where, uint32_t rank)
+{
+    char part[80];
+    snprintf(part, sizeof part, "%s.%u", where, rank);
+    unlink(part);
+}
+
+static void trace_merge__nodes_of_a_job__one_array(void **state)
+{
+    (void)state;
+    const uint64_t job = UINT64_C(1800000000000000000);
+    part_make(path, 0, job, 5, "a");
+    part_make(path, 1, job, 5, "not of this job's last members");
+    part_make(path, 2, job, 5, "c");
+    assert_int_equal(trace_merge(path, 0, false), ST_OK);
+    events_read();
+    assert_string_equal(text_of(span_of("op", 0), "name"), "a");
+    assert_string_equal(text_of(span_of("op", 1), "name"), "c");
+    assert_null(span_of("op", 2));
+    /* Node 2's is of another job, or is not there. */
+    part_make(path, 2, job + 1, 5, "old");
+    assert_int_equal(trace_merge(path, 0, false), ST_MISMATCH);
+    assert_non_null(strstr(status_message(), ".2: expected the trace of a node of this job"));
+    part_remove(path, 2);
+    assert_int_equal(trace_merge(path, 0, false), ST_IO);
+    quiet_begin();
+    assert_int_equal(trace_merge(path, 0, true), ST_OK);
+    assert_non_null(strstr(quiet_end(), "lacks node 2"));
+    events_read();
+    assert_string_equal(text_of(span_of("op", 0), "name"), "a");
+    assert_null(span_of("op", 1));
+    /* Without a clock it is of no job. */
+    char part[80];
+    snprintf(part, sizeof part, "%s.0", path);
+    assert_int_equal(trace_open(part, 1), ST_OK);
+    assert_int_equal(trace_close(), ST_OK);
+    assert_int_equal(trace_merge(path, 0, false), ST_INVALID);
+    assert_int_equal(trace_merge(path, 0, true), ST_OK);
+    for (uint32_t r = 0; r < 3; r++) part_remove(path, r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -573,6 +658,8 @@ int main(void)
         cmocka_unit_test(trace_drain__device_full__io_once_and_the_run_goes_on),
         cmocka_unit_test(trace_close__device_full__io),
         FILE_TEST(trace_drain__disk_fills_up__ends_with_a_whole_event),
+        FILE_TEST(trace_align__other_clock__times_are_node_0_s),
+        FILE_TEST(trace_merge__nodes_of_a_job__one_array),
         FILE_TEST(trace_close__thread_still_there__may_write_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

@@ -68,7 +68,7 @@ timeout = 5
 connect = 20
 CFG
 sed 's/^optimizer = adagrad 0.05/&\nttl = 3\nrows = 9000\nadmit = 2/; s/^ram = .*/&\nperiod = 10/' tables.cfg >life.cfg
-sed 's/^dim = 4/dim = 16/; s/^epochs = 3/epochs = 2/' tables.cfg >wide.cfg
+sed 's/^dim = 4/dim = 16/; s/^epochs = 3/epochs = 2/; s/^optimizer = adagrad 0.05/&\nttl = 5\nadmit = 2\nadmit_by = bloom/; s/^ram = .*/&\nperiod = 9/' tables.cfg >wide.cfg
 cat >pairs.cfg <<'CFG'
 [model]
 name = pairs
@@ -142,6 +142,14 @@ for n in 2 3; do check "$n nodes, a model with a table: the bytes of one node" l
 one_lane() { trains lane tables.bin --data data.tsv --threads 1 --set train.lanes=1 && launched_same lane 1 tables.bin --set train.lanes=1; }
 check 'a node of a graph of one lane' one_lane
 check '8 nodes, one lane each' launched_same tables 8 tables.bin
+check 'one lane, many threads that read' launched_same tables 3 tables.bin --lanes 1,7,0 --set train.readers=16
+check '3 nodes of 5, 2 and 1 lanes' launched_same dense 3 dense.bin --lanes 5,2,1
+check 'parameter servers: two nodes of four have no lanes' launched_same tables 4 tables.bin --lanes 3,0,5,0 --set checkpoint.every=50
+check 'rows and slices on them alone' launched_same tables 3 tables.bin --lanes 8,0,0 --set cluster.rows=servers --set cluster.slices=servers
+check 'slices on them alone, rows where lanes are' launched_same tables 3 tables.bin --lanes 1,7,0 --set cluster.rows=local --set cluster.slices=servers
+by_speed() { launched_same dense 3 dense.bin --lanes auto && says 'nodes    measured: [0-9,]+, [0-9,]+ and [0-9,]+ examples a second' && says 'nodes    3, which have [1-6], [1-6] and [1-6] of 8 lanes'; }
+check 'lanes by measurement' by_speed
+check 'a dense model with a server' launched_same dense 3 dense.bin --lanes 4,0,4
 check 'what each says begins with its number, and only the first speaks' says '^\[0\] done  '
 check 'the others are silent' silent '^\[[1-9]\]'
 
@@ -153,6 +161,7 @@ def figures(path):
     for e in events:
         del e["seconds"]
         e.pop("time", None)
+        e.pop("node", None)
     return events
 one, nodes = map(figures, sys.argv[1:])
 print(len(one), len(nodes), [(a, b) for a, b in zip(one, nodes) if a != b][:1])
@@ -166,6 +175,11 @@ same_figures() { # GRAPH ARGUMENT...: the JSON log is that of the first node, al
 }
 check 'a dense model is evaluated, and standard output is the first node'\''s' same_figures dense.bin
 check 'a model with a table is evaluated, to the last digit' same_figures tables.bin --set eval.every=60
+served_figures() { # as many sets as node 0 evaluates, early stopping, and lines held out
+    set -- tables.bin --data data.tsv --eval new=test.tsv --eval old=short.tsv --log json --set eval.every=60 --set train.stop=auc --set train.patience=1
+    runs 0 "$h" "$@" --threads 1 && cp out one.log && launched 0 3 "$@" --lanes 6,0,2 --set cluster.rows=servers && figures_same
+}
+check 'servers evaluate nothing, and serve rows to who does' served_figures
 ranks() { # GRAPH DATA TEST: all words, by the first node; the others send what they ask for
     runs 0 "$h" "$1" --data "$2" --eval "$3" --log json --threads 1 --set eval.cutoffs=1,5 && cp out one.log &&
         launched 0 3 "$1" --data "$2" --eval "$3" --log json --set eval.cutoffs=1,5 && figures_same
@@ -175,16 +189,35 @@ check 'words are ranked for examples' ranks tokens.bin tokens.txt tokens2.txt
 life() { # rows come and go, and are evaluated meanwhile
     rm -rf life2.model
     trains life life.bin --data data.tsv --threads 1 && launched 0 3 life.bin --data data.tsv --out life2.model --eval test.tsv --set eval.every=40 \
-        --set checkpoint.every=70 && exported life.bin life2.model again && same_bytes life again
+        --set checkpoint.every=70 && exported life.bin life2.model again && same_bytes life again && rm -rf life2.model &&
+        launched 0 3 life.bin --data data.tsv --out life2.model --eval test.tsv --lanes 4,0,4 --set cluster.rows=servers --set checkpoint.every=70 &&
+        exported life.bin life2.model again && same_bytes life again
 }
 check 'rows come and go' life
-disk() { # most rows of a node are on its disk
+disk() { # rows of a node are on its disk, some die there, and one is there from the second time on
     rm -rf wide2.model rows.*
     trains wide wide.bin --data data.tsv --threads 1 &&
-        launched 0 2 wide.bin --data data.tsv --out wide2.model --eval test.tsv --set checkpoint.every=100 --set store.ssd=16MiB --set store.path=rows --set store.ram=7200KiB &&
-        { [ $sanitized = yes ] || says 'disk     emb: [1-9][0-9,]* rows on disk'; } && [ -d rows.0 ] && [ -d rows.1 ] && exported wide.bin wide2.model again && same_bytes wide again
+        launched 0 2 wide.bin --data data.tsv --out wide2.model --eval test.tsv --set checkpoint.every=100 --set store.ssd=16MiB --set store.path=rows --set store.ram=6400KiB &&
+        { [ $sanitized = yes ] || says 'disk     emb: [1-9][0-9,]* rows on disk' && says '[1-9][0-9,]* by age'; } && [ -d rows.0 ] && [ -d rows.1 ] && exported wide.bin wide2.model again && same_bytes wide again
 }
 check 'rows on disks' disk
+lives_same() { # what is told of rows that come and go, and die on disks: of all nodes what one has
+    rm -rf rows.*
+    runs 0 "$h" wide.bin --data data.tsv --log json --threads 1 && cp out one.log &&
+        launched 0 2 wide.bin --data data.tsv --log json --set store.ssd=16MiB --set store.path=rows --set store.ram=6400KiB || return 1
+    python3 - one.log out <<'PY'
+import json, sys
+def done(path):
+    e = [e for e in map(json.loads, open(path)) if e["event"] == "done"][-1]
+    life = e["life"]["emb"]
+    return e["store"]["emb"], [life[k] for k in ("rows_made", "occurrences_not_admitted", "rows_died_by_score", "rows_died_by_age", "rows_evicted")]
+one, nodes = map(done, sys.argv[1:])
+each = [e for e in map(json.loads, open(sys.argv[2])) if e["event"] == "nodes"][-1]["each"]
+print(one, nodes, [n["rows"] for n in each])
+sys.exit(one != nodes or min(one[1][0], one[1][1], one[1][3]) == 0 or sum(n["rows"] for n in each) != one[0])
+PY
+}
+check 'what is told of rows that die, also on disks' lives_same
 first_values() { # of another model, of which each node takes its own
     rm -rf first.model
     trains first tables.bin --data data.tsv --threads 1 --init tables.model && launched 0 3 tables.bin --data data.tsv --init tables.model --out first.model &&
@@ -207,24 +240,43 @@ check 'early stopping, by lines held out' early dense.bin
 check 'early stopping of a model with a table' early tables.bin
 sends() { # a node sends no more than its share of sums, and of values
     for n in 2 4; do
-        launched 0 $n dense.bin --data data.tsv --log json --set h1.units=40000 --set train.steps_max=5 || return 1
-        python3 -c 'import json, sys
-e = [e for e in map(json.loads, open("out")) if e["event"] == "nodes"][-1]
-ratio = e["sent_bytes_a_step"] / e["sent_bytes_least"]
-print(e, ratio)
-sys.exit(not 0.9 <= ratio <= 1.03)' || return 1
+        launched 0 $n dense.bin --data data.tsv --log json --set h1.units=40000 --set train.steps_max=5 && sent_is || return 1
     done
 }
+sent_is() { # [KEYS]: each node's bytes over the least, and that what the first one says; with tables by the rows that it was asked for, too
+    python3 -c 'import json, sys
+e = [e for e in map(json.loads, open("out")) if e["event"] == "nodes"][-1]
+print(e)
+for node in e["each"]:
+    assert 0.9 <= node["sent_bytes_a_step"] / node["sent_bytes_least"] <= 1.03, node
+assert e["sent_bytes_a_step"] == e["each"][0]["sent_bytes_a_step"] and e["sent_bytes_least"] == e["each"][0]["sent_bytes_least"]
+if sys.argv[1:]:
+    dim, counters, steps, params, (own, asked) = *map(int, sys.argv[1:5]), ([n[k] for n in e["each"]] for k in ("rows", "asked_rows"))
+    n = len(own)
+    assert 1 <= e["rows_skew"] <= 1.1 and 1 <= e["asked_skew"] <= 1.1 and abs(max(asked) / sum(asked) * n - e["asked_skew"]) < 1e-9, e
+    assert len({x["lanes"] for x in e["each"]}) == 1 and min(own) > 0
+    # A key is asked of its owner by each node alike, so of what is asked 1 / n is asked by the owner itself.
+    remote = sum(asked) / n * (n - 1) / n / steps
+    least = 2 * 4 * params * (n - 1) / n + remote * (8 + counters + 8 * dim)
+    mean = sum(x["sent_bytes_a_step"] for x in e["each"]) / n
+    assert 0.9 <= mean / least <= 1.03, (mean, least)' "$@"
+}
 check 'bytes that a node sends in a step: at most 1.03 of 2 S (N - 1) / N' sends
+sends_rows() { # and of keys, rows there and back, and what counts of keys
+    launched 0 2 wide.bin --data data.tsv --log json --set train.steps_max=60 --set emb.ttl=0 --set emb.admit=1 && sent_is 16 0 60 $((8 * 420 + 9)) &&
+        launched 0 4 life.bin --data data.tsv --log json --set train.steps_max=60 --set emb.dim=16 --set emb.rows=0 && sent_is 16 4 60 $((8 * 420 + 9)) &&
+        launched 0 3 wide.bin --data data.tsv --log json --set train.steps_max=60 --lanes 4,4,0 --set cluster.slices=servers && sent_is
+}
+check 'and with tables: 8 bytes a remote key, 8 dim a remote row, and its counters' sends_rows
 again() { # the same command twice: the second one goes on from what the first one has saved
     rm -rf twice.model
     for n in 20 40; do runs 0 "$h" tables.bin --data data.tsv --out twice.model --again --set train.steps_max=$n -q --threads 1 || return 1; done
     runs 0 "$h" tables.bin --data data.tsv --out twice.model --again --threads 1 && says 'resume   after step 40' && exported tables.bin twice.model again && same_bytes tables again
 }
 check '--again goes on from a save, if there is one' again
-across() { # begun on 3 nodes, gone on with on one, ended on 2
+across() { # begun on 3 nodes, one of which is a server, gone on with on one, ended on 2
     rm -rf across.model
-    launched 0 3 tables.bin --data data.tsv --out across.model --set train.steps_max=20 &&
+    launched 0 3 tables.bin --data data.tsv --out across.model --set train.steps_max=20 --lanes 6,2,0 &&
         runs 0 "$h" tables.bin --data data.tsv --resume across.model --set train.steps_max=45 -q --threads 1 &&
         launched 0 2 tables.bin --data data.tsv --resume across.model && exported tables.bin across.model again && same_bytes tables again
 }
@@ -259,15 +311,42 @@ stops() {
 }
 check 'SIGTERM: all finish the step, save, and end with 75' stops
 check 'also where every job is shorter than what the first node grants at once' stops --set checkpoint.every=2
-lost() { # RANK: is killed; the same bytes all the same
-    begun 3 --set train.epochs=3 && kill -9 "$(node_pid "$1")" && ended 0 && exported tables.bin long.model again && same_bytes tables again
+lost() { # RANK ARGUMENT...: is killed; the same bytes all the same
+    begun_rank=$1
+    shift
+    begun 3 --set train.epochs=3 "$@" && kill -9 "$(node_pid "$begun_rank")" && ended 0 && exported tables.bin long.model again && same_bytes tables again
 }
 for r in 0 1 2; do check "node $r is killed: the bytes of one node" lost $r; done
+check 'a server is killed: the others go on, or wait for it' lost 2 --lanes 5,3,0 --set cluster.rows=servers
 paused() { # longer than cluster.timeout
     begun 3 --set train.epochs=3 --set cluster.timeout=1 && victim=$(node_pid 1) && kill -STOP "$victim" && await 'is lost: it has said nothing for 1 s' run.err && kill -CONT "$victim"
     ended 0 && exported tables.bin long.model again && same_bytes tables again
 }
 check 'node 1 is paused for longer than cluster.timeout: the bytes of one node' paused
+
+# json_begun ARGUMENT...: as begun, of three nodes with --log json.
+json_begun() {
+    rm -rf long.model
+    start launch --local 3 -- tables.bin --data data.tsv --out long.model --set checkpoint.every=5 --log json "$@" && await '"checkpoint"' run.out
+}
+told() { # a node is killed: lines of JSON, of others too, say whose they are
+    json_begun --set train.epochs=3 && kill -9 "$(node_pid 2)" && ended 0 && python3 -c 'import json
+lines = [json.loads(line) for line in open("run.out")]
+assert {e["node"] for e in lines if e["event"] == "warning"} & {1, 2}, lines
+assert {e["node"] for e in lines if e["event"] != "warning"} == {0}
+each = [e for e in lines if e["event"] == "nodes"][-1]["each"]
+assert [e["rank"] for e in each] in ([0, 1], [0, 1, 2]) and sum(e["lanes"] for e in each) == 8, each # node 2 may have come too late
+rows = [e for e in lines if e["event"] == "checkpoint"][-1]["rows"]
+assert all(e["sent_bytes"] > 0 and e["update"] > 0 for e in each) and sum(e["rows"] for e in each) == rows > 0, (each, rows)'
+}
+check 'JSON lines say whose they are, and the last one what each node has done' told
+waited() { # node 1 stands still for a while, between two saves, for which rounds do not wait: it is the one that the others have waited for
+    json_begun --set train.epochs=20 --set checkpoint.every=400 && victim=$(node_pid 1) && kill -STOP "$victim" && sleep 3 && kill -CONT "$victim" && ended 0 && python3 -c 'import json
+each = [json.loads(line) for line in open("run.out") if "\"nodes\"" in line][-1]["each"]
+print(each)
+assert max(each, key=lambda e: e["came_last"])["rank"] == 1'
+}
+if [ $sanitized = no ]; then check 'for whom the others have waited' waited; fi
 
 stuck() { # RANK PATTERN: computes no more, but its links are well; within steps, most of the time, and not within a save
     begun 3 --set train.epochs=100000 --set cluster.timeout=1 --set cluster.progress=1.5 --set checkpoint.every=1000
@@ -389,8 +468,38 @@ bad_line() { # all read all data
     pair 1 'error: (node 1: )?bad.tsv:[0-9]*: ' 1 'error: (node 0: )?bad.tsv:[0-9]*: ' dense.bin --data bad.tsv --key-file key --threads 1 -- dense.bin --data bad.tsv --key-file key --threads 1
 }
 check 'a bad line' bad_line
+cut_short() { # LANES: within a step, whose rows nobody asks for
+    runs 1 timeout -k 5 60 "$h" launch --local 3 -- tables.bin --data bad.tsv --lanes "$1" --set cluster.progress=5 && says '^\[0\] heterps-run: error: bad.tsv:[0-9]*: '
+}
+check 'a bad line, and tables' cut_short 2,3,3
+check 'and a server' cut_short 5,0,3
+own_cut() { # RANK: whose copy of the data ends within a line while it is read says so, and ends the job
+    cut="tables.bin --key-file key --threads 1 --set cluster.timeout=1 --set cluster.min=2 --set train.epochs=100000"
+    for r in 0 1; do cp data.tsv copy$r.tsv; done
+    rm -f err0
+    { await 'progress' err0 && truncate -s 200000 "copy$1.tsv"; } &
+    pair 1 "error: .*copy$1.tsv:[0-9]*: " 1 "error: .*copy$1.tsv:[0-9]*: " $cut --data copy0.tsv -- $cut --data copy1.tsv
+}
+check 'the data of node 0 are cut while they are read' own_cut 0
+check 'the data of node 1 are' own_cut 1
+served() { # a server needs no data, and has none to fail by
+    rm -rf pair.model
+    pair 0 'nodes    2, which have 8 and 0 of 8 lanes' 0 '^' $node --out pair.model -- dense.bin --key-file key --lanes 0 --out pair.model --set cluster.min=2 &&
+        exported dense.bin pair.model again && same_bytes dense again &&
+        pair 1 'error: bad.tsv:[0-9]*: ' 1 'error: node 0' dense.bin --data bad.tsv --key-file key --threads 1 -- dense.bin --key-file key --lanes 0
+}
+check 'a server without data: the bytes of one; and node 0 meets a bad line' served
+sum='error: .*nodes have 9 lanes \(--lanes: 5 of node 0, 4 of node 1\), and train.lanes is 8: change one of them, or --set train.lanes=9'
+check 'lanes that do not add up' pair 1 "$sum" 1 "$sum" $node --lanes 5 -- $node --lanes 4
+check 'rows on servers, of which there is none' pair 1 'every node has lanes: start one with --lanes 0' 1 'every node has lanes' $node --set cluster.rows=servers -- $node --set cluster.rows=servers
+check 'another placement' pair 75 'is refused: cluster.rows is spread there, and local here' 1 'refuses this node: cluster.rows is spread here, and local there' \
+    $node --set cluster.rows=local -- $node
+check 'node 0 without lanes' fails_so 2 'node 0 reads the data for all' $node --nodes "$places" --rank 0 --lanes 0
+check 'lanes of one node' fails_so 2 'give --nodes, too' dense.bin --data data.tsv --lanes 3
 check 'nobody there' fails_so 75 'node 0 at 127.0.0.1:[0-9]* is not found within 1 s: 127.0.0.1:[0-9]*: cannot connect: Connection refused' $node --set cluster.connect=1 --nodes "$places" --rank 1 -q
-check 'more nodes than lanes' fails_so 1 '1 of 2 nodes would have nothing to compute of 1 lane: give at most as many nodes, or --set train.lanes=2' $node --set train.lanes=1 --nodes "$places" --rank 1
+few_lanes='error: 1 of 2 nodes would have nothing to compute of 1 lane: give at most as many nodes, or --set train.lanes=2'
+check 'more nodes than lanes' pair 1 "$few_lanes" 1 "$few_lanes" $node --set train.lanes=1 -- $node --set train.lanes=1
+check 'as many lanes as nodes that compute' pair 0 'nodes    2, which have 1 and 0 of 1 lanes' 0 '^' $node --set train.lanes=1 -- $node --set train.lanes=1 --lanes 0
 check 'no key' fails_so 2 'give --key-file FILE' dense.bin --data data.tsv --nodes "$places" --rank 1
 check 'a key that others may read' sh -c "cp key open.key && chmod 644 open.key && ! '$h' dense.bin --data data.tsv --nodes $places --rank 1 --key-file open.key 2>err && grep -q 'chmod 600 open.key' err"
 check 'no rank' fails_so 2 '--rank: expected 0 to 1, the number of this node in --nodes, found none' dense.bin --data data.tsv --key-file key --nodes "$places"

@@ -31,6 +31,12 @@ version_5() {
     (cd "$work" && "$HETERPS" "$golden/graph9.bin" --data data.tsv --resume five --set train.epochs=2 --isa base -q) || return 1
     graph=$golden/graph9.bin values "$golden/model5" 3404657663 1780 && graph=$golden/graph9.bin values "$work/five" 800837597 1780
 }
+# Graphs of before version 10 have one Bloom filter for all keys, that counts in the order of the data.
+counted_as_then() {
+    "$HETERPS" gen criteo --rows 640 --seed 7 --vocab 3000 -o "$work/many.tsv" -q && rm -rf "$work/nine" &&
+        "$HETERPS" "$golden/graph9.bin" --data "$work/many.tsv" --set emb.admit=4 --set emb.admit_by=bloom --set emb.admit_keys=100 --set train.epochs=2 --isa base --out "$work/nine" -q || return 1
+    graph=$golden/graph9.bin values "$work/nine" 2958009496 3156
+}
 swapped() { # a segment of the same number, table and shape, every block of it whole
     cp -R "$golden/model4" "$work/swapped" && cp "$golden/model3/emb.00000001.32.segment" "$work/swapped" || return 1
     ! "$HETERPS" fsck "$work/swapped" >"$work/said" 2>&1 && grep -q 'fault .*emb.00000001.32.segment: blocks 5 to 7 are whole, but not those of this save' "$work/said" &&
@@ -57,11 +63,12 @@ trained_as_then() { # SETTING...
     found=$(cat "$work/export"/*.npy | cksum)
     [ "$found" = '2878493203 15132' ] || { echo "the values have the sum $found"; return 1; }
 }
+check 'a graph of version 9 counts keys for their admission as then' counted_as_then
 check 'a graph of version 8 trains to the bytes of then' trained_as_then
 check '… compiled anew by --set, too' trained_as_then --set train.epochs=1
 newer_graph() { # the save of version 4 by a graph of other rules
     "$HETERPS" compile "$golden/model.cfg" -o "$work/newer.bin" -q && ! "$HETERPS" export "$work/newer.bin" --model "$golden/model4" -o "$work/none" -q 2>"$work/said" &&
-        grep -q 'trained by the rules of version 8, and the graph is of version 9; compile the model text with --set model.rules=8' "$work/said" || { cat "$work/said"; return 1; }
+        grep -q 'trained by the rules of version 8, and the graph is of version 10; compile the model text with --set model.rules=8' "$work/said" || { cat "$work/said"; return 1; }
     "$HETERPS" compile "$golden/model.cfg" -o "$work/newer.bin" -q --set model.rules=8 && "$HETERPS" export "$work/newer.bin" --model "$golden/model4" -o "$work/none" -q
 }
 check 'a model of older rules and a graph of newer ones: what to do is said' newer_graph

@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         const uint64_t hash = XXH3_64bits(sealed, bytes - 8);
         memcpy(sealed + bytes - 8, &hash, 8);
     }
-    for (uint32_t by = ADMIT_EXACT; by <= ADMIT_BLOOM; by++) {
+    for (uint32_t by = ADMIT_EXACT; by <= ADMIT_BLOOM_SHARDS; by++) {
         table_read(by, 20, sealed, bytes);
         table_read(by, 50, sealed, bytes);
     }

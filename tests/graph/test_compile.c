@@ -94,7 +94,8 @@ static void graph_open_set__older_rules__stay(void **state)
         uint32_t expected;
     } cases[] = {{NULL, "h.units=16", RULES_NEWEST},
                  {"model.rules=8", "h.units=16", RULES_OLDEST},
-                 {"model.rules=8", "model.rules=9", RULES_NEWEST},
+                 {"model.rules=8", "model.rules=10", RULES_NEWEST},
+                 {"model.rules=9", "h.units=16", 9},
                  {"model.rules=9", "model.rules=8", RULES_OLDEST}};
     char path[] = "/tmp/heterps-test-rules-XXXXXX";
     assert_true(mkstemp(path) >= 0);
@@ -107,6 +108,24 @@ static void graph_open_set__older_rules__stay(void **state)
         graph_close(&g);
     }
     unlink(path);
+}
+
+/* What counts keys for their admission, by the rules of the text. */
+static void compile__admission_by_bloom__shards_from_rules_10_on(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rules, *by;
+        uint32_t expected;
+    } cases[] = {{"8", "bloom", ADMIT_BLOOM},  {"9", "bloom", ADMIT_BLOOM}, {"10", "bloom", ADMIT_BLOOM_SHARDS},
+                 {"10", "exact", ADMIT_EXACT}, {"9", "exact", ADMIT_EXACT}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[2048];
+        snprintf(text, sizeof text, MODEL "[model]\nrules = %s\n", cases[i].rules);
+        struct graph g = compiled(text, cases[i].by[0] == 'b' ? "emb.admit_by=bloom" : "emb.admit_by=exact");
+        assert_int_equal(g.tables[0].life.admit_by, cases[i].expected);
+        graph_close(&g);
+    }
 }
 
 static void compile__wrong_text__says_where_and_what(void **state)
@@ -676,6 +695,7 @@ int main(void)
         cmocka_unit_test(compile__same_text__gives_same_bytes),
         cmocka_unit_test(compile__embedded_text__compiles_to_the_same_graph),
         cmocka_unit_test(graph_open_set__older_rules__stay),
+        cmocka_unit_test(compile__admission_by_bloom__shards_from_rules_10_on),
         cmocka_unit_test(compile__wrong_text__says_where_and_what),
         cmocka_unit_test(compile__batch__is_divided_as_asked),
         cmocka_unit_test(compile__recipe__does_not_change_the_model_hash),

@@ -64,6 +64,8 @@ static void eval_sets_parse__sets_that_cannot_be_told_apart__are_refused(void **
 {
     (void)state;
     REFUSED("two sets are called a, x and z", "a=x", "b=y", "a=z");
+    REFUSED("two sets are called a, http://h/x and http://h/z", "a=http://h/x?secret", "a=http://h/z?secret");
+    REFUSED("--eval http://h/y has no name", "a=x", "http://h/y?secret");
     REFUSED("--eval y has no name", "a=x", "y");
     REFUSED("--eval x has no name", "x", "b=y");
     REFUSED("a and b both read standard input", "a=-", "b=x,-");

@@ -38,6 +38,23 @@ static void model_open__another_seed__other_weights(void **state)
     graph_close(&graph);
 }
 
+/* Nothing is to lie there. */
+static void model_open__no_tables_and_a_disk__opens_without(void **state)
+{
+    (void)state;
+    static const char dense[] = "[data]\ndense = I1..I3\n[fc y]\ninput = dense\nunits = 1\n[loss bce]\ninput = y\n";
+    struct graph graph;
+    struct model model;
+    assert_ok(graph_compile(&graph, "m.cfg", dense, sizeof dense - 1, NULL, 0, NULL));
+    assert_ok(model_open(&model, &graph,
+                         &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES,
+                                                .disk_bytes = (uint64_t)16 << 20,
+                                                .path = "/missing/directory/rows"}));
+    assert_false(store_has_disk(model.store));
+    model_close(&model);
+    graph_close(&graph);
+}
+
 /* Parameter p, element e: value e % 4 of item e / 4 of stream p. */
 static void model_open__parameters__are_the_documented_draws_golden(void **state)
 {
@@ -197,6 +214,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(model_open__twice__same_values),
         cmocka_unit_test(model_open__another_seed__other_weights),
+        cmocka_unit_test(model_open__no_tables_and_a_disk__opens_without),
         cmocka_unit_test(model_open__parameters__are_the_documented_draws_golden),
         cmocka_unit_test(model_row_init__any_key__vector_state_and_zero_counter),
         cmocka_unit_test(model_open__optimizer_with_a_first_state__has_it),

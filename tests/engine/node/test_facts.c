@@ -21,6 +21,8 @@ static struct facts facts_of(const char *source, const char *const *set, struct 
     options.graph = &graph;
     if (options.isa == NULL) options.isa = "avx2";
     if (options.verb == NULL) options.verb = "train";
+    if (options.slices == NULL) options.slices = "spread";
+    options.rows = "spread";
     assert_ok(facts_make(&facts, &options));
     graph_close(&graph);
     assert_true(facts.bytes > 0 && facts.text[facts.bytes - 1] == '\n');

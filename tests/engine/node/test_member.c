@@ -278,6 +278,7 @@ static void process_start(uint32_t p, const struct member_roster *roster)
                                .min = minimum,
                                .nonce = me->nonce,
                                .facts = scene == SCENE_FACTS && me->rank == 2 ? 6 : 5,
+                               .says = 100 + me->rank,
                                .timeout_ns = 400 * MS,
                                .connect_ns = 3000 * MS,
                                .progress_ns = 2000 * MS,
@@ -395,6 +396,8 @@ static void begin(uint32_t p, const struct member_roster *r)
 {
     struct process *me = &process[p];
     const uint32_t h = history_of(r);
+    for (uint32_t k = 0; k < nodes; k++)
+        if (is_in(r->mask, k) && r->says[k] != 100 + k) found("a roster has other words than its nodes have said");
     if (me->rank == 0) {
         if (r->mask & ~(history[h].ready | 1)) found("steps begin before all are ready in that generation");
         history[h].has_begun = true;

@@ -38,6 +38,7 @@ static struct key_numbers numbers[TABLES];
 static struct micro_batch micro[MICROS];
 static struct ticket ticket[MICROS];
 static float *values;
+static uint8_t owner_of[SHARD_COUNT];
 static uint64_t random_state = 1;
 
 static uint64_t draw(uint64_t bound)
@@ -70,9 +71,11 @@ static void asker_open(uint32_t owners)
     assert_ok(graph_compile(&graph, "test.cfg", model_text, strlen(model_text), NULL, 0, NULL));
     shape = (struct asked_shape){.graph = &graph,
                                  .owner_count = owners,
+                                 .owner_of = owner_of,
                                  .example_max = MICROS * MICRO,
                                  .run_count = 2,
                                  .shows = {true, owners % 2 == 1}};
+    shards_share(owner_of, UINT64_MAX >> (64 - owners));
     struct layout sum = {0}, taken = {.arena = &arena};
     asker_layout(&sum);
     assert_ok(arena_open(&arena, "test", sum.bytes));
@@ -148,7 +151,7 @@ static void asked__any_owners__each_key_once_and_values_where_they_are_read(void
                     assert_int_equal(letter.occurrences[t] != NULL, shape.shows[t]);
                     for (uint32_t k = 0; k < letter.count[t]; k++, value += graph.tables[t].dim) {
                         const uint64_t key = letter.key[t][k];
-                        assert_int_equal(shard_owner(shard_of(key), owners[i]), o);
+                        assert_int_equal(owner_of[shard_of(key)], o);
                         if (shape.shows[t])
                             assert_int_equal(letter.occurrences[t][k], occurrences_of(t, key));
                         else
@@ -177,11 +180,18 @@ static void shards__many_keys__about_as_many_for_each_owner(void **state)
 {
     (void)state;
     uint32_t count[7] = {0};
-    for (uint64_t key = 0; key < 70000; key++) count[shard_owner(shard_of(key), 7)]++;
+    shards_share(owner_of, 127);
+    for (uint64_t key = 0; key < 70000; key++) count[owner_of[shard_of(key)]]++;
     for (uint32_t o = 0; o < 7; o++) assert_in_range(count[o], 9500, 10500);
-    assert_int_equal(shard_owner(0, 64), 0);
-    assert_int_equal(shard_owner(SHARD_COUNT - 1, 64), 63);
-    assert_int_equal(shard_owner(SHARD_COUNT - 1, 1), 0);
+    shards_share(owner_of, UINT64_MAX);
+    for (uint32_t shard = 0; shard < SHARD_COUNT; shard++) assert_int_equal(owner_of[shard], shard / 64);
+    shards_share(owner_of, 1);
+    assert_int_equal(owner_of[SHARD_COUNT - 1], 0);
+    shards_share(owner_of, 1 << 3 | UINT64_C(1) << 63);
+    assert_int_equal(owner_of[0], 3);
+    assert_int_equal(owner_of[SHARD_COUNT / 2 - 1], 3);
+    assert_int_equal(owner_of[SHARD_COUNT / 2], 63);
+    assert_int_equal(owner_of[SHARD_COUNT - 1], 63);
 }
 
 static void letter_refuse(const uint32_t *counts, size_t bytes, const char *message)

@@ -13,6 +13,7 @@
 #include <xxhash.h>
 
 #include "io/store/admission.h"
+#include "io/store/shard.h"
 
 #define KEYS      3000u
 #define STEP      500u
@@ -115,6 +116,7 @@ static void admission__steps_taken_back_and_saved__equals_plain_counts(void **st
     for (size_t i = 0; i < sizeof admits / sizeof *admits; i++) {
         steps_check(admits[i], ADMIT_EXACT);
         steps_check(admits[i], ADMIT_BLOOM);
+        if (i % 4 == 1) steps_check(admits[i], ADMIT_BLOOM_SHARDS); /* files of 256 KiB at least */
     }
 }
 
@@ -147,6 +149,66 @@ static void admission_bloom__counters__have_as_few_bits_as_count_so_far(void **s
         free(file_of(&a, &bytes));
         assert_int_equal(bytes, 64 + 64 * (1000 * 12 * cases[i].bits / 512 + 1) + 8);
         admission_close(&a);
+        a = opened(cases[i].admit, ADMIT_BLOOM_SHARDS, 400000);
+        free(file_of(&a, &bytes));
+        const uint64_t lines = 400000 * 12 * cases[i].bits / 512 + 1;
+        assert_int_equal(bytes, 64 + 64 * 4096 * ((lines + 4095) / 4096) + 8);
+        assert_int_equal(admission_has_order(&a), cases[i].bits > 1);
+        admission_close(&a);
+    }
+}
+
+/* Owners of shards count their keys, and the first takes over the others' lines: it has what one has that counts
+ * all. */
+static void admission_lines__counts_of_owners__those_of_one(void **state)
+{
+    (void)state;
+    static const uint32_t owners[] = {1, 2, 3, 7, 64};
+    for (size_t c = 0; c < sizeof owners / sizeof *owners; c++) {
+        struct admission one = opened(6, ADMIT_BLOOM_SHARDS, 1000), first = opened(6, ADMIT_BLOOM_SHARDS, 1000),
+                         other = opened(6, ADMIT_BLOOM_SHARDS, 1000);
+        uint32_t known = 0, begin, end;
+        uint8_t owner_of[SHARD_COUNT];
+        shards_share(owner_of, UINT64_MAX >> (64 - owners[c]));
+        drawn = 5;
+        for (uint32_t step = 1; step <= 20; step++) {
+            for (uint32_t i = 0; i < 900; i++) {
+                const uint64_t key = key_of(draw(1 + draw(3000)));
+                struct admission *owner = owner_of[shard_of(key)] == 0 ? &first : &other;
+                assert_int_equal(admission_add(&one, key), ST_OK);
+                assert_int_equal(admission_add(owner, key), ST_OK);
+            }
+            struct admission *all[] = {&one, &first, &other};
+            for (int i = 0; i < 3; i++) admission_step_end(all[i], step), admission_release(all[i], step);
+        }
+        size_t bytes, other_bytes, sum = 0;
+        for (uint32_t o = 0; o < owners[c]; o++) {
+            shards_of(owner_of, o, &begin, &end);
+            uint8_t *lines = admission_lines(&first, begin, end, &bytes);
+            const uint8_t *theirs = admission_lines(&other, begin, end, &other_bytes);
+            assert_int_equal(bytes, other_bytes);
+            if (o > 0) memcpy(lines, theirs, bytes);
+            sum += bytes;
+        }
+        assert_int_equal(sum, 64 * 4096);
+        for (uint32_t k = 0; k < 6000; k++) {
+            assert_int_equal(admission_has(&first, key_of(k)), admission_has(&one, key_of(k)));
+            known += admission_has(&one, key_of(k));
+        }
+        assert_true(known > 500 && known < 5000);
+        char *of_one = file_of(&one, &bytes), *of_first = file_of(&first, &bytes);
+        assert_memory_equal(of_one, of_first, bytes);
+        free(of_one);
+        free(of_first);
+        for (uint32_t shift = 0; shift < 8; shift += 4) { /* of admit = 6 counters of four bits, up to 5 */
+            uint8_t lines[64] = {[63] = (uint8_t)(5 << shift)};
+            assert_true(admission_lines_check(&one, lines, sizeof lines));
+            lines[63] = (uint8_t)(6 << shift);
+            assert_false(admission_lines_check(&one, lines, sizeof lines));
+        }
+        admission_close(&one);
+        admission_close(&first);
+        admission_close(&other);
     }
 }
 
@@ -201,7 +263,7 @@ static void admission_merge__counts_of_two__those_of_one(void **state)
 static void admission_grant__a_key_with_a_row__is_admitted(void **state)
 {
     (void)state;
-    for (uint32_t by = ADMIT_EXACT; by <= ADMIT_BLOOM; by++) {
+    for (uint32_t by = ADMIT_EXACT; by <= ADMIT_BLOOM_SHARDS; by++) {
         struct admission a = opened(9, by, 100);
         assert_int_equal(admission_grant(&a, key_of(7)), ST_OK);
         assert_true(admission_has(&a, key_of(7)));
@@ -216,7 +278,8 @@ static void admission_read__exact_counts_into_another__counts_on(void **state)
     const struct {
         uint32_t by;
         uint64_t keys;
-    } into[] = {{ADMIT_EXACT, KEYS}, {ADMIT_EXACT, 700}, {ADMIT_EXACT, 500}, {ADMIT_BLOOM, 1000}, {ADMIT_BLOOM, KEYS}};
+    } into[] = {{ADMIT_EXACT, KEYS}, {ADMIT_EXACT, 700},  {ADMIT_EXACT, 500},
+                {ADMIT_BLOOM, 1000}, {ADMIT_BLOOM, KEYS}, {ADMIT_BLOOM_SHARDS, KEYS}};
     struct admission a = opened(4, ADMIT_EXACT, 600);
     for (uint32_t i = 0; i < 500; i++) {
         for (uint32_t n = 0; n <= i % 3; n++) assert_int_equal(admission_add(&a, key_of(i)), ST_OK);
@@ -262,10 +325,17 @@ static void admission_read__another_admit__keeps_whom_it_has_admitted(void **sta
     (void)state;
     static const struct {
         uint32_t from, to, by, into;
-    } cases[] = {{6, 4, ADMIT_EXACT, ADMIT_EXACT},   {4, 6, ADMIT_EXACT, ADMIT_EXACT},
-                 {2, 200, ADMIT_EXACT, ADMIT_EXACT}, {200, 2, ADMIT_EXACT, ADMIT_EXACT},
-                 {6, 3, ADMIT_EXACT, ADMIT_BLOOM},   {12, 5, ADMIT_BLOOM, ADMIT_BLOOM},
-                 {5, 12, ADMIT_BLOOM, ADMIT_BLOOM},  {4, 3, ADMIT_BLOOM, ADMIT_BLOOM}};
+    } cases[] = {{6, 4, ADMIT_EXACT, ADMIT_EXACT},
+                 {4, 6, ADMIT_EXACT, ADMIT_EXACT},
+                 {2, 200, ADMIT_EXACT, ADMIT_EXACT},
+                 {200, 2, ADMIT_EXACT, ADMIT_EXACT},
+                 {6, 3, ADMIT_EXACT, ADMIT_BLOOM},
+                 {12, 5, ADMIT_BLOOM, ADMIT_BLOOM},
+                 {5, 12, ADMIT_BLOOM, ADMIT_BLOOM},
+                 {4, 3, ADMIT_BLOOM, ADMIT_BLOOM},
+                 {6, 3, ADMIT_EXACT, ADMIT_BLOOM_SHARDS},
+                 {12, 5, ADMIT_BLOOM_SHARDS, ADMIT_BLOOM_SHARDS},
+                 {3, 4, ADMIT_BLOOM_SHARDS, ADMIT_BLOOM_SHARDS}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const uint32_t from = cases[c].from, to = cases[c].to;
         struct admission a = opened(from, cases[c].by, 2000), b = opened(to, cases[c].into, 2000);
@@ -304,8 +374,12 @@ static void admission_read__other_settings_or_damage__is_refused(void **state)
     size_t bytes;
     char *file = file_of(&a, &bytes);
     assert_int_equal(admission_read(&b, "FILE", (const uint8_t *)file, bytes), ST_MISMATCH);
-    assert_non_null(strstr(status_message(), "admit = 3, admit_by = bloom, admit_keys = 10"));
+    assert_non_null(strstr(status_message(), "admit = 3, admit_by = bloom (of rules before 10), admit_keys = 10"));
     assert_non_null(strstr(status_message(), "any from 3 to 4"));
+    struct admission by_shards = opened(3, ADMIT_BLOOM_SHARDS, 10);
+    assert_int_equal(admission_read(&by_shards, "FILE", (const uint8_t *)file, bytes), ST_MISMATCH);
+    assert_non_null(strstr(status_message(), "and table \"emb\" has 3, bloom, 10"));
+    admission_close(&by_shards);
     for (size_t i = 0; i < bytes; i++) {
         file[i] = (char)(file[i] ^ 4);
         struct admission c = opened(3, ADMIT_BLOOM, 10);
@@ -387,6 +461,7 @@ int main(void)
         cmocka_unit_test(admission__steps_taken_back_and_saved__equals_plain_counts),
         cmocka_unit_test(admission_bloom__as_many_keys_as_it_is_for__takes_few_others),
         cmocka_unit_test(admission_bloom__counters__have_as_few_bits_as_count_so_far),
+        cmocka_unit_test(admission_lines__counts_of_owners__those_of_one),
         cmocka_unit_test(admission_exact__one_key_more__says_so),
         cmocka_unit_test(admission_merge__counts_of_two__those_of_one),
         cmocka_unit_test(admission_grant__a_key_with_a_row__is_admitted),

@@ -1,0 +1,233 @@
+/* Takes the memory of an exchange between nodes, and finds what is the same in every step: slices, pieces, shards. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/node/reduce_internal.h"
+#include "graph/clip.h"
+
+static const struct exchange_vt reduce_vt = {.begin = round_begin,
+                                             .ask = step_ask,
+                                             .tell = step_tell,
+                                             .look = look_ask,
+                                             .look_end = look_end,
+                                             .job_begin = job_begin,
+                                             .job_end = job_end,
+                                             .job_stop = job_stop};
+
+static void lanes_check(const struct reduce_options *o)
+{
+    CHECK(o->rank < o->node_count && o->node_count <= REDUCE_NODES_MAX);
+    CHECK(o->lane_begin[o->node_count] == o->graph->header->lanes);
+    CHECK(o->lane_begin[0] == 0 && o->lane_begin[1] > 0);
+    for (uint32_t n = 0; n < o->node_count; n++) CHECK(o->lane_begin[n] <= o->lane_begin[n + 1]);
+}
+
+/* The runs of a node's lanes. */
+static uint32_t runs_of(const struct reduce_options *o, uint32_t node, struct fold_lanes runs[FOLD_RUNS_MAX])
+{
+    const struct fold_lanes lanes = {o->lane_begin[node], o->lane_begin[node + 1] - o->lane_begin[node]};
+    return lanes.count ? fold_runs(lanes, o->graph->header->lanes, runs) : 0;
+}
+
+static uint32_t examples_of(const struct reduce_options *o, uint32_t node)
+{
+    return o->graph->header->batch / o->graph->header->lanes * (o->lane_begin[node + 1] - o->lane_begin[node]);
+}
+
+/* Floats of the own slice. */
+static uint64_t own_floats(const struct exchange *x)
+{
+    uint64_t floats = 0, begin;
+    for (uint32_t run = 0; run < x->slices.run_count; run++) floats += slice_floats(x, x->rank, run, &begin);
+    return floats;
+}
+
+/* The runs of all nodes, in order of lanes; pieces: NULL: only counted. */
+static uint32_t pieces_list(const struct reduce_options *o, struct exchange_piece *pieces)
+{
+    struct fold_lanes runs[FOLD_RUNS_MAX];
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < o->node_count; n++) {
+        const uint32_t run_count = runs_of(o, n, runs);
+        for (uint32_t i = 0; i < run_count; i++, count++)
+            if (pieces) pieces[count] = (struct exchange_piece){.run = runs[i], .node = n};
+    }
+    return count;
+}
+
+static void shapes_fill(struct reduce *r, const struct reduce_options *o)
+{
+    struct fold_lanes runs[FOLD_RUNS_MAX];
+    for (uint32_t n = 0; n < o->node_count; n++) {
+        struct asked_shape *asker = &r->shapes[n];
+        *asker = (struct asked_shape){.graph = o->graph,
+                                      .owner_count = o->node_count,
+                                      .owner_of = r->owner_of,
+                                      .example_max = examples_of(o, n),
+                                      .run_count = runs_of(o, n, runs)};
+        asked_shape_wants(asker);
+    }
+}
+
+/* What a graph with tables needs. */
+static void rows_layout(struct reduce *r, struct layout *l, const struct reduce_options *o)
+{
+    struct exchange_rows *rows = &r->exchange.rows;
+    ring_layout(l->arena ? &r->asked_ring : NULL, l, ASKED_MAX, RING_ONE);
+    LAYOUT_TAKE(l, r->own_pieces, o->graph->table_count);
+    LAYOUT_TAKE(l, r->row_count, o->graph->table_count);
+    LAYOUT_TAKE(l, r->own_rows, o->graph->table_count);
+    const size_t own = asked_floats_max(&rows->shape);
+    for (int i = 0; i < 2; i++) LAYOUT_TAKE(l, rows->values[i], own);
+    LAYOUT_TAKE(l, rows->pieces, own * rows->shape.run_count);
+    for (uint32_t n = 0; n < o->node_count; n++) {
+        struct peer peer = {0};
+        const struct asked_shape asker = {.graph = o->graph, .example_max = examples_of(o, n)};
+        if (n != o->rank) LAYOUT_TAKE(l, peer.values, asked_floats_max(&asker));
+        if (n != o->rank) LAYOUT_TAKE(l, peer.row_count, o->graph->table_count);
+        looks_layout(r, l, n, &peer);
+        if (l->arena) r->peers[n] = peer;
+    }
+    evict_layout(r, l);
+    ring_layout(l->arena ? &r->looks.ring : NULL, l, EXCHANGE_LOOKS_MAX, RING_ONE);
+}
+
+/* The nodes of a mask of the options: of 0 all. */
+static uint64_t those_of(const struct reduce_options *o, uint64_t mask)
+{
+    const uint64_t all = UINT64_MAX >> (64 - o->node_count);
+    CHECK((mask & ~all) == 0);
+    return mask ? mask : all;
+}
+
+/* Slices, one behind the other, of those nodes that have one; the others' are empty, and begin where the next one
+ * does. */
+static void slices_layout(struct reduce *r, struct layout *l, const struct reduce_options *o)
+{
+    struct extent *e = &r->exchange.slices;
+    const uint64_t slices = those_of(o, o->slices);
+    extent_layout(e, l, o->graph, o->model, (uint32_t)__builtin_popcountll(slices));
+    const uint64_t *cut_float = e->cut_float;
+    const uint32_t *cut_block = e->cut_block;
+    LAYOUT_TAKE(l, e->cut_float, (size_t)(o->node_count + 1) * e->run_count);
+    LAYOUT_TAKE(l, e->cut_block, o->node_count + 1);
+    e->part_count = o->node_count;
+    for (uint32_t n = 0, cut = 0; n <= o->node_count && l->arena; n++) {
+        e->cut_block[n] = cut_block[cut];
+        memcpy(&e->cut_float[(size_t)n * e->run_count], &cut_float[(size_t)cut * e->run_count],
+               e->run_count * sizeof *cut_float);
+        cut += n < o->node_count && (slices >> n & 1);
+    }
+}
+
+static void reduce_layout(struct reduce *r, struct layout *l, const struct reduce_options *o)
+{
+    struct exchange *x = &r->exchange;
+    x->piece_count = pieces_list(o, NULL);
+    x->slices.forward_end = o->graph->forward_count;
+    LAYOUT_TAKE(l, r->peers, o->node_count);
+    LAYOUT_TAKE(l, r->shapes, o->node_count);
+    LAYOUT_TAKE(l, x->pieces, x->piece_count);
+    LAYOUT_TAKE(l, x->joins, x->piece_count);
+    LAYOUT_TAKE(l, r->runs, x->piece_count);
+    slices_layout(r, l, o);
+    if (o->graph->table_count > 0) LAYOUT_TAKE(l, r->owner_of, SHARD_COUNT);
+    if (l->arena) {
+        (void)pieces_list(o, x->pieces);
+        for (uint32_t i = 0; i < x->piece_count; i++) r->runs[i] = x->pieces[i].run;
+        fold_joins(r->runs, x->piece_count, x->joins);
+        if (r->owner_of) shards_share(r->owner_of, those_of(o, o->rows));
+        x->look_shape.owner_of = r->owner_of;
+        shapes_fill(r, o);
+        x->rows.shape = r->shapes[o->rank];
+    }
+    if (o->graph->table_count > 0) rows_layout(r, l, o);
+    for (uint32_t n = 0; n < o->node_count; n++) {
+        struct peer peer = {0};
+        talk_layout(r, l, n, &peer);
+        if (l->arena) r->peers[n].talk = peer.talk;
+    }
+}
+
+static status rows_open(struct reduce *r, const struct reduce_options *o)
+{
+    struct exchange_rows *rows = &r->exchange.rows;
+    const struct owned_options options = {
+        .graph = o->graph, .model = o->model, .node_count = o->node_count, .shape = r->shapes, .runs = r->runs};
+    TRY(owned_open(&r->owned, &options));
+    for (uint32_t t = 0; t < o->graph->table_count; t++) r->own_pieces[t] = owned_pieces(r->owned, o->rank, t);
+    o->model->share = (struct model_share){.owner = o->rank, .owner_count = o->node_count, .owner_of = r->owner_of};
+    rows->own_pieces = r->own_pieces;
+    rows->of_owned = owned_gradients(r->owned);
+    rows->row_count = r->row_count;
+    return ST_OK;
+}
+
+/* Behind the layout, which has cut the slices. */
+static status sums_open(struct reduce *r)
+{
+    struct exchange *x = &r->exchange;
+    const uint64_t floats = own_floats(x);
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < x->piece_count; i++) others += x->pieces[i].node != x->rank;
+    TRY(arena_open(&r->sums_arena, "sums of nodes", others * arena_bytes(floats * sizeof(float))));
+    for (uint32_t i = 0; i < x->piece_count; i++)
+        if (x->pieces[i].node != x->rank) x->pieces[i].sums = arena_take(&r->sums_arena, floats * sizeof(float));
+    return ST_OK;
+}
+
+static status parts_open(struct reduce *r, const struct reduce_options *o)
+{
+    const struct batch_shape shape = graph_batch(o->graph);
+    struct exchange *x = &r->exchange;
+    struct layout sum = {0}, taken = {.arena = &r->arena};
+    lanes_check(o);
+    r->graph = o->graph;
+    r->model = o->model;
+    r->post = o->post;
+    r->lane_begin = o->lane_begin;
+    r->rank_of = o->rank_of;
+    r->micros_a_lane = batch_micro_count(shape) / shape.lanes;
+    r->is_bounded = clip_optimizer(o->graph) != NULL;
+    x->vt = &reduce_vt;
+    x->rank = o->rank;
+    x->node_count = o->node_count;
+    x->own = (struct fold_lanes){o->lane_begin[o->rank], o->lane_begin[o->rank + 1] - o->lane_begin[o->rank]};
+    x->run_count = runs_of(o, o->rank, x->runs);
+    x->rows.shape =
+        (struct asked_shape){.graph = o->graph, .example_max = examples_of(o, o->rank), .run_count = x->run_count};
+    if (o->graph->table_count > 0)
+        x->look_shape = (struct asked_shape){
+            .graph = o->graph, .owner_count = o->node_count, .example_max = shape.micro, .run_count = 1};
+    reduce_layout(r, &sum, o);
+    TRY(arena_open(&r->arena, "nodes", sum.bytes));
+    reduce_layout(r, &taken, o);
+    if (o->graph->table_count > 0) TRY(rows_open(r, o));
+    if (o->graph->table_count == 0 || x->own.count == 0) x->rows.shape.graph = NULL; /* there is nothing to wait for */
+    return sums_open(r);
+}
+
+status reduce_open(struct reduce **out, const struct reduce_options *o)
+{
+    struct reduce *r = aligned_alloc(CACHE_LINE_BYTES, arena_bytes(sizeof *r));
+    *out = NULL;
+    if (r == NULL) FAIL(MEMORY, "no memory for an exchange between nodes");
+    memset(r, 0, sizeof *r);
+    const status st = parts_open(r, o);
+    if (st != ST_OK)
+        reduce_close(r);
+    else
+        *out = r;
+    return st;
+}
+
+void reduce_close(struct reduce *r)
+{
+    if (r == NULL) return;
+    owned_close(r->owned);
+    arena_close(&r->sums_arena);
+    arena_close(&r->arena);
+    free(r);
+}
+
+struct exchange *reduce_exchange(struct reduce *r) { return &r->exchange; }

@@ -1,0 +1,20 @@
+/* How fast this machine trains a graph, in a number: for who shares work out among unequal ones. */
+#ifndef HETERPS_ENGINE_PROFILE_PROFILE_SPEED_H
+#define HETERPS_ENGINE_PROFILE_PROFILE_SPEED_H
+
+#include "engine/base/cores.h"
+#include "graph/graph.h"
+
+struct profile_speed_options {
+    const struct graph *graph;
+    const char *graph_path; /* its data.path is relative to it                                              */
+    const char *data, *isa; /* as struct profile_options has them                                           */
+    const char *store_path; /* in place of the graph's                                                      */
+    const struct cores *cores;
+    uint32_t threads; /* in one gang                                                                 */
+    double seconds;   /* of measuring, about                                                         */
+};
+/* Runs forward and backward passes of micro-batches over the data; *speed: examples a second. Fails as profile_run. */
+MUST_USE status profile_speed(const struct profile_speed_options *options, double *speed);
+
+#endif

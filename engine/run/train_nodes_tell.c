@@ -1,0 +1,155 @@
+/* What each node of a training has done, told by node 0 at the end: the others say it to that. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/base/words.h"
+#include "engine/node/member.h"
+#include "engine/node/probe.h"
+#include "engine/node/talk.h"
+#include "engine/run/train_internal.h"
+
+_Static_assert(REDUCE_NODES_MAX == MEMBER_NODES_MAX, "nodes are as many");
+
+/* Of a node; both ends are of one version of the program. */
+struct account {
+    uint32_t rank, lane_begin, lane_count;
+    uint64_t wall_ns, worker_count, busy_ns[WORK_COUNT], reading_ns, sent_bytes, rows, asked_rows;
+    double least_a_step; /* bytes that it has to send */
+    struct reduce_rounds rounds;
+};
+
+static struct account own_account(const struct trainer *t, const struct reduce *reduce, const struct exchange *x,
+                                  uint64_t steps)
+{
+    const struct reduce_rows rows = reduce_rows(reduce);
+    struct pipeline_times times;
+    struct pipeline_figures figures;
+    struct account a = {.rank = node_rank(t->node, x->rank),
+                        .lane_begin = x->own.begin,
+                        .lane_count = x->own.count,
+                        .sent_bytes = reduce_sent_bytes(reduce),
+                        .asked_rows = rows.asked,
+                        .least_a_step = (double)reduce_least_bytes(reduce) + (double)rows.least_bytes / (double)steps,
+                        .rounds = *reduce_rounds(reduce)};
+    pipeline_times(t->session->crew.pipeline, &times);
+    pipeline_figures(t->session->crew.pipeline, &figures);
+    a.wall_ns = times.wall_ns;
+    a.worker_count = times.worker_count;
+    memcpy(a.busy_ns, times.busy_ns, sizeof a.busy_ns);
+    a.reading_ns = figures.read_ns + figures.prepare_ns;
+    for (uint32_t i = 0; i < t->graph->table_count; i++) a.rows += reduce_own_rows(reduce)[i];
+    return a;
+}
+
+static double share(uint64_t part, uint64_t whole) { return whole ? (double)part / (double)whole : 0; }
+
+/* Of the time in which the others' rounds were under way: in rounds whose last part was this node's. */
+static double last_share(const struct account *all, uint32_t count, uint32_t node)
+{
+    uint64_t last_ns = 0, ns = 0;
+    for (uint32_t n = 0; n < count; n++) {
+        if (n == node) continue;
+        last_ns += all[n].rounds.last_ns[node];
+        ns += all[n].rounds.ns;
+    }
+    return share(last_ns, ns);
+}
+
+static double work_share(const struct account *a, enum stage_work work)
+{
+    return share(a->busy_ns[work], a->wall_ns * a->worker_count);
+}
+
+static void table_print(const struct account *all, uint32_t count, uint64_t steps)
+{
+    log_info("nodes    node    lanes  forward  backward  update  reading  exchange  came last        sent  of least"
+             "           rows      asked for");
+    for (uint32_t n = 0; n < count; n++) {
+        const struct account *a = &all[n];
+        char lanes[24] = "none", sent[WORDS_BYTES], rows[WORDS_WHOLE_BYTES], asked[WORDS_WHOLE_BYTES], times[16] = "-";
+        if (a->lane_count) snprintf(lanes, sizeof lanes, "%u-%u", a->lane_begin, a->lane_begin + a->lane_count - 1);
+        if (a->least_a_step > 0)
+            snprintf(times, sizeof times, "%.2f", (double)a->sent_bytes / (double)steps / a->least_a_step);
+        log_info("nodes    %4u  %7s  %6.0f%%  %7.0f%%  %5.0f%%  %6.0f%%  %7.0f%%  %8.0f%%  %10s  %8s  %13s  %13s",
+                 a->rank, lanes, 100 * work_share(a, WORK_FORWARD), 100 * work_share(a, WORK_BACKWARD),
+                 100 * work_share(a, WORK_UPDATE), 100 * share(a->reading_ns, a->wall_ns),
+                 100 * share(a->rounds.ns, a->wall_ns), 100 * last_share(all, count, n),
+                 words_volume(sent, a->sent_bytes), times, words_whole(rows, a->rows),
+                 words_whole(asked, a->asked_rows));
+    }
+}
+
+/* The greatest over the mean, of those nodes that have rows; 0: none has. */
+static double skew_of(const struct account *all, uint32_t count, bool of_asked)
+{
+    uint64_t sum = 0, most = 0, holders = 0;
+    for (uint32_t n = 0; n < count; n++) {
+        const uint64_t value = of_asked ? all[n].asked_rows : all[n].rows;
+        if (all[n].rows == 0 && all[n].asked_rows == 0) continue;
+        holders++;
+        sum += value;
+        if (value > most) most = value;
+    }
+    return sum ? (double)most * (double)holders / (double)sum : 0;
+}
+
+/* The same, in an array of the event. */
+static void table_event(const struct account *all, uint32_t count, uint64_t steps)
+{
+    log_event_open_array("each");
+    for (uint32_t n = 0; n < count; n++) {
+        const struct account *a = &all[n];
+        log_event_open(NULL);
+        log_event_u64("rank", a->rank);
+        log_event_u64("lane_begin", a->lane_begin);
+        log_event_u64("lanes", a->lane_count);
+        log_event_f64("forward", work_share(a, WORK_FORWARD));
+        log_event_f64("backward", work_share(a, WORK_BACKWARD));
+        log_event_f64("update", work_share(a, WORK_UPDATE));
+        log_event_f64("reading", share(a->reading_ns, a->wall_ns));
+        log_event_f64("exchange", share(a->rounds.ns, a->wall_ns));
+        log_event_f64("came_last", last_share(all, count, n));
+        log_event_u64("sent_bytes", a->sent_bytes);
+        log_event_f64("sent_bytes_a_step", (double)a->sent_bytes / (double)steps);
+        log_event_f64("sent_bytes_least", a->least_a_step);
+        log_event_u64("rows", a->rows);
+        log_event_u64("asked_rows", a->asked_rows);
+        log_event_close();
+    }
+    log_event_close_array();
+}
+
+/* Node 0's, of all. */
+static void accounts_tell(const struct trainer *t, uint32_t count, uint64_t steps, const struct account *all)
+{
+    const double rows = skew_of(all, count, false), asked = skew_of(all, count, true);
+    log_event_begin("nodes");
+    log_event_u64("nodes", count);
+    log_event_u64("sent_bytes", all[0].sent_bytes);
+    log_event_f64("sent_bytes_a_step", (double)all[0].sent_bytes / (double)steps);
+    log_event_f64("sent_bytes_least", all[0].least_a_step);
+    if (t->graph->table_count > 0) {
+        log_event_f64("rows_skew", rows);
+        log_event_f64("asked_skew", asked);
+    }
+    table_event(all, count, steps);
+    log_event_end();
+    table_print(all, count, steps);
+    if (rows > 0 && count > 1)
+        log_info("nodes    of their rows one has at most %.2f times the mean, and is asked for %.2f times", rows,
+                 asked);
+}
+
+status train_nodes_tell(const struct trainer *t, uint64_t steps)
+{
+    struct account all[REDUCE_NODES_MAX];
+    if (t->node == NULL || steps == 0) return ST_OK;
+    struct reduce *reduce = node_reduce(t->node);
+    const struct exchange *x = reduce_exchange(reduce);
+    all[0] = own_account(t, reduce, x, steps);
+    if (x->rank > 0) return reduce_say_all(reduce, 0, &all[0], sizeof all[0]);
+    for (uint32_t n = 1; n < x->node_count; n++) TRY(reduce_hear_all(reduce, n, &all[n], sizeof all[n]));
+    accounts_tell(t, x->node_count, steps, all);
+    return ST_OK;
+}

@@ -1,0 +1,62 @@
+# What the programs here that train on several nodes share, sourced in an empty folder: a model with a table, and what one node makes of it. $h is the
+# program.
+
+# nodes_model VALUE...: model.bin, with these settings, and data.tsv.
+nodes_model() {
+    cat >model.cfg <<'CFG'
+[model]
+name = nodes
+[data]
+dense = I1..I13
+sparse = C1..C26
+[table emb]
+dim = 4
+optimizer = adagrad 0.05
+[embedding e]
+table = emb
+input = sparse
+[concat x]
+input = e, dense
+[fc h1]
+input = x
+units = 32
+activation = relu
+[fc y]
+input = h1
+units = 1
+[loss bce]
+input = y
+[train]
+batch = 64
+lanes = 8
+optimizer = adam 0.005
+[store]
+ram = 8MiB
+CFG
+    for value in "$@"; do set -- "$@" --set "$value"; shift; done
+    "$h" compile model.cfg -o model.bin -q "$@" && "$h" gen criteo --rows 6000 -o data.tsv -q
+}
+
+# one_node ARGUMENT...: trains it, with these, to one.model; its values are in one.
+one_node() { "$h" model.bin --data data.tsv --out one.model --threads 1 "$@" && "$h" export model.bin --model one.model -o one -q; }
+
+# Whether a model has the values of one node's.
+as_one_node() {
+    rm -rf many
+    "$h" export model.bin --model "$1" -o many -q && diff -r one many >/dev/null
+}
+
+# told NAME LOG CONDITION...: says whether all of them hold, with the end of the log where one does not, and counts in $bad.
+bad=0
+told() {
+    told_name=$1 told_log=$2
+    shift 2
+    for condition in "$@"; do
+        eval "$condition" && continue
+        echo "not ok: $told_name: $condition"
+        tail -n 8 "$told_log"
+        bad=$((bad + 1))
+        return
+    done
+    echo "ok: $told_name"
+}
