@@ -218,6 +218,12 @@ static void put_u64(uint64_t value)
     put(at, (size_t)(digits + sizeof digits - at));
 }
 
+/* In 16 digits. */
+static void put_hex64(uint64_t value)
+{
+    for (int shift = 60; shift >= 0; shift -= 4) put(&"0123456789abcdef"[value >> shift & 15], 1);
+}
+
 /* Nanoseconds as microseconds with three decimals. */
 static void put_us(uint64_t ns)
 {
@@ -409,7 +415,6 @@ uint64_t trace_begin_real_ns(void) { return is_open() ? (uint64_t)(trace.origin_
 
 void trace_align(const struct trace_clock *clock)
 {
-    static const char digits[] = "0123456789abcdef";
     if (!is_open() || trace.has_failed) return;
     CHECK(!trace.is_begun && trace.is_of_nodes);
     trace.origin_ns = (int64_t)clock->begin_real_ns - clock->ahead_ns - real_ahead_ns();
@@ -417,9 +422,9 @@ void trace_align(const struct trace_clock *clock)
     PUT("{\"name\":\"clock\",\"cat\":\"trace\",\"ph\":\"M\",");
     put_pid();
     PUT(",\"args\":{\"job\":\"");
-    for (int shift = 60; shift >= 0; shift -= 4) put(&digits[clock->begin_real_ns >> shift & 15], 1);
+    put_hex64(clock->begin_real_ns);
     PUT("\",\"ranks\":\"");
-    for (int shift = 60; shift >= 0; shift -= 4) put(&digits[clock->ranks >> shift & 15], 1);
+    put_hex64(clock->ranks);
     PUT("\",\"within_us\":");
     put_us(clock->within_ns);
     PUT("}},\n");
