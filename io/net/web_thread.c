@@ -185,10 +185,19 @@ static bool bytes_take(struct lane *lane, struct evbuffer *body)
     return true;
 }
 
-static bool status_take(struct web *web, struct evbuffer *body)
+/* False: it is longer than any of a file. */
+static bool status_take(struct lane *lane, struct evbuffer *body)
 {
+    struct web *web = lane->web;
+    char shown[WEB_SHOWN_BYTES];
     const size_t room = sizeof web->status - web->status_bytes, bytes = evbuffer_get_length(body);
-    if (bytes > room) return false;
+    if (bytes > room) {
+        web_fail(web, status_fail(ST_INVALID, __FILE__, __LINE__,
+                                  "%s: %s answers GETFILESTATUS with more than %u bytes; expected one FileStatus: look "
+                                  "whether WebHDFS is there",
+                                  web_address_shown(shown, &web->ask.address), lane->to.host, WEB_STATUS_BYTES));
+        return false;
+    }
     web->status_bytes += (size_t)evbuffer_remove(body, web->status + web->status_bytes, bytes);
     return true;
 }
@@ -202,7 +211,7 @@ static void on_body(struct evhttp_request *request, void *context)
     if (lane->verdict == WEB_TAKE) {
         is_wanted = bytes_take(lane, body);
     } else if (lane->verdict == WEB_STATUS) {
-        is_wanted = status_take(lane->web, body);
+        is_wanted = status_take(lane, body);
     } else {
         lane->ignored_bytes += evbuffer_get_length(body);
         is_wanted = lane->ignored_bytes <= IGNORED_BYTES_MAX;

@@ -25,6 +25,7 @@ struct web_server {
     size_t cut_bytes;                           /* of a body; then the connection is closed, as long as …     */
     size_t range_bytes_max;                     /* that an answer has; 0: as many as are asked for            */
     size_t length_more;                         /* Content-Length is so much larger                           */
+    uint32_t together;                          /* from request 1 on so many have to be there before one is answered */
     uint64_t silent_from;                       /* number of the first request that is not answered …         */
     _Atomic int status_count, cut_count, silent_count;
     const char *etag_later; /* from request etag_from on                                  */
@@ -37,6 +38,8 @@ struct web_server {
     uint64_t late_from;
     /* what it has seen */
     _Atomic uint64_t request_count, range_count, body_bytes;
+    _Atomic uint32_t together_count;
+    _Atomic bool was_alone; /* fewer than `together` were there for 20 s */
     pthread_mutex_t target_lock;
     char last_target[512]; /* read when nobody asks */
     /* its own */
@@ -92,8 +95,18 @@ static bool web_server_text(int fd, const char *code, const char *head, const ch
 {
     char text[2048];
     const int bytes =
-        snprintf(text, sizeof text, "HTTP/1.1 %s\r\n%sContent-Length: %zu\r\n\r\n%s", code, head, strlen(body), body);
-    return web_server_send(fd, text, (size_t)bytes);
+        snprintf(text, sizeof text, "HTTP/1.1 %s\r\n%sContent-Length: %zu\r\n\r\n", code, head, strlen(body));
+    return web_server_send(fd, text, (size_t)bytes) && web_server_send(fd, body, strlen(body));
+}
+
+/* A connection has one request at a time: those that are there together are of as many connections. */
+static void web_server_together(struct web_server *s)
+{
+    atomic_fetch_add(&s->together_count, 1);
+    for (uint32_t ms = 0; atomic_load(&s->together_count) < s->together && !atomic_load(&s->was_alone); ms++) {
+        usleep(1000);
+        if (ms == 20000) atomic_store(&s->was_alone, true);
+    }
 }
 
 /* Answers; false: the connection ends. */
@@ -107,6 +120,7 @@ static bool web_server_answer(struct web_server *s, int fd, const char *request)
     pthread_mutex_lock(&s->target_lock);
     memcpy(s->last_target, target, sizeof target);
     pthread_mutex_unlock(&s->target_lock);
+    if (number > 0) web_server_together(s);
     if (s->early && !web_server_send(fd, s->early, strlen(s->early))) return false;
     if (s->late && number >= s->late_from) return web_server_send(fd, s->late, strlen(s->late));
     if (strstr(target, "missing")) return web_server_text(fd, "404 Not Found", "", "nothing here");
