@@ -40,6 +40,15 @@ bool path_is_address(const char *name, size_t bytes)
            (bytes >= 8 && strncasecmp(name, "https://", 8) == 0);
 }
 
+bool paths_have_address(const char *paths)
+{
+    const char *name;
+    size_t bytes;
+    while (paths_next(&paths, &name, &bytes))
+        if (path_is_address(name, bytes)) return true;
+    return false;
+}
+
 size_t path_shown_bytes(const char *name, size_t bytes)
 {
     if (!path_is_address(name, bytes)) return bytes;
@@ -60,10 +69,10 @@ const char *paths_shown(char text[PATHS_SHOWN_BYTES], const char *paths)
 {
     const char *rest = paths, *name;
     size_t bytes, at = 0;
-    bool has_address = false, has_query = false;
+    bool has_query = false;
+    if (!paths_have_address(paths)) return paths;
     for (uint32_t i = 0; paths_next(&rest, &name, &bytes); i++) {
         const bool may_be_query = has_query && bytes > 1 && !path_is_address(name, bytes);
-        has_address |= path_is_address(name, bytes);
         if (path_is_address(name, bytes)) has_query = path_has_query(name, bytes);
         if (may_be_query) {
             name = "…";
@@ -76,7 +85,7 @@ const char *paths_shown(char text[PATHS_SHOWN_BYTES], const char *paths)
         at += bytes;
     }
     text[at] = 0;
-    return has_address ? text : paths;
+    return text;
 }
 
 static bool is_stdin(const char *name, size_t bytes) { return bytes == 1 && *name == '-'; }

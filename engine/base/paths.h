@@ -19,6 +19,8 @@ uint32_t paths_count(const char *paths);
 const char *path_copy(char path[PATH_MAX], const char *name, size_t bytes);
 /* Whether a name is an address of the web, "http://…" or "https://…", and no file. */
 bool path_is_address(const char *name, size_t bytes);
+/* Whether one of the names is an address. */
+bool paths_have_address(const char *paths);
 /* Bytes of a name that may be shown and kept: of an address all before its query, which may have what opens it to
  * whoever holds it (an address signed for a time); of one with a name and a password, "http://" alone. */
 size_t path_shown_bytes(const char *name, size_t bytes);

@@ -129,7 +129,8 @@ status web_address_follow(struct web_address *to, const struct web_address *from
 
 char *web_address_shown(char text[WEB_SHOWN_BYTES], const struct web_address *a)
 {
-    snprintf(text, WEB_SHOWN_BYTES, "http://%s%.*s", a->host, (int)strcspn(a->target, "?"), a->target);
+    snprintf(text, WEB_SHOWN_BYTES, "http://%s%s", a->host, a->target);
+    text[path_shown_bytes(text, strlen(text))] = 0;
     return text;
 }
 

@@ -99,16 +99,8 @@ static enum web_verdict whole_judge(struct answer *a)
                         lane->to.host, wanted, a->facts.size_bytes);
         return WEB_TAKE;
     }
-    const bool is_first = !a->web->is_known;
-    const enum web_verdict verdict = facts_hold(a);
-    if (is_first && verdict == WEB_TAKE && !a->web->is_told) {
-        a->web->is_told = true;
-        notices_tell(a->web->o.notices, NOTICE_INFO,
-                     "reading  %s: %s answers without ranges: it is read as one stream, from its begin", a->shown,
-                     a->lane->to.host);
-    }
     a->lane->skip = a->lane->asked;
-    return verdict;
+    return facts_hold(a);
 }
 
 /* 416: there is no such byte. Of data that is known nobody asks for bytes that it does not have. */

@@ -92,7 +92,6 @@ struct web {
     bool has_ended;                /* and has been asked once more, behind the last byte */
     char status[WEB_STATUS_BYTES]; /* what it says of the data    */
     size_t status_bytes;
-    bool is_told;  /* that there are no ranges              */
     bool is_met;   /* somebody has answered once            */
     bool is_known; /* facts are                             */
     bool is_failed;

@@ -37,11 +37,9 @@ void data_sources_layout(struct data_sources *c, struct layout *l, const char *p
     LAYOUT_TAKE(l, c->source, c->path_count);
     LAYOUT_TAKE(l, c->found, c->path_count);
     LAYOUT_TAKE(l, c->sample, END_BYTES);
-    const char *name, *rest = paths;
+    const char *name;
     size_t bytes;
-    bool has_address = false;
-    while (paths_next(&rest, &name, &bytes)) has_address |= path_is_address(name, bytes);
-    if (has_address && !is_stream) LAYOUT_TAKE(l, c->web_memory, WEB_CONNECTIONS * WEB_PIECE_BYTES);
+    if (!is_stream && paths_have_address(paths)) LAYOUT_TAKE(l, c->web_memory, WEB_CONNECTIONS * WEB_PIECE_BYTES);
     if (!l->arena) return;
     char *end = c->paths;
     while (paths_next(&paths, &name, &bytes)) {

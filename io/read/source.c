@@ -98,21 +98,12 @@ static bool may_be_zstd(const char *paths)
     return false;
 }
 
-static bool has_address(const char *paths)
-{
-    const char *name;
-    size_t bytes;
-    while (paths_next(&paths, &name, &bytes))
-        if (path_is_address(name, bytes)) return true;
-    return false;
-}
-
 static size_t zstd_bytes(void) { return arena_bytes(ZSTD_estimateDStreamSize(ZSTD_WINDOW_BYTES)); }
 
 size_t source_bytes(const char *paths)
 {
     return (may_be_zstd(paths) ? zstd_bytes() : 0) +
-           (has_address(paths) ? arena_bytes(SOURCE_WEB_PIECES * SOURCE_WEB_PIECE_BYTES) : 0) +
+           (paths_have_address(paths) ? arena_bytes(SOURCE_WEB_PIECES * SOURCE_WEB_PIECE_BYTES) : 0) +
            arena_bytes(paths_count(paths) * sizeof(struct source_path)) + 2 * arena_bytes(strlen(paths) + 1) +
            arena_bytes(RAW_BYTES) + arena_bytes(INFLATE_BYTES) + SOURCE_AHEAD * arena_bytes(SOURCE_AHEAD_BYTES) +
            uring_bytes(&(struct uring_options){AHEAD_OPTIONS});
@@ -123,6 +114,9 @@ const char *source_path_name(const struct source *source, uint32_t path_index)
     const struct source_path *path = &source->path[path_index];
     return path->is_stdin ? "standard input" : path->shown;
 }
+
+/* Whether the current path is an address, which has no descriptor. */
+static bool is_web(const struct source *source) { return source->path[source->path_index].is_address; }
 
 const char *source_name(const struct source *source) { return source_path_name(source, source->path_index); }
 
@@ -144,8 +138,8 @@ static void inflate_give(void *context, void *memory)
     (void)memory;
 }
 
-/* Asked once here for its first bytes, by which it is known. */
-static status address_check(struct source *source, struct source_path *path)
+/* Asked once here for its first bytes, by which it is known; whoever reads is told here, once, how that goes. */
+static status address_check(struct source *source, struct source_path *path, const struct notices *notices)
 {
     uint8_t first[MAGIC_BYTES_MAX];
     size_t bytes = 0;
@@ -157,6 +151,10 @@ static status address_check(struct source *source, struct source_path *path)
     for (size_t got = 1; got && bytes < sizeof first; bytes += got)
         TRY(web_read(source->web, first + bytes, sizeof first - bytes, &got));
     TRY(packing_find(path->shown, first, bytes, &packing, &is_cut));
+    if (!path->facts.has_ranges)
+        notices_tell(notices, NOTICE_INFO,
+                     "reading  %s: its server answers without ranges: it is read as one stream, from its begin",
+                     path->shown);
     path->is_stream = !path->facts.has_size;
     path->size_bytes = path->facts.has_size ? path->facts.size_bytes : 0;
     return ST_OK;
@@ -332,7 +330,7 @@ static status file_read(struct source *source, void *buffer, size_t capacity, ss
 /* As read(2), of whatever the current file is; what an address fails with is described already. */
 static status stored_read(struct source *source, void *buffer, size_t capacity, ssize_t *got)
 {
-    if (source->is_web) {
+    if (is_web(source)) {
         size_t bytes;
         TRY(web_read(source->web, buffer, capacity, &bytes));
         *got = (ssize_t)bytes;
@@ -361,7 +359,6 @@ static status fd_read(struct source *source, void *buffer, size_t capacity, size
 /* In every pass an address is what it was when it was checked. */
 static status web_file_open(struct source *source, const struct source_path *path, uint64_t end)
 {
-    source->is_web = true;
     return web_begin(source->web, path->name, &path->facts, 0, end);
 }
 
@@ -384,7 +381,6 @@ static status file_open_until(struct source *source, uint64_t end)
     source->is_at_end = false;
     source->raw_begin = source->raw_end = 0;
     source->offset_bytes = 0;
-    source->is_web = false;
     TRY(path->is_address ? web_file_open(source, path, end) : fd_open(source, path));
 
     for (bool is_cut = true; is_cut && !source->is_at_end;) {
@@ -445,7 +441,7 @@ status source_open(struct source *source, struct arena *arena, const char *paths
     source->raw = arena_take(arena, RAW_BYTES);
     source->inflate_memory = arena_take(arena, INFLATE_BYTES);
     if (may_be_zstd(paths)) source->zstd = ZSTD_initStaticDStream(arena_take(arena, zstd_bytes()), zstd_bytes());
-    if (has_address(paths)) TRY(web_source_open(source, arena, options));
+    if (paths_have_address(paths)) TRY(web_source_open(source, arena, options));
 
     const char *rest = paths, *name;
     size_t bytes;
@@ -465,7 +461,7 @@ status source_open(struct source *source, struct arena *arena, const char *paths
         if (stdin_count > 1)
             FAIL(INVALID, "the list of data files \"%s\" names standard input twice", paths_shown(room, paths));
         TRY(query_end_check(source, i));
-        TRY(path_is_address(name, bytes) ? address_check(source, path) : path_check(path));
+        TRY(path_is_address(name, bytes) ? address_check(source, path, options->notices) : path_check(path));
         source->is_stream |= path->is_stream;
         source->size_bytes += path->size_bytes;
     }
@@ -535,7 +531,7 @@ status source_seek(struct source *source, uint32_t path_index, uint64_t byte)
     if (!source_is_plain(source))
         FAIL(INVALID, "%s is packed: it cannot be read from byte %" PRIu64 " on", source_name(source), byte);
     const struct source_path *path = &source->path[path_index];
-    if (source->is_web) TRY(web_begin(source->web, path->name, &path->facts, byte, UINT64_MAX));
+    if (is_web(source)) TRY(web_begin(source->web, path->name, &path->facts, byte, UINT64_MAX));
     source->byte_count += byte - source->offset_bytes;
     source->raw_begin = source->raw_end = 0;
     source->offset_bytes = byte;
@@ -556,7 +552,7 @@ static status raw_refill(struct source *source, bool *is_dry)
 
 bool source_is_dry(const struct source *source, int milliseconds)
 {
-    bool may_be_dry = !source->is_web && source->path[source->path_index].is_stream &&
+    bool may_be_dry = !is_web(source) && source->path[source->path_index].is_stream &&
                       source->packing == PACKING_NONE && source->raw_begin == source->raw_end && !source->is_at_end;
     struct pollfd input = {.fd = source->fd, .events = POLLIN};
     return may_be_dry && poll(&input, 1, milliseconds) == 0;

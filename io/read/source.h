@@ -58,8 +58,7 @@ struct source {
     struct web *web;          /* NULL: no path is an address                           */
     /* the file being read */
     uint32_t path_index;
-    int fd;      /* -1: none, or it is an address */
-    bool is_web; /* it is                         */
+    int fd; /* -1: none, or it is an address */
     enum packing packing;
     bool is_between_members, is_at_end; /* members: of gzip, frames of zstd */
     size_t raw_begin, raw_end;          /* unread part of raw                    */

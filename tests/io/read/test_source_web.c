@@ -99,6 +99,67 @@ static void source_read__address__gives_the_bytes_of_a_file(void **state)
     }
 }
 
+/* The first answer tells that there are ranges; those of the pieces behind it come only if all are asked for. */
+static void source_read__address__is_read_by_several_connections_at_once(void **state)
+{
+    (void)state;
+    static uint8_t large[SOURCE_WEB_CONNECTIONS * SOURCE_WEB_PIECE_BYTES];
+    struct web_server s = {.data = large, .bytes = sizeof large, .together = SOURCE_WEB_CONNECTIONS};
+    struct opened o;
+    size_t all = 0;
+    web_server_open(&s);
+    assert_ok(open_paths(&o, web_server_address(&s, "/a")));
+    for (size_t got = 1; got; all += got) assert_ok(source_read(&o.source, copy, sizeof copy, &got));
+    assert_int_equal(all, sizeof large);
+    assert_false(s.was_alone);
+    close_paths(&o);
+    web_server_close(&s);
+}
+
+struct told {
+    uint32_t count;
+    char text[2][1000];
+};
+static void tell(void *context, enum notice kind, const char *text)
+{
+    struct told *t = context;
+    if (kind != NOTICE_INFO) return;
+    assert_true(t->count < 2);
+    snprintf(t->text[t->count++], sizeof t->text[0], "%s", text);
+}
+
+static void source_open__addresses_without_ranges__are_told_once_each(void **state)
+{
+    (void)state;
+    struct web_server s, other;
+    struct opened o;
+    struct told told = {0};
+    bool end;
+    char paths[2000];
+    server_of(&s);
+    server_of(&other);
+    s.no_ranges = true;
+    snprintf(paths, sizeof paths, "%s,%s,%s", web_server_address(&s, "/a?key=secret"), web_server_address(&other, "/b"),
+             web_server_address(&s, "/c"));
+    assert_ok(arena_open(&o.arena, "test", source_bytes(paths)));
+    assert_ok(source_open(&o.source, &o.arena, paths,
+                          &(struct source_options){.notices = &(struct notices){.tell = tell, .context = &told}}));
+    assert_int_equal(told.count, 2);
+    assert_non_null(strstr(told.text[0], "/a: its server answers without ranges"));
+    assert_non_null(strstr(told.text[1], "/c: its server answers without ranges"));
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass) assert_ok(source_restart(&o.source));
+        for (end = false; !end;) {
+            assert_int_equal(read_file(&o.source), BYTES);
+            assert_ok(source_next(&o.source, &end));
+        }
+    }
+    assert_int_equal(told.count, 2);
+    close_paths(&o);
+    web_server_close(&s);
+    web_server_close(&other);
+}
+
 static void source_seek__address__fetches_no_more_than_follows(void **state)
 {
     (void)state;
@@ -279,6 +340,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(source_read__address__gives_the_bytes_of_a_file),
+        cmocka_unit_test(source_read__address__is_read_by_several_connections_at_once),
+        cmocka_unit_test(source_open__addresses_without_ranges__are_told_once_each),
         cmocka_unit_test(source_seek__address__fetches_no_more_than_follows),
         cmocka_unit_test(source_read__packed_address__is_unpacked),
         cmocka_unit_test(source_read__address_without_size__is_a_stream),
