@@ -7,6 +7,7 @@
 
 #include "cfg/key.h"
 #include "engine/base/file.h"
+#include "io/net/address.h"
 
 /* What a name, an address and a user consist of; a shell and ssh take all of it as it is. */
 #define OF_NAME    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
@@ -15,46 +16,24 @@
 
 static bool is_all_of(const char *text, const char *set) { return *text != 0 && text[strspn(text, set)] == 0; }
 
-/* The parts of "user@name:port"; `text` is cut in pieces. NULL, or what is wrong. */
-static const char *parts_find(char *text, char **user, char **host, char **port)
-{
-    char *at = strrchr(text, '@');
-    *user = *port = NULL;
-    *host = at ? at + 1 : text;
-    if (at) {
-        *at = 0;
-        *user = text;
-    }
-    if (**host == '[') {
-        char *end = strchr(++*host, ']');
-        if (end == NULL) return "its [ has no ]";
-        if (end[1] == ':') *port = end + 2;
-        if (end[1] != ':' && end[1] != 0) return "behind ] comes a port, as in [fd00::2]:22";
-        *end = 0;
-        return strchr(*host, ':') ? NULL : "[ and ] are for an address of IPv6";
-    }
-    char *colon = strchr(*host, ':');
-    if (colon && strchr(colon + 1, ':') == NULL) { /* two of them: an address of IPv6 without a port */
-        *colon = 0;
-        *port = colon + 1;
-    }
-    return NULL;
-}
-
+/* Of "user@name:port", which it cuts; NULL, or what is wrong. */
 static const char *host_take(struct host *h, char *text)
 {
-    char *user, *host, *port;
+    struct address_parts parts;
     uint64_t number = 0;
     if (*text == '-') return "a name that begins with - would be a flag";
-    const char *wrong = parts_find(text, &user, &host, &port);
+    char *at = strrchr(text, '@');
+    if (at) *at = 0;
+    const char *user = at ? text : NULL, *wrong = address_split(&parts, at ? at + 1 : text);
     if (wrong) return wrong;
+    snprintf(h->name, sizeof h->name, "%.*s", (int)parts.host_bytes, parts.host);
+    if (parts.is_in_brackets && !strchr(h->name, ':')) return "[ and ] are for an address of IPv6";
     if (user && (!is_all_of(user, OF_NAME) || *user == '-')) return "the user's name has letters, digits, . _ and -";
-    if (*host == '-') return "a name that begins with - would be a flag";
-    if (!is_all_of(host, OF_ADDRESS)) return "a host's name has letters, digits, . _ and -";
-    if (port && (!cfg_parse_u64(port, &number) || number < 1 || number > UINT16_MAX))
+    if (*h->name == '-') return "a name that begins with - would be a flag";
+    if (!is_all_of(h->name, OF_ADDRESS)) return "a host's name has letters, digits, . _ and -";
+    if (parts.port && (!cfg_parse_u64(parts.port, &number) || number < 1 || number > UINT16_MAX))
         return "the port is a number from 1 to 65535";
     snprintf(h->user, sizeof h->user, "%s", user ? user : "");
-    snprintf(h->name, sizeof h->name, "%s", host);
     h->port = (uint16_t)number;
     return NULL;
 }

@@ -96,43 +96,45 @@ static bool hosts_find(const char *hosts, struct address *a, const char *name)
     return is_found;
 }
 
-/* Takes a text apart: "[HOST]:PORT", "HOST:PORT", "[HOST]", "HOST"; one with several colons and no bracket is a bare
- * IPv6 address. */
-static status text_split(const char *text, char host[HOST_BYTES], const char **port)
+const char *address_split(struct address_parts *parts, const char *text)
 {
-    const char *begin = text, *end = text + strlen(text), *colon = strchr(text, ':');
-    *port = NULL;
+    const char *end = text + strlen(text), *colon = strchr(text, ':');
+    *parts = (struct address_parts){.host = text};
     if (*text == '[') {
-        begin = text + 1;
-        end = strchr(begin, ']');
-        if (end == NULL) FAIL(INVALID, "address \"%s\": expected a ] behind the [", text);
+        parts->host = text + 1;
+        parts->is_in_brackets = true;
+        end = strchr(text, ']');
+        if (end == NULL) return "its [ has no ]";
         if (end[1] == ':')
-            *port = end + 2;
+            parts->port = end + 2;
         else if (end[1] != 0)
-            FAIL(INVALID, "address \"%s\": expected nothing or :PORT behind the ], found \"%s\"", text, end + 1);
+            return "behind ] comes a port, as in [fd00::2]:22";
     } else if (colon != NULL && strchr(colon + 1, ':') == NULL) {
         end = colon;
-        *port = colon + 1;
+        parts->port = colon + 1;
     }
-    if (end == begin) FAIL(INVALID, "address \"%s\": expected HOST:PORT, found no host", text);
-    if ((size_t)(end - begin) >= HOST_BYTES)
-        FAIL(INVALID, "address \"%.40s…\": expected a host of at most %u characters, found %zu", text, HOST_BYTES - 1,
-             (size_t)(end - begin));
-    snprintf(host, HOST_BYTES, "%.*s", (int)(end - begin), begin);
-    return ST_OK;
+    parts->host_bytes = (size_t)(end - parts->host);
+    return NULL;
 }
 
 /* The host and the port of a text. */
 static status text_read(const char *text, uint16_t port_default, char host[HOST_BYTES], uint16_t *port)
 {
-    const char *port_text;
+    struct address_parts parts;
     uint32_t number = port_default;
-    TRY(text_split(text, host, &port_text));
-    if (port_text != NULL) {
-        const size_t digits = strspn(port_text, "0123456789");
-        number = digits >= 1 && digits <= 5 && port_text[digits] == 0 ? (uint32_t)strtoul(port_text, NULL, 10) : 65536;
+    const char *wrong = address_split(&parts, text);
+    if (wrong) FAIL(INVALID, "address \"%s\": %s", text, wrong);
+    if (parts.host_bytes == 0) FAIL(INVALID, "address \"%s\": expected HOST:PORT, found no host", text);
+    if (parts.host_bytes >= HOST_BYTES)
+        FAIL(INVALID, "address \"%.40s…\": expected a host of at most %u characters, found %zu", text, HOST_BYTES - 1,
+             parts.host_bytes);
+    snprintf(host, HOST_BYTES, "%.*s", (int)parts.host_bytes, parts.host);
+    if (parts.port != NULL) {
+        const size_t digits = strspn(parts.port, "0123456789");
+        number =
+            digits >= 1 && digits <= 5 && parts.port[digits] == 0 ? (uint32_t)strtoul(parts.port, NULL, 10) : 65536;
         if (number > 65535)
-            FAIL(INVALID, "address \"%s\": expected a port of 0 to 65535, found \"%s\"", text, port_text);
+            FAIL(INVALID, "address \"%s\": expected a port of 0 to 65535, found \"%s\"", text, parts.port);
     }
     *port = (uint16_t)number;
     return ST_OK;

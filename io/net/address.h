@@ -26,6 +26,17 @@ static inline socklen_t address_bytes(const struct address *a)
     return a->any.sa_family == AF_INET ? sizeof a->v4 : sizeof a->v6;
 }
 
+/* A text, taken apart: "HOST:PORT", "[HOST]:PORT", "HOST" or "[HOST]", of any host, which may be empty, and any port;
+ * with several colons and no bracket it is a bare IPv6 address. Of a program's users, and of the web's and ssh's. */
+struct address_parts {
+    const char *host; /* where it begins: in brackets behind the [ */
+    size_t host_bytes;
+    const char *port; /* up to the text's end; NULL: none is given */
+    bool is_in_brackets;
+};
+/* NULL, or what is wrong with its brackets. */
+const char *address_split(struct address_parts *parts, const char *text);
+
 /* Of a text, numbers or a name; a text without a port gets port_default. INVALID: what is wrong with it, or that nobody
  * knows the name. Of a name's addresses the first counts. */
 MUST_USE status address_parse(struct address *address, const char *text, uint16_t port_default);

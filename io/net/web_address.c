@@ -6,6 +6,10 @@
 #include <string.h>
 
 #include "engine/base/paths.h"
+#include "io/net/address.h"
+
+/* Where the host and the port behind "//" end. */
+static size_t host_bytes(const char *host) { return strcspn(host, "/?#"); }
 
 static bool is_plain(char c) { return (unsigned char)c > ' ' && c != 0x7f; }
 
@@ -30,7 +34,7 @@ static status scheme_skip(const char *text, const char **rest)
 {
     char room[200];
     if (strncasecmp(text, "https://", 8) == 0) {
-        const int host = (int)strcspn(text + 8, "/?#");
+        const int host = (int)host_bytes(text + 8);
         TRY(name_check(text + 8, (size_t)host));
         FAIL(INVALID,
              "%s: this program does not speak https; run a proxy on this machine that does, such as nginx with "
@@ -65,22 +69,22 @@ static status target_take(struct web_address *a, const char *text, const char *t
 static status port_check(struct web_address *a, const char *text)
 {
     char room[200];
-    const char *from = *a->host == '[' ? strchr(a->host, ']') : a->host;
-    char *colon = from ? strchr(from, ':') : NULL;
-    if (colon == NULL || strchr(colon + 1, ':')) return ST_OK;
-    const size_t digits = strspn(colon + 1, "0123456789");
-    const unsigned long number = digits <= 5 ? strtoul(colon + 1, NULL, 10) : 0;
-    if (colon == a->host) FAIL(INVALID, "%s: expected http://HOST/PATH, found no host", shown(room, text));
-    if (colon[1] && (colon[1 + digits] || number < 1 || number > 65535))
-        FAIL(INVALID, "%s: expected a port of 1 to 65535, found \"%s\"", shown(room, text), colon + 1);
-    if (colon[1] == 0) *colon = 0;
+    struct address_parts parts;
+    const char *wrong = address_split(&parts, a->host);
+    if (wrong) FAIL(INVALID, "%s: %s", shown(room, text), wrong);
+    if (parts.host_bytes == 0) FAIL(INVALID, "%s: expected http://HOST/PATH, found no host", shown(room, text));
+    if (parts.port == NULL) return ST_OK;
+    const size_t digits = strspn(parts.port, "0123456789");
+    const unsigned long number = digits <= 5 ? strtoul(parts.port, NULL, 10) : 0;
+    if (*parts.port && (parts.port[digits] || number < 1 || number > 65535))
+        FAIL(INVALID, "%s: expected a port of 1 to 65535, found \"%s\"", shown(room, text), parts.port);
+    if (*parts.port == 0) a->host[parts.port - a->host - 1] = 0;
     return ST_OK;
 }
 
 static status host_take(struct web_address *a, const char *text, const char *host, size_t bytes)
 {
     char room[200];
-    if (bytes == 0) FAIL(INVALID, "%s: expected http://HOST/PATH, found no host", shown(room, text));
     TRY(name_check(host, bytes));
     if (bytes >= sizeof a->host)
         FAIL(INVALID, "%s: expected a host of at most %u bytes, found %zu", shown(room, text), WEB_HOST_BYTES - 1,
@@ -97,7 +101,7 @@ status web_address_parse(struct web_address *a, const char *text)
 {
     const char *host = NULL;
     TRY(scheme_skip(text, &host));
-    const size_t bytes = strcspn(host, "/?#");
+    const size_t bytes = host_bytes(host);
     TRY(host_take(a, text, host, bytes));
     return target_take(a, text, host + bytes);
 }
@@ -108,7 +112,7 @@ status web_address_follow(struct web_address *to, const struct web_address *from
     if (path_is_address(location, strlen(location))) {
         TRY(web_address_parse(&found, location));
     } else if (strncmp(location, "//", 2) == 0) {
-        const size_t bytes = strcspn(location + 2, "/?#");
+        const size_t bytes = host_bytes(location + 2);
         TRY(host_take(&found, location, location + 2, bytes));
         TRY(target_take(&found, location, location + 2 + bytes));
     } else if (*location == '/') {

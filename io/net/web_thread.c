@@ -269,18 +269,15 @@ static status lane_connect(struct lane *lane)
 {
     struct web *web = lane->web;
     struct address a;
+    struct address_parts parts;
     char text[ADDRESS_TEXT_BYTES];
     if (lane->connection && strcmp(lane->connected, lane->to.host) == 0) return ST_OK;
     lane_hang_up(lane);
     TRY(address_parse(&a, lane->to.host, HTTP_PORT));
     /* In numbers, without port and brackets: nothing is asked of a name server for it. */
-    char *host = address_text(text, &a);
-    *strrchr(host, ':') = 0;
-    if (*host == '[') {
-        host[strlen(host) - 1] = 0;
-        host++;
-    }
-    lane->connection = evhttp_connection_base_new(web->base, web->dns, host, address_port(&a));
+    CHECK(address_split(&parts, address_text(text, &a)) == NULL);
+    text[parts.host - text + (ptrdiff_t)parts.host_bytes] = 0;
+    lane->connection = evhttp_connection_base_new(web->base, web->dns, parts.host, address_port(&a));
     if (lane->connection == NULL) FAIL(MEMORY, "no memory for a connection to %s", lane->to.host);
     snprintf(lane->connected, sizeof lane->connected, "%s", lane->to.host);
     evhttp_connection_set_max_headers_size(lane->connection, HEAD_BYTES_MAX);

@@ -49,6 +49,9 @@ static void web_address_parse__others__are_refused_without_their_secrets(void **
     }
     snprintf(text, sizeof text, "http://host/");
     assert_fails(INVALID, "found no host", web_address_parse(&a, "http://:80/x"));
+    assert_fails(INVALID, "found no host", web_address_parse(&a, "http://[]:80/x"));
+    assert_fails(INVALID, "http://[fd00::1/x: its [ has no ]", web_address_parse(&a, "http://[fd00::1/x"));
+    assert_fails(INVALID, "behind ] comes a port", web_address_parse(&a, "http://[fd00::1]80/x"));
     assert_fails(INVALID, "blanks", web_address_parse(&a, "http://host/a b"));
     assert_fails(INVALID, "control characters", web_address_parse(&a, "http://host/a\r\nX: y"));
     assert_fails(INVALID, "control characters in a host", web_address_parse(&a, "http://ho\nst/a"));
