@@ -25,8 +25,10 @@
 #include "engine/model/model.h"
 
 #define RESTARTS_MAX 3u /* without a new save between */
-/* Of a host that is not reached: waits of 1, 2, 4 s, …, up to this. */
+/* Of a host that is not reached: waits of 1, 2, 4, 8, 16 s, and then of 30 s. */
+#define MISS_DOUBLINGS   5u
 #define MISS_SECONDS_MAX 30u
+#define SECOND_NS        UINT64_C(1000000000)
 #define MISS_SHORT_NS    UINT64_C(30000000000) /* a process that has run for so long has reached its host */
 
 struct launch_options {
@@ -57,12 +59,7 @@ static void pipe_close(const int ends[2])
 _Noreturn static void child_run(struct launch *l, uint32_t rank, bool is_again, int input, int out, int error,
                                 pid_t parent)
 {
-    if (!launch_child_begin(parent)) _exit(1);
-    if (input < 0) input = open("/dev/null", O_RDONLY);
-    if (input < 0) _exit(1);
-    (void)dup2(input, STDIN_FILENO);
-    (void)dup2(out, STDOUT_FILENO);
-    (void)dup2(error, STDERR_FILENO);
+    launch_child_begin(parent, input, out, error);
     l->way->become(l, rank, is_again);
     _exit(1);
 }
@@ -138,7 +135,7 @@ static bool has_saved(struct launch *l)
 static status process_again(struct launch *l, uint32_t rank, const char *how, bool is_unreached)
 {
     struct launch_process *p = &l->process[rank];
-    char name[300];
+    char name[LAUNCH_NAME_BYTES];
     l->way->name(l, rank, name);
     if (has_saved(l)) l->restarts = 0;
     const bool counts = !is_unreached || running_count(l) == 0;
@@ -150,16 +147,16 @@ static status process_again(struct launch *l, uint32_t rank, const char *how, bo
         return process_start(l, rank, true);
     }
     p->misses = clock_ns() - p->begin_ns > MISS_SHORT_NS ? 0 : p->misses;
-    uint32_t seconds = p->misses < 5 ? 1u << p->misses : MISS_SECONDS_MAX;
+    uint32_t seconds = p->misses < MISS_DOUBLINGS ? 1u << p->misses : MISS_SECONDS_MAX;
     p->misses++;
-    p->again_ns = clock_ns() + seconds * UINT64_C(1000000000);
+    p->again_ns = clock_ns() + seconds * SECOND_NS;
     log_warning("%s has ended (%s): it is started again in %u s", name, how, seconds);
     return ST_OK;
 }
 
 static status process_ended(struct launch *l, uint32_t rank, int how)
 {
-    char text[96];
+    char text[LAUNCH_HOW_BYTES];
     const enum launch_end end = l->way->ended(l, rank, how, text);
     l->process[rank].pid = 0;
     log_detail("launch   node %u has ended %s", rank, text);
@@ -267,7 +264,7 @@ static status all_run(struct launch *l)
     if (l->is_complete) return ST_OK;
     if (l->is_stopping && l->failed == 0)
         FAIL(AGAIN, "all nodes have stopped, as signal %d has asked", (int)received_signal);
-    char name[300];
+    char name[LAUNCH_NAME_BYTES];
     l->way->name(l, (uint32_t)l->failed_rank, name);
     if (l->failed == 2) FAIL(USAGE, "%s has failed, and with it the job", name);
     if (l->failed) FAIL(SYSTEM, "%s has failed, and with it the job", name);

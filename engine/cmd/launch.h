@@ -12,10 +12,14 @@
 #include "engine/node/hosts.h"
 #include "io/net/key.h"
 
-#define LAUNCH_GRACE_NS   UINT64_C(2000000000) /* in which what should end ends by itself */
-#define LAUNCH_KILL_NS    UINT64_C(10000000000)
-#define LAUNCH_LOOK_MS    50
-#define LAUNCH_LINE_BYTES 32768u
+#define LAUNCH_GRACE_NS      UINT64_C(2000000000)  /* in which what should end ends by itself */
+#define LAUNCH_KILL_NS       UINT64_C(10000000000) /* behind that: SIGKILL */
+#define LAUNCH_LOOK_MS       50                    /* between two looks at processes */
+#define LAUNCH_LINE_BYTES    32768u
+#define LAUNCH_NAME_BYTES    300u /* of whoever is started, for people  */
+#define LAUNCH_HOW_BYTES     96u  /* of how it has ended, for people    */
+#define LAUNCH_SIGNAL_STATUS 128  /* an exit status that tells of a signal: it, and this */
+#define LAUNCH_SSH_FAILED    255  /* ssh's exit status where the connection, and not the command, has failed */
 
 /* What a process says on one of its streams. */
 struct launch_stream {
@@ -48,13 +52,13 @@ struct launch_way {
     status (*begin)(struct launch *launch);
     /* Before a start, in the launcher: `input` is what the process is to have as its standard input. */
     status (*prepare)(struct launch *launch, uint32_t rank, bool is_again, int *input);
-    /* In the child, whose streams and signals are set: becomes the process. */
+    /* In the child, whose streams and signals are set: becomes the process, or returns. */
     void (*become)(struct launch *launch, uint32_t rank, bool is_again);
     /* SIGTERM: finish the step, save, end; SIGKILL: end. */
     void (*tell)(struct launch *launch, uint32_t rank, int signal);
-    /* From what waitpid says of it; `text` (96 bytes): how, for people. */
+    /* From what waitpid says of it; `text` (LAUNCH_HOW_BYTES): how. */
     enum launch_end (*ended)(struct launch *launch, uint32_t rank, int how, char *text);
-    void (*name)(const struct launch *launch, uint32_t rank, char *text); /* "node 2", "node 2 on host b" (300 bytes) */
+    void (*name)(const struct launch *launch, uint32_t rank, char *text); /* "node 2 on b": LAUNCH_NAME_BYTES */
 };
 extern const struct launch_way launch_way_local, launch_way_hosts;
 
@@ -90,21 +94,18 @@ char **launch_words(const struct launch *launch, uint32_t rank, bool is_again, u
 /* The cores of process `index` of `count` on this machine: its share, or, if there are more processes than cores, one
  * in turn. */
 void launch_cores_set(const struct cores *cores, uint32_t index, uint32_t count);
-/* In a child between fork and exec: a process group of its own, signals as usual, and SIGTERM when the parent ends.
- * False: the parent has ended. */
-bool launch_child_begin(pid_t parent);
+/* In a child between fork and exec: a process group of its own, signals as usual, SIGTERM when the parent ends, and
+ * its streams; an input of -1 is /dev/null, an output of -1 stays what it is. Ends the child where the parent has
+ * ended, or there is no such input. */
+void launch_child_begin(pid_t parent, int input, int output, int error);
 /* In a child: becomes the node of these words, which get the descriptors behind them; a listening socket, or -1:
  * none. */
 _Noreturn void launch_node_become(char **words, uint32_t count, int key_fd, int listen_fd);
 
-/* launch_hosts.c: `ssh …` to a host, to run the command there (a shell's, without '): words, NULL behind them. */
-#define LAUNCH_SSH_WORDS 32u
-struct launch_ssh {
-    char *word[LAUNCH_SSH_WORDS];
-    char port[8], host[2 * HOST_BYTES], command[4096];
-};
-void launch_ssh_words(struct launch_ssh *ssh, const struct launch *launch, uint32_t rank, const char *command);
-/* The same as somebody would type it to try, with `true` as the command. */
+/* launch_hosts.c. In a child: becomes `ssh …` to the host of a rank, which runs the command (a shell's, without ')
+ * there. */
+_Noreturn void launch_ssh_become(const struct launch *launch, uint32_t rank, const char *command);
+/* The ssh as somebody would type it to try, with `true` as the command. */
 void launch_ssh_text(const struct launch *launch, uint32_t rank, char *text, size_t bytes);
 /* launch_carry.c: after it the program is on every host, copied, or found there with the right hash, and `reached` is
  * known. SYSTEM: a host is not reached, or the program cannot be there; AGAIN: a signal. */

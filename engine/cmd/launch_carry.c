@@ -22,9 +22,11 @@
 #include "engine/base/log.h"
 #include "engine/cmd/launch.h"
 
-#define MARK       "heterps-launch "
-#define SELF       "/proc/self/exe"
-#define SAID_BYTES 512u
+#define MARK        "heterps-launch "
+#define SELF        "/proc/self/exe"
+#define SAID_BYTES  512u /* of a line of the shell's */
+#define HASH_DIGITS 64u  /* of a SHA-256 */
+#define HASHES_MAX  4u   /* that the script has */
 
 /* %1$s is the hash. No ' is in it, and nothing that shells understand differently. */
 static const char script[] =
@@ -60,22 +62,15 @@ static void end_close(int *fd)
 static status carry_start(struct launch *l, struct carry *c, uint32_t rank)
 {
     int in[2] = {-1, -1}, out[2] = {-1, -1}, error[2] = {-1, -1};
-    char command[sizeof script + 4 * 64];
-    struct launch_ssh ssh;
+    char command[sizeof script + HASHES_MAX * HASH_DIGITS];
     const pid_t self = getpid();
     snprintf(command, sizeof command, script, l->program);
-    launch_ssh_words(&ssh, l, rank, command);
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0 || pipe2(error, O_CLOEXEC) != 0)
         FAIL(SYSTEM, "a pipe to ssh: %s", strerror(errno)); /* and with it the program ends */
     c->pid = fork();
     if (c->pid == 0) {
-        if (!launch_child_begin(self)) _exit(1);
-        (void)dup2(in[0], STDIN_FILENO);
-        (void)dup2(out[1], STDOUT_FILENO);
-        (void)dup2(error[1], STDERR_FILENO);
-        execvp(ssh.word[0], ssh.word);
-        dprintf(STDERR_FILENO, "heterps-run: error: cannot start ssh: %s\n", strerror(errno));
-        _exit(1);
+        launch_child_begin(self, in[0], out[1], error[1]);
+        launch_ssh_become(l, rank, command);
     }
     const int why = errno;
     close(in[0]);
@@ -170,7 +165,7 @@ static status carry_ended(struct launch *l, struct carry *c, uint32_t rank, int 
     if (*c->wrong)
         FAIL(CORRUPT, "host %s: the copy of the program has SHA-256 %.64s there, and %s here", name, c->wrong,
              l->program);
-    if (WIFEXITED(how) && WEXITSTATUS(how) == 255)
+    if (WIFEXITED(how) && WEXITSTATUS(how) == LAUNCH_SSH_FAILED)
         FAIL(SYSTEM, "host %s is not reached: %s; this has to succeed without a question: %s", name,
              *c->error.last ? c->error.last : "ssh does not say why", again);
     FAIL(SYSTEM, "host %s: the program cannot be put into ~/.cache/heterps: %s", name,

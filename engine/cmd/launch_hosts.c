@@ -18,13 +18,19 @@
 #include "engine/cmd/launch.h"
 #include "engine/node/place.h"
 
-#define SSH_FAILED     255 /* ssh's exit status where the connection, and not the command, has failed */
-#define SHELL_NOT_RUN  126 /* a shell's: it cannot be run, or (127) is not there                       */
-#define SHELL_NOT_HERE 127
+#define SSH_WORDS_MAX     32u
+#define SSH_COMMAND_BYTES 4096u
+#define SHELL_NOT_RUN     126 /* a shell's: it cannot be run, or (127) is not there                       */
+#define SHELL_NOT_HERE    127
 
 /* --- ssh ----------------------------------------------------------------------------------------- */
 
-void launch_ssh_words(struct launch_ssh *ssh, const struct launch *l, uint32_t rank, const char *command)
+/* Its words, NULL behind them. */
+struct ssh {
+    char *word[SSH_WORDS_MAX];
+    char port[8], host[2 * HOST_BYTES], command[SSH_COMMAND_BYTES];
+};
+static void ssh_words(struct ssh *ssh, const struct launch *l, uint32_t rank, const char *command)
 {
     /* Nothing is asked of a terminal, nothing is forwarded, no connection is shared, and one that is dead is noticed.
      * Of host keys there is nothing here: what ssh's files say holds. */
@@ -59,7 +65,16 @@ void launch_ssh_words(struct launch_ssh *ssh, const struct launch *l, uint32_t r
     ssh->word[n++] = ssh->host;
     ssh->word[n++] = ssh->command;
     ssh->word[n] = NULL;
-    CHECK(n < LAUNCH_SSH_WORDS && strchr(command, '\'') == NULL);
+    CHECK(n < SSH_WORDS_MAX && strchr(command, '\'') == NULL);
+}
+
+_Noreturn void launch_ssh_become(const struct launch *l, uint32_t rank, const char *command)
+{
+    struct ssh ssh;
+    ssh_words(&ssh, l, rank, command);
+    execvp(ssh.word[0], ssh.word);
+    dprintf(STDERR_FILENO, "heterps-run: error: cannot start ssh: %s\n", strerror(errno));
+    _exit(1);
 }
 
 void launch_ssh_text(const struct launch *l, uint32_t rank, char *text, size_t bytes)
@@ -169,13 +184,10 @@ static status hosts_prepare(struct launch *l, uint32_t rank, bool is_again, int 
 
 static void hosts_become(struct launch *l, uint32_t rank, bool is_again)
 {
-    struct launch_ssh ssh;
     char command[256];
     (void)is_again;
     snprintf(command, sizeof command, "exec \"" LAUNCH_FOLDER "/run-%s\" " LAUNCHED_FLAG, l->program);
-    launch_ssh_words(&ssh, l, rank, command);
-    execvp(ssh.word[0], ssh.word);
-    dprintf(STDERR_FILENO, "heterps-run: error: cannot start ssh: %s\n", strerror(errno));
+    launch_ssh_become(l, rank, command);
 }
 
 static void hosts_tell(struct launch *l, uint32_t rank, int number)
@@ -187,21 +199,24 @@ static void hosts_tell(struct launch *l, uint32_t rank, int number)
 static enum launch_end hosts_ended(struct launch *l, uint32_t rank, int how, char *text)
 {
     const struct launch_process *p = &l->process[rank];
-    const int code = WIFEXITED(how) ? WEXITSTATUS(how) : SSH_FAILED;
-    snprintf(text, 96, "with exit status %d", code);
+    const int code = WIFEXITED(how) ? WEXITSTATUS(how) : LAUNCH_SSH_FAILED;
+    snprintf(text, LAUNCH_HOW_BYTES, "with exit status %d", code);
     const bool says_why = WIFEXITED(how) && *p->error.last;
-    if (code == SSH_FAILED) snprintf(text, 96, "ssh: %.80s", says_why ? p->error.last : "the connection is lost");
-    if (code == SSH_FAILED) return LAUNCH_UNREACHED;
-    if (code == SHELL_NOT_RUN || code == SHELL_NOT_HERE) snprintf(text, 96, "the program cannot be run there");
-    const int by = code - 128;
-    const bool is_killed = code > 128 && by != SIGPIPE; /* 141 is the node's own: nobody reads its output */
-    if (is_killed) snprintf(text, 96, "by signal %d", by);
+    if (code == LAUNCH_SSH_FAILED)
+        snprintf(text, LAUNCH_HOW_BYTES, "ssh: %.80s", says_why ? p->error.last : "the connection is lost");
+    if (code == LAUNCH_SSH_FAILED) return LAUNCH_UNREACHED;
+    if (code == SHELL_NOT_RUN || code == SHELL_NOT_HERE)
+        snprintf(text, LAUNCH_HOW_BYTES, "the program cannot be run there");
+    const int by = code - LAUNCH_SIGNAL_STATUS;
+    const bool is_killed =
+        code > LAUNCH_SIGNAL_STATUS && by != SIGPIPE; /* 141 is the node's own: nobody reads its output */
+    if (is_killed) snprintf(text, LAUNCH_HOW_BYTES, "by signal %d", by);
     return code == 0 ? LAUNCH_WELL : is_killed || code == MEMBER_EXIT_AGAIN ? LAUNCH_AGAIN : LAUNCH_FAILED;
 }
 
 static void hosts_name(const struct launch *l, uint32_t rank, char *text)
 {
-    snprintf(text, 300, "node %u on %s", rank, l->hosts.host[rank].name);
+    snprintf(text, LAUNCH_NAME_BYTES, "node %u on %s", rank, l->hosts.host[rank].name);
 }
 
 const struct launch_way launch_way_hosts = {.begin = hosts_begin,

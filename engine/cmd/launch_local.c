@@ -12,7 +12,7 @@
 #include "engine/cmd/launch.h"
 #include "io/net/address.h"
 
-#define BACKLOG 128
+#define BACKLOG 128 /* connections that wait to be accepted */
 
 /* A socket that listens on loopback, at a port that is free. It keeps that port when a node that ends has shut it
  * down, as it would not one that the kernel has chosen for it: it is another socket, which is bound to what was
@@ -88,17 +88,17 @@ static enum launch_end local_ended(struct launch *l, uint32_t rank, int how, cha
     (void)l;
     (void)rank;
     if (WIFSIGNALED(how)) {
-        snprintf(text, 96, "by signal %d", WTERMSIG(how));
+        snprintf(text, LAUNCH_HOW_BYTES, "by signal %d", WTERMSIG(how));
         return LAUNCH_AGAIN;
     }
-    snprintf(text, 96, "with exit status %d", WEXITSTATUS(how));
+    snprintf(text, LAUNCH_HOW_BYTES, "with exit status %d", WEXITSTATUS(how));
     return WEXITSTATUS(how) == 0 ? LAUNCH_WELL : WEXITSTATUS(how) == MEMBER_EXIT_AGAIN ? LAUNCH_AGAIN : LAUNCH_FAILED;
 }
 
 static void local_name(const struct launch *l, uint32_t rank, char *text)
 {
     (void)l;
-    snprintf(text, 300, "node %u", rank);
+    snprintf(text, LAUNCH_NAME_BYTES, "node %u", rank);
 }
 
 const struct launch_way launch_way_local = {.begin = local_begin,

@@ -11,8 +11,8 @@
 
 #include "engine/cmd/launch.h"
 
-#define WORDS_OWN  8u /* added to the command */
-#define WORD_BYTES 48u
+#define WORDS_OWN  8u  /* added to the command                  */
+#define WORD_BYTES 48u /* of one of them that has a number in it */
 
 /* --- what they say ------------------------------------------------------------------------------- */
 
@@ -105,16 +105,22 @@ void launch_cores_set(const struct cores *cores, uint32_t index, uint32_t n)
     cores_pin(cores->processor + begin, end - begin);
 }
 
-bool launch_child_begin(pid_t parent)
+void launch_child_begin(pid_t parent, int input, int output, int error)
 {
     sigset_t none;
+    if (input < 0) input = open("/dev/null", O_RDONLY);
+    if (input < 0) _exit(1);
+    (void)dup2(input, STDIN_FILENO);
+    if (input > STDERR_FILENO) close(input);
+    if (output >= 0) (void)dup2(output, STDOUT_FILENO);
+    if (error >= 0) (void)dup2(error, STDERR_FILENO);
     (void)setpgid(0, 0); /* a terminal's Ctrl-C is for the launcher, which passes it on once */
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    return getppid() == parent;
+    if (getppid() != parent) _exit(1);
 }
 
 _Noreturn void launch_node_become(char **words, uint32_t count, int key_fd, int listen_fd)

@@ -54,7 +54,7 @@ static status node_start(const struct launch_order *o, const char *directory, ch
     *pid = fork();
     if (*pid < 0) FAIL(SYSTEM, "cannot start a node: fork: %s", strerror(errno));
     if (*pid > 0) return ST_OK;
-    if (!launch_child_begin(self) || freopen("/dev/null", "r", stdin) == NULL) _exit(1);
+    launch_child_begin(self, -1, -1, -1);
     launch_cores_set(&cores, o->share, o->share_count);
     launch_node_become(words, o->word_count, key_fd, -1);
 }
@@ -131,5 +131,5 @@ int launched_run(void)
     }
     free(text);
     if (st != ST_OK) return status_exit(st);
-    return WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how);
+    return WIFSIGNALED(how) ? LAUNCH_SIGNAL_STATUS + WTERMSIG(how) : WEXITSTATUS(how);
 }
