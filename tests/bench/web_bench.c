@@ -6,6 +6,7 @@
  * Both in turn, TURNS (5) times each; prints a line a turn, and last the medians:
  *
  *     MB a second: plain, source; the source over the plain connection */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +14,12 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/bench/watch.h"
 #include "io/net/address.h"
 #include "io/net/web_address.h"
 #include "io/read/source.h"
 
-#define TURNS_MAX 99
-#define BUFFER    ((size_t)256 << 10)
+#define BUFFER ((size_t)256 << 10)
 
 static char buffer[BUFFER];
 
@@ -55,7 +56,7 @@ static double plain_read(const char *url, uint64_t *bytes)
     return (double)(clock_ns() - begin) * 1e-9;
 }
 
-static double source_seconds(const char *url, uint64_t *bytes)
+static double source_read_all(const char *url, uint64_t *bytes)
 {
     struct arena arena;
     struct source source;
@@ -70,40 +71,31 @@ static double source_seconds(const char *url, uint64_t *bytes)
     return seconds;
 }
 
-static int order(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *of, int count)
-{
-    qsort(of, (size_t)count, sizeof *of, order);
-    return of[count / 2];
-}
+static double median(const struct series *s) { return series_spread(s).median; }
 
 int main(int argc, char **argv)
 {
     const int turns = argc > 2 ? atoi(argv[2]) : 5;
-    double plain[TURNS_MAX], source[TURNS_MAX], ratio[TURNS_MAX];
-    if (argc < 2 || turns < 1 || turns > TURNS_MAX) {
+    struct series plain = {0}, source = {0}, ratio = {0};
+    if (argc < 2 || turns < 1 || turns > (int)SERIES_MAX) {
         fprintf(stderr, "usage: web_bench URL [TURNS]\n");
         return 2;
     }
     for (int i = 0; i < turns; i++) {
-        uint64_t plain_bytes, source_got;
-        plain[i] = plain_read(argv[1], &plain_bytes);
-        source[i] = source_seconds(argv[1], &source_got);
-        if (plain_bytes != source_got) {
-            fprintf(stderr, "web_bench: %llu bytes by a plain connection, %llu by a source\n",
-                    (unsigned long long)plain_bytes, (unsigned long long)source_got);
+        uint64_t plain_bytes, source_bytes_got;
+        const double plain_s = plain_read(argv[1], &plain_bytes),
+                     source_s = source_read_all(argv[1], &source_bytes_got);
+        if (plain_bytes != source_bytes_got) {
+            fprintf(stderr, "web_bench: %" PRIu64 " bytes by a plain connection, %" PRIu64 " by a source\n",
+                    plain_bytes, source_bytes_got);
             return 1;
         }
-        ratio[i] = plain[i] / source[i];
-        plain[i] = (double)plain_bytes / plain[i] / 1e6;
-        source[i] = (double)plain_bytes / source[i] / 1e6;
-        printf("%.1f %.1f %.3f\n", plain[i], source[i], ratio[i]);
+        const double mb = (double)plain_bytes / 1e6;
+        series_add(&plain, mb / plain_s);
+        series_add(&source, mb / source_s);
+        series_add(&ratio, plain_s / source_s);
+        printf("%.1f %.1f %.3f\n", mb / plain_s, mb / source_s, plain_s / source_s);
     }
-    printf("median %.1f %.1f %.3f\n", median(plain, turns), median(source, turns), median(ratio, turns));
+    printf("median %.1f %.1f %.3f\n", median(&plain), median(&source), median(&ratio));
     return 0;
 }
