@@ -2,9 +2,13 @@
 # Usage: sh tests/quality/web.sh [MIB] [TURNS] [RATE]         defaults: 256 MiB, 5 turns, 1gbit; needs root, nginx and ./build.sh bench
 # Reads a file that nginx has in a network namespace from another one, over a link that tc holds to RATE, as a source of data and, in
 # turn, by one plain connection that does nothing with the bytes (tests/bench/web_bench.c). Prints the latter's lines; status 1 if the
-# median of the ratios is below 0.95. Where namespaces are not to be had it says so, with status 77.
+# median of the ratios is below 0.95 at the default rate; of another one it prints the ratio alone, for what bounds it may be the machine.
+# Where namespaces are not to be had it says so, with status 77.
 set -u
-mib=${1:-256} turns=${2:-5} rate=${3:-1gbit}
+default_rate=1gbit
+mib=${1:-256} turns=${2:-5} rate=${3:-$default_rate}
+bound=0
+[ "$rate" != $default_rate ] || bound=0.95
 cd "$(dirname "$0")/../.." || exit 1
 bench=$PWD/build/release/tests/bench/web_bench
 a=web$$a b=web$$b
@@ -37,4 +41,4 @@ until ip netns exec $b "$bench" http://10.77.0.1/nginx.conf 1 >/dev/null 2>&1; d
 done
 ip netns exec $b "$bench" http://10.77.0.1/data "$turns" >"$work/out" || exit 1
 cat "$work/out"
-awk '$1 == "median" { print "over a link of '"$rate"' the source has " $4 " of what a plain connection has"; exit $4 < 0.95 }' "$work/out"
+awk '$1 == "median" { print "over a link of '"$rate"' the source has " $4 " of what a plain connection has"; exit $4 < '"$bound"' }' "$work/out"
