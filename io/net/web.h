@@ -1,22 +1,18 @@
-/* Bytes of the web: what a server has at an address, read front to back over several connections that fetch a range
- * each, or from any byte on; HTTP/1.1 by libevent's client.
+/* Bytes that a server of the web has at an address, front to back or from any byte on; HTTP/1.1 by libevent's client.
  *
  *     connection 0 ──bytes=0-4194303───────▶ piece 0 ┐
  *     connection 1 ──bytes=4194304-8388607─▶ piece 1 │ a ring of pieces, ──▶ web_read: in order, as they come
- *     connection 2 ──…                     ▶ piece 2 │ bounded memory
+ *     connection 2 ──…                     ▶ piece 2 │ the caller's memory
  *     connection 3                         ▶ piece 3 ┘
  *
- * A connection that is cut, refused, silent for long, or answered that the server is busy (408, 425, 429, 5xx but 501
- * and 505) is asked again, from the byte on where it stood, until nothing has come for web_options.patience_ms. Every
- * answer has to be of the same version (ETag, or Last-Modified) and size as the first one: data that changes under a
- * reader is an error. A server without ranges is read by one connection as one stream; where that is cut it is read
- * anew, and what was there before is passed over. Answers that send elsewhere (301, 302, 303, 307, 308) are followed,
- * for every request anew.
- * WebHDFS is asked in its own way (io/net/webhdfs.h): what the data is before the first byte, and, where it is read to
- * its end, once more behind the last, for its answers with bytes tell no version.
+ * What a connection has not brought (it is cut, refused, silent, or answered 408, 425, 429, 5xx but 501 and 505) is
+ * asked for again, from its next byte on, for web_options.patience_ms. Answers that send elsewhere are followed. Every
+ * answer has to be of the first one's version (ETag, or Last-Modified) and size: data that changes is an error. A
+ * server without ranges is read by one connection as one stream, and after a cut anew from its begin. WebHDFS is asked
+ * in its own way (io/net/webhdfs.h): what the data is before the first byte and behind the last.
  *
- * A thread of its own does all that, with libevent's memory, and is no part of steady state (engine/base/steady.h);
- * the pieces are the caller's memory. One thread asks at a time. */
+ * Limits: no https, no passwords, no chunk above 1 MiB, five places one behind the other. A thread of its own does it
+ * all, and is no part of steady state (engine/base/steady.h), for libevent allocates. One thread asks at a time. */
 #ifndef HETERPS_IO_NET_WEB_H
 #define HETERPS_IO_NET_WEB_H
 
