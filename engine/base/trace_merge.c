@@ -14,7 +14,6 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/heap.h"
-#include "engine/base/inputs.h"
 #include "engine/base/log.h"
 #include "engine/base/trace.h"
 

@@ -9,7 +9,6 @@
 #include "engine/bench/net.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>

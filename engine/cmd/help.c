@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/log.h"
 #include "engine/cmd/command.h"
 #include "graph/reference.h"
 #include "sched/estimate.h"

@@ -7,9 +7,7 @@
 
 #include "cfg/key.h"
 #include "engine/base/heap.h"
-#include "engine/base/log.h"
 #include "engine/base/words.h"
-#include "cfg/settings.h"
 #include "engine/cmd/command.h"
 #include "graph/op.h"
 #include "graph/optimizer.h"

@@ -10,7 +10,6 @@
 #include <time.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/heap.h"
 #include "engine/base/thread.h"
 #include "engine/base/words.h"
 

@@ -8,7 +8,6 @@
 
 #include "engine/base/heap.h"
 #include "engine/model/manifest.h"
-#include "engine/model/model_dir.h"
 #include "engine/node/reduce_internal.h"
 #include "io/store/admission.h"
 #include "io/store/store_life.h"

@@ -2,7 +2,6 @@
 #include "engine/pipe/feed_internal.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/clock.h"

@@ -2,7 +2,6 @@
  * a backward pass is the synchronisation's, opening and figures are in pipeline_open.c. */
 #include "engine/pipe/pipeline.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/clock.h"

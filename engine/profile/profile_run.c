@@ -10,7 +10,6 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/thread.h"
-#include "engine/device/cpu/device.h"
 #include "engine/base/fit.h"
 #include "engine/base/paths.h"
 #include "engine/base/stop.h"

@@ -14,8 +14,6 @@
 #include "engine/node/talk.h"
 #include "engine/run/train_internal.h"
 #include "io/event_file.h"
-#include "io/store/store_life.h"
-#include "io/store/store_rows.h"
 #include "io/store/store_ticket.h"
 #include "io/store/store_touch.h"
 

@@ -9,7 +9,6 @@
 #include "engine/model/warm_start.h"
 #include "engine/run/first_read.h"
 #include "engine/run/train_internal.h"
-#include "io/store/store_life.h"
 #include "io/store/store_rows.h"
 
 /* What is evaluated are lines of the training data. */

@@ -3,7 +3,6 @@
  * train_saves_look. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/clock.h"

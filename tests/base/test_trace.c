@@ -22,7 +22,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/trace.h"
 
