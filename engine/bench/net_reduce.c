@@ -35,6 +35,7 @@
 #define PIECE_BYTES   (256u << 10) /* of the copy */
 #define TIMEOUT_NS    UINT64_C(20000000000)
 #define BACKLOG       16
+#define BUCKET_FLOATS ((uint64_t)1 << 18) /* as by cluster.bucket's default */
 
 /* What is summed: the parameters of two layers of so many units. */
 static const struct {
@@ -62,7 +63,6 @@ struct party {
     struct device *device;
     struct arena arena;
     struct gradients gradients;
-    struct extent extent;
     struct updater updater;
     double *loss;
     uint64_t step, floats;
@@ -142,9 +142,10 @@ static status copy_turn(struct party *p)
 
 /* --- the exchange -------------------------------------------------------------------------------- */
 
-static void over(void *context, enum exchange_round round, status st)
+static void over(void *context, enum exchange_round round, uint32_t bucket, status st)
 {
     struct party *p = context;
+    (void)bucket;
     if (round == EXCHANGE_ROWS && st == ST_OK) return;
     /* Release pairs with is_over(): what has come is there. */
     if (st != ST_OK)
@@ -160,38 +161,46 @@ static bool is_over(void *context)
     return atomic_load_explicit(&p->shared_over, memory_order_acquire) >= p->begun;
 }
 
-static status round_do(struct party *p, enum exchange_round round)
+/* One more round is over. */
+static status round_await(struct party *p)
 {
     p->begun++;
-    p->x->vt->begin(p->x, round, p->step);
     bell_await(&p->bell, false, is_over, p);
     if (atomic_load_explicit(&p->shared_over, memory_order_relaxed) == UINT32_MAX)
         FAIL(PEER_LOST, "bench net: another process has ended");
     return ST_OK;
 }
 
-/* Where the sums of the own slice are: of this process in its gradients, of another where they have come. */
-static const float *slice_sums(const struct party *p, uint64_t begin)
+/* Puts the sums of the own slice of a bucket into the parameters: of this process they are in its gradients, of another
+ * where they have come, which is *come. */
+static void sums_keep(struct party *p, uint32_t bucket)
 {
     const struct exchange_piece *first = &p->x->pieces[0];
-    return first->node == p->rank ? p->gradients.param[0] + begin : first->sums;
+    const float *come = first->sums;
+    uint64_t begin, end;
+    for (uint32_t b = 0; b <= bucket; b++)
+        for (uint32_t r = 0; r < p->x->slices[b].run_count; r++) {
+            extent_part(&p->x->slices[b], p->rank, r, &begin, &end);
+            if (b == bucket)
+                memcpy(p->model.param + begin, first->node == p->rank ? p->gradients.param[0] + begin : come,
+                       (end - begin) * sizeof(float));
+            if (come) come += end - begin;
+        }
 }
 
 /* Sums, and gives all what is in the parameters then; is_kept: the sums. */
 static status exchange_turn(struct party *p, bool is_kept)
 {
     const struct update update = {.param_grad = p->gradients.param, .lanes = 1, .t = p->step + 1, .is_joined = true};
-    TRY(round_do(p, EXCHANGE_SUMS));
-    TRY(exchange_sum_run(p->x, &p->updater, &p->extent, &update, NULL, NULL, 0));
-    const float *sums = NULL;
-    for (uint32_t r = 0; r < p->x->slices.run_count && is_kept; r++) {
-        uint64_t begin, end;
-        extent_part(&p->x->slices, p->rank, r, &begin, &end);
-        if (sums == NULL) sums = slice_sums(p, begin);
-        memcpy(p->model.param + begin, sums, (end - begin) * sizeof(float));
-        sums += end - begin;
+    struct exchange *x = p->x;
+    for (uint32_t b = x->bucket_count; b-- > 0;) x->vt->begin(x, EXCHANGE_SUMS, b);
+    for (uint32_t b = x->bucket_count; b-- > 0;) {
+        TRY(round_await(p));
+        TRY(exchange_sum_run(x, &p->updater, b, &x->slices[b], &update, NULL, NULL, p->rank));
+        if (is_kept) sums_keep(p, b);
+        x->vt->begin(x, EXCHANGE_VALUES, b);
     }
-    TRY(round_do(p, EXCHANGE_VALUES));
+    TRY(round_await(p));
     p->step++;
     return ST_OK;
 }
@@ -202,15 +211,14 @@ static status exchange_check(struct party *p)
     const float expected = (float)(p->count * (p->count + 1)) / 2;
     for (uint64_t i = 0; i < p->floats; i++) p->gradients.param[0][i] = (float)(p->rank + 1);
     TRY(exchange_turn(p, true));
-    for (uint32_t r = 0; r < p->x->slices.run_count; r++) {
-        uint64_t begin, end, unused;
-        extent_part(&p->x->slices, 0, r, &begin, &unused);
-        extent_part(&p->x->slices, p->count - 1, r, &unused, &end);
-        for (; begin < end; begin++)
-            if (p->model.param[begin] != expected)
-                FAIL(CORRUPT, "bench net: parameter %llu of process %u is %g; expected the sum %g",
-                     (unsigned long long)begin, p->rank, (double)p->model.param[begin], (double)expected);
-    }
+    for (uint32_t b = 0; b < p->x->bucket_count; b++)
+        for (uint32_t r = 0; r < p->x->slices[b].run_count; r++) {
+            const struct param_run *run = &p->x->slices[b].runs[r];
+            for (uint64_t i = run->offset; i < run->offset + run->count; i++)
+                if (p->model.param[i] != expected)
+                    FAIL(CORRUPT, "bench net: parameter %llu of process %u is %g; expected the sum %g",
+                         (unsigned long long)i, p->rank, (double)p->model.param[i], (double)expected);
+        }
     return ST_OK;
 }
 
@@ -234,8 +242,6 @@ static status graph_make(struct party *p, uint32_t size)
 static void layout(struct party *p, struct layout *l, uint32_t losses)
 {
     gradients_layout(&p->gradients, l, &p->graph, 1, 1);
-    extent_nodes_find(&p->extent, &p->graph, 0, p->graph.layer_count - 1);
-    extent_layout(&p->extent, l, &p->graph, &p->model, 1);
     LAYOUT_TAKE(l, p->loss, 2 * losses);
     LAYOUT_TAKE(l, p->updater.scratch, gradients_scratch(&p->graph, 1));
 }
@@ -250,6 +256,7 @@ static status node_make(struct party *p)
                                          .key = p->is_sealed ? &p->key : NULL,
                                          .facts = &p->facts,
                                          .min = p->count,
+                                         .bucket_floats = BUCKET_FLOATS,
                                          .timeout_ns = TIMEOUT_NS,
                                          .connect_ns = TIMEOUT_NS};
     TRY(node_open(&p->node, &options));

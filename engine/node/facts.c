@@ -10,7 +10,7 @@
 #include "engine/model/recipe.h"
 
 /* Of what nodes say to each other: a program of another number is refused before it is understood. */
-#define PROTOCOL 2u
+#define PROTOCOL 3u
 
 static void fact_add(void *out, const char *what, const char *value) { fprintf(out, "%s\t%s\n", what, value); }
 
@@ -33,6 +33,7 @@ static status facts_put(FILE *out, const struct facts_options *o)
     number_add(out, "the hash of the model", "%016" PRIx64, o->graph->header->model_hash);
     fact_add(out, "cluster.slices", o->slices);
     fact_add(out, "cluster.rows", o->rows);
+    number_add(out, "cluster.bucket", "%" PRIu64, o->bucket_bytes);
     fact_add(out, "a directory for saves (--out)", o->saves ? "given" : "missing");
     return ST_OK;
 }

@@ -19,6 +19,7 @@ struct facts_options {
     const char *isa;           /* name of the instruction set */
     uint32_t node_count;
     const char *slices, *rows; /* who has them, as settings say it: with the graph */
+    uint64_t bucket_bytes;     /* cluster.bucket: with the graph */
     bool saves;                /* there is an --out */
     const char *verb;          /* what they do */
 };

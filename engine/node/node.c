@@ -262,6 +262,7 @@ status node_join(struct node *n, struct model *model)
                                            .lane_begin = n->division.lane_begin,
                                            .slices = n->division.slices,
                                            .rows = n->division.rows,
+                                           .bucket_floats = n->o.bucket_floats,
                                            .post = &n->post,
                                            .rank_of = n->rank_of};
     return reduce_open(&n->reduce, &options);

@@ -43,6 +43,7 @@ struct node_options {
     bool is_partial;
     /* What this node says of its lanes (engine/node/division.h); who has slices, and rows: enum cluster_placement. */
     uint32_t says, slices, rows;
+    uint64_t bucket_floats; /* as the exchange's (reduce.h) */
 };
 
 struct node;

@@ -177,7 +177,7 @@ static void message_sent(struct node *n, const struct link_event *e)
 {
     struct node_link *l = &n->link[e->link];
     if (e->cookie == COOKIE_REDUCE && node_state(n) == STATE_RUNNING) {
-        const status st = reduce_sent(n->reduce);
+        const status st = reduce_sent(n->reduce, l->index);
         if (st != ST_OK) node_break(n, st);
     }
     if (e->cookie == COOKIE_GIVEN) node_ask_done(n);

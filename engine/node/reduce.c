@@ -1,5 +1,5 @@
 /* Rounds as messages: a list of vectors between two nodes, the same at both ends, cut into messages; and a cursor a
- * node, of what comes next. What else travels is a kind of its own, in the files named in reduce_internal.h. */
+ * node and round, of what comes next. What else travels is a kind of its own, in the files named in reduce_internal.h. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -28,16 +28,17 @@ static void part_add(struct parts *parts, void *at, uint64_t bytes)
     m->bytes += bytes;
 }
 
-/* Pieces of `from` for the slice of `to`, one of which is this node. */
-static void sums_list(const struct reduce *r, uint32_t from, uint32_t to, struct parts *parts)
+/* Pieces of `from` for the bucket's slice of `to`, one of which is this node. */
+static void sums_list(const struct reduce *r, uint32_t bucket, uint32_t from, uint32_t to, struct parts *parts)
 {
     const struct exchange *x = &r->exchange;
+    const uint64_t before = slices_floats(x, to, 0, bucket);
     for (uint32_t i = 0; i < x->piece_count; i++) {
         const struct exchange_piece *piece = &x->pieces[i];
         if (piece->node != from) continue;
-        uint64_t begin, at = 0;
-        for (uint32_t run = 0; run < x->slices.run_count; run++) {
-            const uint64_t count = slice_floats(x, to, run, &begin);
+        uint64_t begin, at = before;
+        for (uint32_t run = 0; run < x->slices[bucket].run_count; run++) {
+            const uint64_t count = slice_floats(x, to, bucket, run, &begin);
             float *sums =
                 from == x->rank ? x->site.param_grad[piece->run.begin - x->own.begin] + begin : piece->sums + at;
             part_add(parts, sums, count * sizeof(float));
@@ -74,39 +75,49 @@ static void losses_list(const struct reduce *r, uint64_t step, uint32_t from, st
 static void squares_list(const struct reduce *r, uint32_t from, struct parts *parts)
 {
     const struct exchange *x = &r->exchange;
-    const uint32_t begin = x->slices.cut_block[from];
-    if (r->is_bounded)
-        part_add(parts, x->site.squares + begin, (x->slices.cut_block[from + 1] - begin) * sizeof(double));
+    for (uint32_t bucket = 0; bucket < x->bucket_count && r->is_bounded; bucket++) {
+        const struct extent *slices = &x->slices[bucket];
+        const uint32_t begin = slices->cut_block[from], count = slices->cut_block[from + 1] - begin;
+        part_add(parts, x->site.squares + slices->block_begin + begin, count * sizeof(double));
+    }
 }
 
-static void values_list(const struct reduce *r, uint32_t from, uint32_t to, struct parts *parts)
+static void values_list(const struct reduce *r, uint32_t bucket, uint32_t from, uint32_t to, struct parts *parts)
 {
     const struct exchange *x = &r->exchange;
-    if (r->owned)
+    if (r->owned && bucket == 0)
         part_add(parts, from == x->rank ? r->own_rows : r->peers[from].row_count,
                  r->graph->table_count * sizeof(uint64_t));
-    for (uint32_t run = 0; run < x->slices.run_count && has_lanes(r, to); run++) {
+    for (uint32_t run = 0; run < x->slices[bucket].run_count && has_lanes(r, to); run++) {
         uint64_t begin;
-        const uint64_t count = slice_floats(x, from, run, &begin);
+        const uint64_t count = slice_floats(x, from, bucket, run, &begin);
         part_add(parts, x->site.param + begin, count * sizeof(float));
     }
 }
 
-/* Message `at` of those from one node to another, one of which is this one; false: the round has no such message. */
-static bool message_make(const struct reduce *r, struct cursor at, uint32_t from, uint32_t to,
+static uint32_t turns_of(const struct reduce *r, uint32_t round)
+{
+    return round == EXCHANGE_SQUARES ? 1 : r->exchange.bucket_count;
+}
+
+static uint32_t bucket_of(const struct reduce *r, uint32_t round, uint32_t turn) { return turns_of(r, round) - 1 - turn; }
+
+/* Message `at` of those from one node to another, one of which is this one; false: the turn has no such message. */
+static bool message_make(const struct reduce *r, uint32_t round, struct cursor at, uint32_t from, uint32_t to,
                          struct reduce_message *message)
 {
-    *message = (struct reduce_message){.kind = (uint16_t)at.round, .step = at.step};
+    const uint32_t bucket = bucket_of(r, round, at.turn);
+    *message = (struct reduce_message){.kind = (uint16_t)round, .step = at.step};
     struct parts parts = {.first = at.message * REDUCE_PARTS_MAX, .message = message};
-    switch ((enum exchange_round)at.round) {
+    switch ((enum exchange_round)round) {
     case EXCHANGE_SUMS:
-        losses_list(r, at.step, from,
-                    &parts); /* first: there is always some, and its size is known before any letter comes */
-        sums_list(r, from, to, &parts);
-        row_sums_list(r, at.step, from, to, &parts);
+        /* First: there is always some, and its size is known before any letter comes. */
+        if (at.turn == 0) losses_list(r, at.step, from, &parts);
+        sums_list(r, bucket, from, to, &parts);
+        if (bucket == 0) row_sums_list(r, at.step, from, to, &parts);
         break;
     case EXCHANGE_SQUARES: squares_list(r, from, &parts); break;
-    case EXCHANGE_VALUES: values_list(r, from, to, &parts); break;
+    case EXCHANGE_VALUES: values_list(r, bucket, from, to, &parts); break;
     case EXCHANGE_ROWS: CHECK(false);
     }
     return message->part_count > 0;
@@ -117,18 +128,24 @@ static bool message_make(const struct reduce *r, struct cursor at, uint32_t from
 static const char *const round_names[ROUNDS] = {
     [EXCHANGE_SUMS] = "sums", [EXCHANGE_SQUARES] = "squares", [EXCHANGE_VALUES] = "values"};
 
-static bool is_before(struct cursor a, struct cursor b)
+/* Moves the cursor of the node's round on from turns that are done to the next message that there is, within the steps
+ * to `last`; false: there is none, and the cursor is at the step behind. */
+static bool cursor_settle(struct reduce *r, uint32_t from, uint32_t round, uint64_t last, struct reduce_message *message)
 {
-    return a.step != b.step ? a.step < b.step : a.round < b.round;
+    struct cursor *at = &r->peers[from].next[round];
+    while (at->step <= last && !message_make(r, round, *at, from, r->exchange.rank, message))
+        *at = at->turn + 1 < turns_of(r, round) ? (struct cursor){at->step, at->turn + 1, 0}
+                                                : (struct cursor){at->step + 1, 0, 0};
+    return at->step <= last;
 }
 
-/* Moves the cursor on from rounds that are done to the next message that there is. */
-static void cursor_settle(const struct reduce *r, uint32_t from, struct cursor *at, struct reduce_message *message)
+/* Whether all messages of the turns of the open step up to this one have come from the node. */
+static bool has_come(struct reduce *r, uint32_t from, uint32_t round, uint32_t turn)
 {
-    while (!message_make(r, *at, from, r->exchange.rank, message)) {
-        *at =
-            at->round + 1 < ROUNDS ? (struct cursor){at->step, at->round + 1, 0} : (struct cursor){at->step + 1, 0, 0};
-    }
+    struct reduce_message message;
+    (void)cursor_settle(r, from, round, r->step, &message);
+    const struct cursor *at = &r->peers[from].next[round];
+    return at->step > r->step || (at->step == r->step && at->turn > turn);
 }
 
 /* How many rows there are on all nodes after the step. */
@@ -141,34 +158,64 @@ static void rows_count(struct reduce *r)
     }
 }
 
-/* The round under way is over: what others wait for goes on. */
-static void round_over(struct reduce *r)
+/* Turns begin and end: how long any is under way. */
+static void turn_begin(struct reduce *r, uint32_t round, uint32_t turn)
+{
+    const uint64_t now_ns = r->round[round].begun_ns[turn] = clock_ns();
+    if (r->turns++ == 0) r->turns_ns = now_ns;
+    r->last = r->exchange.rank;
+}
+
+static void turn_end(struct reduce *r, uint32_t round, uint32_t turn)
 {
     const uint64_t now_ns = clock_ns();
-    r->rounds.ns += now_ns - r->begun_ns;
-    r->rounds.last_ns[r->last] += now_ns - r->begun_ns;
-    trace_span(TRACE_EXCHANGE, round_names[r->round.round], r->begun_ns, now_ns, r->round.step, 0);
-    r->exchange.site.over(r->exchange.site.context, (enum exchange_round)r->round.round, ST_OK);
+    trace_span(TRACE_EXCHANGE, round_names[round], r->round[round].begun_ns[turn], now_ns, r->step,
+               bucket_of(r, round, turn));
+    if (--r->turns > 0) return;
+    r->rounds.ns += now_ns - r->turns_ns;
+    r->rounds.last_ns[r->last] += now_ns - r->turns_ns;
+}
+
+static void over_tell(const struct reduce *r, enum exchange_round round, uint32_t bucket)
+{
+    r->exchange.site.over(r->exchange.site.context, round, bucket, ST_OK);
+}
+
+/* Whether a turn that this node has sent is over: what others had is here, and what they got is sent. */
+static bool is_over(struct reduce *r, uint32_t round, uint32_t turn)
+{
+    for (uint32_t n = 0; n < r->exchange.node_count; n++) {
+        if (n == r->exchange.rank) continue;
+        if (r->peers[n].sent < r->peers[n].given_until[round][turn] || !has_come(r, n, round, turn)) return false;
+    }
+    return true;
+}
+
+static void turns_look(struct reduce *r, uint32_t round)
+{
+    struct round *of = &r->round[round];
+    while (of->over < of->sent && is_over(r, round, of->over)) {
+        const uint32_t turn = of->over++, bucket = bucket_of(r, round, turn);
+        turn_end(r, round, turn);
+        if (round == EXCHANGE_VALUES) continue; /* the last one ends the step */
+        if (round == EXCHANGE_SUMS && bucket == 0 && r->owned) {
+            CHECK(owned_is_whole(r->owned, r->step)); /* each letter comes before its pieces */
+            r->exchange.rows.owned = owned_rows(r->owned, r->step);
+        }
+        over_tell(r, (enum exchange_round)round, bucket);
+    }
 }
 
 static void over_look(struct reduce *r)
 {
-    struct exchange *x = &r->exchange;
-    const uint64_t step = r->round.step;
-    if (!r->is_under_way || r->unsent > 0) return;
-    for (uint32_t n = 0; n < x->node_count; n++)
-        if (n != x->rank && !is_before(r->round, r->peers[n].next)) return;
-    r->is_under_way = false;
-    if (r->round.round == EXCHANGE_SUMS && r->owned) {
-        CHECK(owned_is_whole(r->owned, step)); /* each letter comes before its pieces */
-        x->rows.owned = owned_rows(r->owned, step);
-    }
-    if (r->round.round == EXCHANGE_VALUES) {
-        rows_count(r);
-        evict_begin(r); /* and then the round is over */
-        return;
-    }
-    round_over(r);
+    for (uint32_t round = 0; round < ROUNDS; round++) turns_look(r, round);
+    if (r->is_valued || r->round[EXCHANGE_VALUES].over < turns_of(r, EXCHANGE_VALUES)) return;
+    /* Whatever is under way: places of letters and rows are used again. */
+    for (uint32_t n = 0; n < r->exchange.node_count; n++)
+        if (r->peers[n].sent < r->peers[n].given) return;
+    r->is_valued = true;
+    rows_count(r);
+    evict_begin(r); /* and then the step is over */
 }
 
 /* Ends a step whose values are here. */
@@ -177,14 +224,16 @@ static status values_step(struct reduce *r)
     bool is_over;
     TRY(evict_step(r, &is_over));
     if (!is_over) return ST_OK;
-    r->values_until = r->round.step + 1;
-    round_over(r);
+    r->values_until = ++r->step;
+    r->is_valued = false;
+    memset(r->round, 0, sizeof r->round);
+    over_tell(r, EXCHANGE_VALUES, 0);
     return ST_OK;
 }
 
 status message_send(struct reduce *r, uint32_t to, const struct reduce_message *message)
 {
-    r->unsent++;
+    r->peers[to].given++;
     atomic_fetch_add_explicit(&r->shared_sent_bytes, message->bytes, memory_order_relaxed);
     return r->post->vt->send(r->post, to, message);
 }
@@ -197,12 +246,12 @@ status part_send(struct reduce *r, uint32_t to, uint16_t kind, uint64_t step, co
     return message_send(r, to, &message);
 }
 
-/* By a worker: the round's own part is ready. */
-void round_begin(struct exchange *x, enum exchange_round round, uint64_t step)
+/* By a worker: the own part of a round of the bucket is ready. */
+void round_begin(struct exchange *x, enum exchange_round round, uint32_t bucket)
 {
     struct reduce *r = (struct reduce *)x;
     /* Release pairs with the acquire in begun_look(): sums, squares, parameters. */
-    atomic_store_explicit(&r->shared_begun, step * ROUNDS + round + 1, memory_order_release);
+    atomic_fetch_or_explicit(&r->shared_begun[round], UINT32_C(1) << bucket, memory_order_release);
     r->post->vt->wake(r->post);
 }
 
@@ -217,23 +266,31 @@ static status step_updated(struct reduce *r, uint64_t step)
     return ST_OK;
 }
 
-static status begun_look(struct reduce *r)
+/* Sends the turn's messages to all. */
+static status turn_send(struct reduce *r, uint32_t round, uint32_t turn)
 {
     const struct exchange *x = &r->exchange;
-    const uint64_t begun = atomic_exchange_explicit(&r->shared_begun, 0, memory_order_acquire);
-    if (begun == 0) return ST_OK;
-    CHECK(!r->is_under_way);
-    r->round = (struct cursor){(begun - 1) / ROUNDS, (uint32_t)((begun - 1) % ROUNDS), 0};
-    r->is_under_way = true;
-    r->begun_ns = clock_ns();
-    r->last = x->rank;
-    if (r->round.round == EXCHANGE_VALUES) TRY(step_updated(r, r->round.step));
+    turn_begin(r, round, turn);
+    if (round == EXCHANGE_VALUES && bucket_of(r, round, turn) == 0) TRY(step_updated(r, r->step));
     /* Each begins with the one behind it, so that not all send to the same. */
     for (uint32_t i = 1; i < x->node_count; i++) {
         const uint32_t to = (x->rank + i) % x->node_count;
         struct reduce_message message;
-        for (struct cursor at = r->round; message_make(r, at, x->rank, to, &message); at.message++)
-            TRY(message_send(r, to, &message));
+        struct cursor at = {.step = r->step, .turn = turn};
+        for (; message_make(r, round, at, x->rank, to, &message); at.message++) TRY(message_send(r, to, &message));
+        r->peers[to].given_until[round][turn] = r->peers[to].given;
+    }
+    return ST_OK;
+}
+
+/* Sends the turns that are ready, in their order. */
+static status begun_look(struct reduce *r)
+{
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        struct round *of = &r->round[round];
+        of->ready |= atomic_exchange_explicit(&r->shared_begun[round], 0, memory_order_acquire);
+        while (of->sent < turns_of(r, round) && (of->ready >> bucket_of(r, round, of->sent) & 1))
+            TRY(turn_send(r, round, of->sent++));
     }
     return ST_OK;
 }
@@ -256,14 +313,22 @@ static const struct {
 
 static const char *name_of(uint16_t kind) { return kind < ROUNDS ? round_names[kind] : kinds[kind].name; }
 
+/* The message of the round which the node sends next, of the open step, or of the next one, where it has all of this
+ * one; false: it sends none of it. */
+static bool round_expect(struct reduce *r, uint32_t from, uint32_t round, struct reduce_message *message)
+{
+    struct reduce_message other;
+    if (!cursor_settle(r, from, round, r->step + 1, message)) return false;
+    for (uint32_t before = 0; before < ROUNDS && message->step > r->step; before++)
+        if (before != round && cursor_settle(r, from, before, r->step, &other)) return false;
+    return true;
+}
+
 /* The message of that kind which the node sends next; false: it sends none of it. */
 static bool message_expect(struct reduce *r, uint32_t from, uint16_t kind, uint64_t step, uint64_t bytes,
                            struct reduce_message *message)
 {
-    if (kind < ROUNDS) {
-        cursor_settle(r, from, &r->peers[from].next, message);
-        return true;
-    }
+    if (kind < ROUNDS) return round_expect(r, from, kind, message);
     *message = (struct reduce_message){.kind = kind, .part_count = 1};
     if (kind >= KIND_COUNT || !kinds[kind].how->expect(r, from, step, bytes, message)) return false;
     message->part[0].iov_len = message->bytes;
@@ -307,11 +372,9 @@ status reduce_arrived(struct reduce *r, uint32_t from)
 {
     struct peer *peer = &r->peers[from];
     const struct reduce_message coming = peer->coming;
-    struct reduce_message message;
     if (coming.kind < ROUNDS) {
-        if (coming.kind == r->round.round && coming.step == r->round.step) r->last = from;
-        peer->next.message++;
-        cursor_settle(r, from, &peer->next, &message);
+        if (coming.step == r->step) r->last = from;
+        peer->next[coming.kind].message++;
     } else {
         TRY(kinds[coming.kind].how->arrived(r, from, &coming));
     }
@@ -324,33 +387,32 @@ status reduce_look(struct reduce *r)
     return all_step(r);
 }
 
-status reduce_sent(struct reduce *r)
+status reduce_sent(struct reduce *r, uint32_t to)
 {
-    CHECK(r->unsent > 0);
-    r->unsent--;
+    CHECK(r->peers[to].sent < r->peers[to].given);
+    r->peers[to].sent++;
     return all_step(r);
 }
 
 void reduce_fail(struct reduce *r, status failure)
 {
-    r->is_under_way = false;
     if (!atomic_load_explicit(&r->shared_is_failed, memory_order_relaxed)) failure_keep(&r->failure, failure);
     /* Release pairs with the acquires in talk.c and look_end(). */
     atomic_store_explicit(&r->shared_is_failed, true, memory_order_release);
     bell_ring(&r->talk_bell);
-    if (r->exchange.site.over) r->exchange.site.over(r->exchange.site.context, EXCHANGE_SUMS, failure);
+    if (r->exchange.site.over) r->exchange.site.over(r->exchange.site.context, EXCHANGE_SUMS, 0, failure);
 }
 
 uint64_t reduce_done(const struct reduce *r) { return r->values_until; }
 
 bool reduce_runs(const struct reduce *r) { return atomic_load_explicit(&r->shared_runs, memory_order_relaxed); }
 
-uint64_t reduce_waits(const struct reduce *r)
+uint64_t reduce_waits(struct reduce *r)
 {
     uint64_t waits = 0;
-    for (uint32_t n = 0; n < r->exchange.node_count; n++)
-        if (n != r->exchange.rank && r->is_under_way && !is_before(r->round, r->peers[n].next))
-            waits |= UINT64_C(1) << n;
+    for (uint32_t round = 0; round < ROUNDS; round++)
+        for (uint32_t n = 0; n < r->exchange.node_count && r->round[round].over < r->round[round].sent; n++)
+            if (n != r->exchange.rank && !has_come(r, n, round, r->round[round].over)) waits |= UINT64_C(1) << n;
     return waits | rows_waits(r);
 }
 
@@ -369,13 +431,11 @@ struct reduce_rows reduce_rows(const struct reduce *r)
 uint64_t reduce_least_bytes(const struct reduce *r)
 {
     const struct exchange *x = &r->exchange;
-    uint64_t floats = 0, begin;
+    uint64_t floats = 0;
     for (uint32_t n = 0; n < x->node_count; n++) {
         if (n == x->rank) continue;
-        for (uint32_t run = 0; run < x->slices.run_count; run++) {
-            if (has_lanes(r, x->rank)) floats += slice_floats(x, n, run, &begin);
-            if (has_lanes(r, n)) floats += slice_floats(x, x->rank, run, &begin);
-        }
+        if (has_lanes(r, x->rank)) floats += slices_floats(x, n, 0, x->bucket_count);
+        if (has_lanes(r, n)) floats += slices_floats(x, x->rank, 0, x->bucket_count);
     }
     return floats * sizeof(float);
 }
@@ -389,10 +449,10 @@ void reduce_start(struct reduce *r, uint64_t step)
 {
     for (uint32_t n = 0; n < r->exchange.node_count; n++) {
         struct peer *peer = &r->peers[n];
-        peer->next = (struct cursor){.step = step};
+        for (uint32_t round = 0; round < ROUNDS; round++) peer->next[round] = (struct cursor){.step = step};
         peer->next_letter = peer->next_rows = peer->rows_sent = step;
     }
-    r->open_until = r->updated_until = r->values_until = r->news_until = step;
+    r->step = r->open_until = r->updated_until = r->values_until = r->news_until = step;
     for (uint32_t t = 0; r->owned && t < r->graph->table_count; t++)
         r->own_rows[t] = store_row_count(r->model->store, t);
     atomic_store_explicit(&r->exchange.rows.shared_step, step, memory_order_relaxed);

@@ -54,6 +54,7 @@ struct reduce_options {
     /* [node_count + 1], kept: node n has the lanes from its number to the next one's; the first one has some. */
     const uint32_t *lane_begin;
     uint64_t slices, rows;   /* bit n: node n has a slice, has rows; 0: all have                       */
+    uint64_t bucket_floats;  /* a bucket has so many at least; 0: there is one bucket                  */
     struct post *post;       /* kept until close                                                       */
     const uint32_t *rank_of; /* [node_count], kept: by what messages name nodes; NULL: by their numbers */
 };
@@ -81,13 +82,13 @@ MUST_USE status reduce_place(struct reduce *reduce, uint32_t from, uint16_t kind
                              struct iovec part[REDUCE_PARTS_MAX], uint32_t *part_count);
 /* It is there. INVALID, FULL: what it asks for cannot be given. */
 MUST_USE status reduce_arrived(struct reduce *reduce, uint32_t from);
-/* A message that was given to the post is sent, and its parts are free. */
-MUST_USE status reduce_sent(struct reduce *reduce);
+/* The first message that was given to the post for the node, and was not sent yet, is: its parts are free. */
+MUST_USE status reduce_sent(struct reduce *reduce, uint32_t to);
 /* Steps below it are done by all nodes: this one has their values from all. */
 uint64_t reduce_done(const struct reduce *reduce);
 /* Whether steps are being run here; and for whose part of the step that is under way this node waits, a bit a node. */
 bool reduce_runs(const struct reduce *reduce);
-uint64_t reduce_waits(const struct reduce *reduce);
+uint64_t reduce_waits(struct reduce *reduce);
 /* Nothing more comes, because of this: the job is over. */
 void reduce_fail(struct reduce *reduce, status failure);
 
@@ -96,7 +97,7 @@ void reduce_fail(struct reduce *reduce, status failure);
 const uint64_t *reduce_own_rows(const struct reduce *reduce);
 /* Of a node, for messages: its rank in the job, of which not all nodes may be there. */
 uint32_t reduce_name(const struct reduce *reduce, uint32_t node);
-/* Of all rounds so far: how long they were under way here, from the own part to the last of the others', of
+/* Of all rounds so far: how long any was under way here, from the own part to the last of the others', of
  * which, for so long, that of which node came last: [node_count]; this node's own: all others' were there. Between jobs. */
 #define REDUCE_NODES_MAX 64u
 struct reduce_rounds {

@@ -84,15 +84,25 @@ struct evicting {
     uint32_t come[2];          /* … of which so many others' have come                  */
 };
 
-/* A message between two nodes: its number within the round. */
+/* A message of a round between two nodes: its number within the turn. A round has a turn a bucket, the last bucket's
+ * first; that of squares has one. */
 struct cursor {
     uint64_t step;
-    uint32_t round, message;
+    uint32_t turn, message;
+};
+
+/* A round of the step that is open: which turns this node has ready, has sent, and which are over. */
+struct round {
+    uint32_t ready;             /* bit b: bucket b */
+    uint32_t sent, over;        /* turns below it  */
+    uint64_t begun_ns[EXCHANGE_BUCKETS_MAX];
 };
 
 /* Another node, as seen by the node's thread. */
 struct peer {
-    struct cursor next;              /* of its rounds, what comes next                       */
+    struct cursor next[ROUNDS];      /* of each round what comes next                        */
+    uint64_t given, sent;            /* messages to it: that the post got; that are sent     */
+    uint64_t given_until[ROUNDS][EXCHANGE_BUCKETS_MAX]; /* how many were given behind a turn's last one  */
     uint64_t next_letter, next_rows; /* steps of what else comes next                        */
     uint64_t rows_sent;              /* the step whose rows it gets next                     */
     struct reduce_message coming;    /* what reduce_place has given a place                  */
@@ -130,11 +140,13 @@ struct reduce {
     uint64_t *own_rows;         /* [table_count]: of this one, after the last step that it has updated for */
     /* the node's thread's */
     struct peer *peers; /* [node_count] */
-    uint32_t unsent;    /* messages under way, and whatever else must be done before the round is over */
-    bool is_started, is_under_way;
-    struct cursor round; /* that is under way; message is not used                       */
-    uint64_t begun_ns;   /* since then                                                   */
-    uint32_t last;       /* whose part of it has come last                               */
+    bool is_started;
+    uint64_t step; /* that is open: its rounds are … */
+    struct round round[ROUNDS];
+    bool is_valued;         /* all values of the step are here       */
+    uint32_t turns;         /* that are under way, of all rounds … */
+    uint64_t turns_ns;      /* … since when any is                    */
+    uint32_t last;          /* whose part of them has come last      */
     struct reduce_rounds rounds;
     const struct asked_step *asked; /* whose letters are sent, and which is not open; or NULL       */
     uint64_t open_until;            /* steps below it are or were open: their rows are here         */
@@ -155,7 +167,7 @@ struct reduce {
     struct failure failure; /* what reduce_fail was told, before … */
     _Atomic bool shared_is_failed;
     /* shared */
-    _Atomic uint64_t shared_begun; /* by begin(): step * ROUNDS + round, plus one; 0: none */
+    _Atomic uint32_t shared_begun[ROUNDS]; /* by begin(): bit b: bucket b */
     _Atomic uint64_t shared_sent_bytes, shared_asked_rows, shared_rows_bytes;
     _Atomic bool shared_runs; /* a job does */
 };
@@ -182,19 +194,29 @@ static inline bool has_lanes(const struct reduce *r, uint32_t node)
     return r->lane_begin[node] < r->lane_begin[node + 1];
 }
 
-/* Floats of the node's slice in the run, which begin at *begin. */
-static inline uint64_t slice_floats(const struct exchange *x, uint32_t node, uint32_t run, uint64_t *begin)
+/* Floats of the node's slice in the run of the bucket, which begin at *begin. */
+static inline uint64_t slice_floats(const struct exchange *x, uint32_t node, uint32_t bucket, uint32_t run,
+                                    uint64_t *begin)
 {
     uint64_t end;
-    extent_part(&x->slices, node, run, begin, &end);
+    extent_part(&x->slices[bucket], node, run, begin, &end);
     return end - *begin;
+}
+/* In all runs of the buckets [bucket, end). */
+static inline uint64_t slices_floats(const struct exchange *x, uint32_t node, uint32_t bucket, uint32_t end)
+{
+    uint64_t floats = 0, begin;
+    for (; bucket < end; bucket++)
+        for (uint32_t run = 0; run < x->slices[bucket].run_count; run++)
+            floats += slice_floats(x, node, bucket, run, &begin);
+    return floats;
 }
 
 /* The gate may have another answer: rows have come, or steps are granted. */
 static inline void gate_ring(struct reduce *r)
 {
     const struct exchange_site *site = &r->exchange.site;
-    if (site->over) site->over(site->context, EXCHANGE_ROWS, ST_OK);
+    if (site->over) site->over(site->context, EXCHANGE_ROWS, 0, ST_OK);
 }
 
 /* By the main thread, between jobs: keeps the node's thread out of the store, until store_let_go. What the exchange has
@@ -222,7 +244,7 @@ void looks_layout(struct reduce *r, struct layout *l, uint32_t node, struct peer
 void talk_layout(const struct reduce *r, struct layout *l, uint32_t node, struct peer *peer);
 
 /* Of struct exchange_vt. */
-void round_begin(struct exchange *x, enum exchange_round round, uint64_t step);
+void round_begin(struct exchange *x, enum exchange_round round, uint32_t bucket);
 void step_ask(struct exchange *x, const struct asked_step *asked);
 void step_tell(struct exchange *x, uint64_t step, struct exchange_news news);
 void look_ask(struct exchange *x, struct exchange_look *look);

@@ -34,14 +34,6 @@ static uint32_t examples_of(const struct reduce_options *o, uint32_t node)
     return o->graph->header->batch / o->graph->header->lanes * (o->lane_begin[node + 1] - o->lane_begin[node]);
 }
 
-/* Floats of the own slice. */
-static uint64_t own_floats(const struct exchange *x)
-{
-    uint64_t floats = 0, begin;
-    for (uint32_t run = 0; run < x->slices.run_count; run++) floats += slice_floats(x, x->rank, run, &begin);
-    return floats;
-}
-
 /* The runs of all nodes, in order of lanes; pieces: NULL: only counted. */
 static uint32_t pieces_list(const struct reduce_options *o, struct exchange_piece *pieces)
 {
@@ -100,11 +92,56 @@ static uint64_t those_of(const struct reduce_options *o, uint64_t mask)
     return mask ? mask : all;
 }
 
-/* Slices, one behind the other, of those nodes that have one; the others' are empty, and begin where the next one
- * does. */
-static void slices_layout(struct reduce *r, struct layout *l, const struct reduce_options *o)
+/* Floats of the parameters that the layer has. */
+static uint64_t layer_floats(const struct graph *g, uint32_t layer)
 {
-    struct extent *e = &r->exchange.slices;
+    uint64_t floats = 0;
+    for (uint32_t n = 0; n < g->forward_count; n++) {
+        const struct graph_node *node = &g->nodes[n];
+        for (uint32_t k = 0; k < node->param_count && node->layer == layer; k++) {
+            const struct graph_tensor *t = &g->tensors[g->args[node->arg_begin + node->input_count + k]];
+            if (!t->is_alias) floats += (uint64_t)t->rows * t->cols;
+        }
+    }
+    return floats;
+}
+
+/* Cuts the layers in buckets, from the last one on, each of which has at least so many floats; what is left is the
+ * first one's, but for layers without any. Returns how many; first [buckets + 1]: where each begins, from the last
+ * bucket on, and 0. */
+static uint32_t buckets_cut(const struct graph *g, uint64_t least, uint32_t first[EXCHANGE_BUCKETS_MAX + 1])
+{
+    uint64_t left = 0, floats = 0;
+    uint32_t count = 0;
+    for (uint32_t layer = 0; layer < g->layer_count; layer++) left += layer_floats(g, layer);
+    if (least < left / EXCHANGE_BUCKETS_MAX + 1) least = left / EXCHANGE_BUCKETS_MAX + 1;
+    for (uint32_t layer = g->layer_count; layer-- > 0;) {
+        const uint64_t more = layer_floats(g, layer);
+        floats += more;
+        left -= more;
+        if (floats < least || left == 0) continue;
+        first[count++] = layer;
+        floats = 0;
+    }
+    first[count++] = 0;
+    return count;
+}
+
+static void buckets_find(struct exchange *x, const struct reduce_options *o)
+{
+    uint32_t first[EXCHANGE_BUCKETS_MAX + 1], end = o->graph->layer_count;
+    x->bucket_count = o->bucket_floats ? buckets_cut(o->graph, o->bucket_floats, first) : 1;
+    if (o->bucket_floats == 0) first[0] = 0;
+    for (uint32_t i = 0; i < x->bucket_count; i++) {
+        extent_nodes_find(&x->slices[x->bucket_count - 1 - i], o->graph, first[i], end - 1);
+        end = first[i];
+    }
+}
+
+/* Slices of a bucket, one behind the other, of those nodes that have one; the others' are empty, and begin where the
+ * next one does. */
+static void slices_layout(struct extent *e, struct layout *l, const struct reduce_options *o)
+{
     const uint64_t slices = those_of(o, o->slices);
     extent_layout(e, l, o->graph, o->model, (uint32_t)__builtin_popcountll(slices));
     const uint64_t *cut_float = e->cut_float;
@@ -124,13 +161,12 @@ static void reduce_layout(struct reduce *r, struct layout *l, const struct reduc
 {
     struct exchange *x = &r->exchange;
     x->piece_count = pieces_list(o, NULL);
-    x->slices.forward_end = o->graph->forward_count;
     LAYOUT_TAKE(l, r->peers, o->node_count);
     LAYOUT_TAKE(l, r->shapes, o->node_count);
     LAYOUT_TAKE(l, x->pieces, x->piece_count);
     LAYOUT_TAKE(l, x->joins, x->piece_count);
     LAYOUT_TAKE(l, r->runs, x->piece_count);
-    slices_layout(r, l, o);
+    for (uint32_t bucket = 0; bucket < x->bucket_count; bucket++) slices_layout(&x->slices[bucket], l, o);
     if (o->graph->table_count > 0) LAYOUT_TAKE(l, r->owner_of, SHARD_COUNT);
     if (l->arena) {
         (void)pieces_list(o, x->pieces);
@@ -167,7 +203,7 @@ static status rows_open(struct reduce *r, const struct reduce_options *o)
 static status sums_open(struct reduce *r)
 {
     struct exchange *x = &r->exchange;
-    const uint64_t floats = own_floats(x);
+    const uint64_t floats = slices_floats(x, x->rank, 0, x->bucket_count);
     uint32_t others = 0;
     for (uint32_t i = 0; i < x->piece_count; i++) others += x->pieces[i].node != x->rank;
     TRY(arena_open(&r->sums_arena, "sums of nodes", others * arena_bytes(floats * sizeof(float))));
@@ -199,6 +235,7 @@ static status parts_open(struct reduce *r, const struct reduce_options *o)
     if (o->graph->table_count > 0)
         x->look_shape = (struct asked_shape){
             .graph = o->graph, .owner_count = o->node_count, .example_max = shape.micro, .run_count = 1};
+    buckets_find(x, o);
     reduce_layout(r, &sum, o);
     TRY(arena_open(&r->arena, "nodes", sum.bytes));
     reduce_layout(r, &taken, o);

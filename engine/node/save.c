@@ -25,16 +25,17 @@ struct part_word {
 static status slices_each(struct reduce *r, uint32_t node,
                           status (*of)(struct reduce *r, uint32_t node, float *state, uint64_t count))
 {
-    const struct extent *e = &r->exchange.slices;
-    for (uint32_t i = 0; i < e->run_count; i++) {
-        const struct param_run *run = &e->runs[i];
-        uint64_t begin, end;
-        extent_part(e, node, i, &begin, &end);
-        for (uint32_t s = 0; s < run->state_count; s++) {
-            float *state = r->model->state + run->state_offset + s * run->state_stride;
-            TRY(of(r, node, state + (begin - run->offset), end - begin));
+    const struct exchange *x = &r->exchange;
+    for (uint32_t bucket = 0; bucket < x->bucket_count; bucket++)
+        for (uint32_t i = 0; i < x->slices[bucket].run_count; i++) {
+            const struct param_run *run = &x->slices[bucket].runs[i];
+            uint64_t begin;
+            const uint64_t count = slice_floats(x, node, bucket, i, &begin);
+            for (uint32_t s = 0; s < run->state_count; s++) {
+                float *state = r->model->state + run->state_offset + s * run->state_stride;
+                TRY(of(r, node, state + (begin - run->offset), count));
+            }
         }
-    }
     return ST_OK;
 }
 

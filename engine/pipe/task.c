@@ -105,19 +105,37 @@ static struct op_context context_of(const struct pipeline *p, struct slot *slot)
     return slot_context(slot, g, training ? p->sync->gradients.table : NULL, training);
 }
 
-/* The nodes [begin, end) of the stage: whole, or where the synchronisation wants to be asked in between, a layer at a time. */
+/* Sums and updates that are ready, within a pass: others wait for them. */
+static status parts_run(struct worker *w, const struct station *station)
+{
+    struct sync *sync = w->pipeline->sync;
+    struct sync_part part;
+    if (sync->vt->part_take == NULL) return ST_OK;
+    const uint64_t begin_ns = clock_ns();
+    bool has_run = false;
+    while (sync->vt->part_take(sync, &station->stage, w->seat, &part)) {
+        const uint64_t part_ns = clock_ns();
+        TRY(sync->vt->part_run(sync, &w->updater, &station->stage, &part));
+        trace_span(TRACE_UPDATE, station->stage.name, part_ns, clock_ns(), part.step, part.index);
+        has_run = true;
+    }
+    if (has_run) w->updated_ns += clock_ns() - begin_ns;
+    return ST_OK;
+}
+
+/* The nodes [begin, end) of the stage: whole, or in the pieces that the synchronisation wants. */
 static status list_run(struct worker *w, const struct station *station, struct slot *slot, const struct op_context *c,
                        uint32_t begin, uint32_t end)
 {
     const struct graph *g = w->pipeline->graph;
     struct sync *sync = w->pipeline->sync;
-    if (!c->training || sync->vt->piece_done == NULL) return device_submit(w->device, c, g->nodes + begin, end - begin);
+    if (!c->training || sync->vt->piece_end == NULL) return device_submit(w->device, c, g->nodes + begin, end - begin);
     while (begin < end) {
-        uint32_t next = begin + 1;
-        while (next < end && g->nodes[next].layer == g->nodes[begin].layer) next++;
+        const uint32_t next = sync->vt->piece_end(sync, &station->stage, begin, end);
         TRY(device_submit(w->device, c, g->nodes + begin, next - begin));
         sync->vt->piece_done(sync, &station->stage, slot, next);
         begin = next;
+        if (begin < end) TRY(parts_run(w, station));
     }
     return ST_OK;
 }
@@ -276,7 +294,7 @@ static status backward_task(struct worker *w, struct station *station, struct sl
     if (p->sync->vt->backward_end == NULL) return ST_OK;
     uint64_t begin_ns = clock_ns();
     TRY(p->sync->vt->backward_end(p->sync, &w->updater, &station->stage, slot));
-    w->updated_ns = clock_ns() - begin_ns;
+    w->updated_ns += clock_ns() - begin_ns;
     return ST_OK;
 }
 

@@ -110,6 +110,7 @@ static status nodes_meet(struct session *s, const struct session_options *o)
                                         .node_count = nodes->place.count,
                                         .slices = cfg_placements[settings->cluster_slices],
                                         .rows = cfg_placements[settings->cluster_rows],
+                                        .bucket_bytes = settings->cluster_bucket,
                                         .saves = nodes->saves,
                                         .verb = "train"};
     TRY(lanes_say(s, o, &says));
@@ -125,6 +126,7 @@ static status nodes_meet(struct session *s, const struct session_options *o)
                                          .says = says,
                                          .slices = settings->cluster_slices,
                                          .rows = settings->cluster_rows,
+                                         .bucket_floats = settings->cluster_bucket / sizeof(float),
                                          .timeout_ns = (uint64_t)(settings->cluster_timeout * 1e9),
                                          .connect_ns = (uint64_t)(settings->cluster_connect * 1e9),
                                          .progress_ns = (uint64_t)(limit * 1e9),

@@ -9,7 +9,11 @@
  *
  * On one of several nodes (engine/sync/exchange.h) there are rounds between phases, and a phase for what comes of each:
  *
- *     phase: lanes ──SUMS──▶ phase: sum ──SQUARES, where the norm is bounded──▶ phase: update ──VALUES──▶ phase: close */
+ *     phase: lanes ──SUMS──▶ phase: sum ──SQUARES, where the norm is bounded──▶ phase: update ──VALUES──▶ phase: close
+ *
+ * There each bucket of layers goes through its phases for itself, but for squares, which need all: its first one begins
+ * where the stage's last backward pass is through its layers, and is run within that pass. What a stage has of a bucket
+ * is a share. On one node there is one bucket. */
 #include <stddef.h>
 
 #include "engine/slot/fold.h"
@@ -27,9 +31,12 @@ struct parts {
     _Atomic uint64_t shared_taken;             /* where replicas have parts of their own: by which   */
 };
 
-struct bsp_stage {
+/* What a stage has of a bucket. The first bucket has all of its tables. */
+struct share {
     _Alignas(64) _Atomic uint32_t shared_backward_left; /* backward passes of the step that are still to come */
     struct parts parts[PHASE_COUNT];
+    struct extent extent; /* set once; of one bucket the stage's */
+    bool is_empty;        /* nobody waits for it                 */
 };
 
 /* The step that is open. */
@@ -46,7 +53,8 @@ struct bsp {
     /* set once */
     uint32_t lanes, micro_first, micro_count; /* this node's, of a step: all, unless there are others; perhaps none */
     struct exchange *exchange;                /* with other nodes; NULL: there are none                */
-    struct bsp_stage *stages;                 /* [stage_count] */
+    uint32_t bucket_count;
+    struct share *shares; /* [stage_count, bucket_count] */
     struct arena arena;
     /* written by who admits the step's last slot, read by who ends it */
     struct open_step open;
@@ -54,25 +62,43 @@ struct bsp {
     struct exchange_site site; /* where losses are, and what else other nodes have to do with */
     float clip_scale;          /* of the step whose updates run          */
     /* shared */
-    _Alignas(64) _Atomic uint64_t shared_open_step;         /* whose slots are admitted                  */
-    _Alignas(64) _Atomic uint32_t shared_left[PHASE_COUNT]; /* stages that are not through with the phase */
+    _Alignas(64) _Atomic uint64_t shared_open_step; /* whose slots are admitted */
+    /* Stages that are not through with a bucket's phase; buckets that are not through with that of sums. */
+    _Alignas(64) _Atomic uint32_t shared_left[EXCHANGE_BUCKETS_MAX][PHASE_COUNT], shared_sums_left;
 };
+
+static struct share *share_of(const struct bsp *b, uint32_t stage, uint32_t bucket)
+{
+    return &b->shares[stage * b->bucket_count + bucket];
+}
+
+/* Whether backward passes of the stage are cut in pieces, each of which ends with a bucket. */
+static bool is_cut(const struct bsp *b, const struct stage *stage)
+{
+    return b->bucket_count > 1 && b->lanes > 0 && !stage->kind->has_memory;
+}
 
 /* --- a step ----------------------------------------------------------------------------------- */
 
 /* Makes the stages ready for a step of a full batch. */
 static void step_open(struct bsp *b, uint64_t step)
 {
-    for (uint32_t s = 0; s < b->sync.site.stage_count; s++) {
-        struct bsp_stage *stage = &b->stages[s];
-        /* Relaxed, all: published with the step below. */
-        atomic_store_explicit(&stage->shared_backward_left, b->micro_count, memory_order_relaxed);
+    const uint32_t stage_count = b->sync.site.stage_count;
+    for (uint32_t bucket = 0; bucket < b->bucket_count; bucket++) {
+        uint32_t left = 0;
+        for (uint32_t s = 0; s < stage_count; s++) {
+            struct share *share = share_of(b, s, bucket);
+            left += !share->is_empty;
+            /* Relaxed, all: published with the step below. */
+            atomic_store_explicit(&share->shared_backward_left, b->micro_count, memory_order_relaxed);
+            for (int phase = 0; phase < PHASE_COUNT; phase++)
+                atomic_store_explicit(&share->parts[phase].shared_next, PARTS_NONE, memory_order_relaxed);
+        }
         for (int phase = 0; phase < PHASE_COUNT; phase++)
-            atomic_store_explicit(&stage->parts[phase].shared_next, PARTS_NONE, memory_order_relaxed);
+            atomic_store_explicit(&b->shared_left[bucket][phase], phase == PHASE_CLOSE ? 1 : left,
+                                  memory_order_relaxed);
     }
-    for (int phase = 0; phase < PHASE_COUNT; phase++)
-        atomic_store_explicit(&b->shared_left[phase], phase == PHASE_CLOSE ? 1 : b->sync.site.stage_count,
-                              memory_order_relaxed);
+    atomic_store_explicit(&b->shared_sums_left, b->bucket_count, memory_order_relaxed);
     b->open = (struct open_step){.step = step};
     /* Release pairs with the acquire in bsp_admit(): parameters, counts and the cleared gradients of the closed step. */
     atomic_store_explicit(&b->shared_open_step, step, memory_order_release);
@@ -115,8 +141,8 @@ static void bsp_bind(struct sync *s, struct slot *slot, uint32_t pipeline)
     for (uint32_t t = 0; t < g->table_count; t++) b->row_count[t] = input->ticket.table[t].row_count;
     /* A short step: the passes that will not come are taken off. This slot's own is still to come, so nobody meets zero here;
      * whoever does (acquire) has seen all of the above (release). */
-    for (uint32_t i = 0; i < s->site.stage_count; i++)
-        atomic_fetch_sub_explicit(&b->stages[i].shared_backward_left,
+    for (uint32_t i = 0; i < s->site.stage_count * b->bucket_count; i++)
+        atomic_fetch_sub_explicit(&b->shares[i].shared_backward_left,
                                   b->micro_count - (m->micro_index - b->micro_first) - 1, memory_order_acq_rel);
 }
 
@@ -134,10 +160,10 @@ static uint32_t part_count_of(const struct stage *stage, enum phase phase)
     return phase == PHASE_CLOSE ? 1 : stage->extent.part_count;
 }
 
-/* Lets workers take the parts of a phase. */
-static void parts_open(struct bsp *b, const struct stage *stage, enum phase phase)
+/* Lets workers take the parts of a phase of a bucket. */
+static void parts_open(struct bsp *b, const struct stage *stage, uint32_t bucket, enum phase phase)
 {
-    struct parts *parts = &b->stages[stage->index].parts[phase];
+    struct parts *parts = &share_of(b, stage->index, bucket)->parts[phase];
     /* Relaxed: published by the release of shared_next. */
     atomic_store_explicit(&parts->shared_left, part_count_of(stage, phase), memory_order_relaxed);
     atomic_store_explicit(&parts->shared_taken, 0, memory_order_relaxed);
@@ -162,17 +188,41 @@ static bool part_take_own(struct parts *parts, uint32_t count, uint32_t own, uin
     return (atomic_fetch_or_explicit(&parts->shared_taken, bit, memory_order_acq_rel) & bit) == 0;
 }
 
+/* A backward pass of the stage is through the layers of the bucket. */
+static void bucket_done(struct bsp *b, const struct stage *stage, uint32_t bucket)
+{
+    struct share *share = share_of(b, stage->index, bucket);
+    if (share->is_empty) return;
+    /* Acquire and release: the last one sees the gradients of all. */
+    if (atomic_fetch_sub_explicit(&share->shared_backward_left, 1, memory_order_acq_rel) != 1) return;
+    parts_open(b, stage, bucket, b->exchange ? PHASE_LANES : b->sync.clipped ? PHASE_SUM : PHASE_UPDATE);
+    if (stage->extent.part_count > 1) bell_ring(stage->bell);
+}
+
+/* Of backward passes: the piece that begins there ends with its bucket. The first bucket is what is left. */
+static uint32_t bsp_piece_end(const struct sync *s, const struct stage *stage, uint32_t begin, uint32_t end)
+{
+    const struct bsp *b = (const struct bsp *)s;
+    for (uint32_t i = b->bucket_count; --i > 0 && is_cut(b, stage);) {
+        const struct extent *e = &share_of(b, stage->index, i)->extent;
+        if (e->backward_begin <= begin && begin < e->backward_end) return e->backward_end;
+    }
+    return end;
+}
+
+static void bsp_piece_done(struct sync *s, const struct stage *stage, struct slot *slot, uint32_t node)
+{
+    struct bsp *b = (struct bsp *)s;
+    (void)slot;
+    for (uint32_t i = b->bucket_count; --i > 0 && is_cut(b, stage);)
+        if (share_of(b, stage->index, i)->extent.backward_end == node) bucket_done(b, stage, i);
+}
+
 static void bsp_backward_done(struct sync *s, const struct stage *stage, struct slot *slot)
 {
     struct bsp *b = (struct bsp *)s;
     bool is_last = slot->input->batch.is_last; /* read before the step can close and the slot be given back */
-    /* Acquire and release: the last one sees the gradients of all. */
-    uint32_t left =
-        atomic_fetch_sub_explicit(&b->stages[stage->index].shared_backward_left, 1, memory_order_acq_rel) - 1;
-    if (left == 0) {
-        parts_open(b, stage, b->exchange ? PHASE_LANES : s->clipped ? PHASE_SUM : PHASE_UPDATE);
-        if (stage->extent.part_count > 1) bell_ring(stage->bell);
-    }
+    for (uint32_t i = is_cut(b, stage) ? 1 : b->bucket_count; i-- > 0;) bucket_done(b, stage, i);
     if (stage->is_first && !is_last) s->site.host->slot_give(s->site.host, slot);
 }
 
@@ -180,10 +230,12 @@ static bool bsp_part_take(struct sync *s, const struct stage *stage, uint32_t se
 {
     struct bsp *b = (struct bsp *)s;
     const uint32_t own = fold_seat_owner(seat, stage->replica_count);
-    for (uint32_t phase = PHASE_COUNT; phase-- > 0;) {
-        struct parts *parts = &b->stages[stage->index].parts[phase];
+    for (uint32_t i = 0; i < PHASE_COUNT * b->bucket_count; i++) {
+        const uint32_t phase = PHASE_COUNT - 1 - i / b->bucket_count, bucket = b->bucket_count - 1 - i % b->bucket_count;
+        struct parts *parts = &share_of(b, stage->index, bucket)->parts[phase];
         const uint32_t count = part_count_of(stage, phase);
         part->phase = phase;
+        part->bucket = bucket;
         if (stage->kind->has_memory ? part_take_own(parts, count, own, &part->index)
                                     : part_take(parts, count, &part->index)) {
             part->step = b->open.step;
@@ -212,13 +264,15 @@ static status step_close(struct bsp *b)
     return ST_OK;
 }
 
-/* All stages go on to the phase. */
-static void phase_open(struct bsp *b, enum phase phase)
+/* All stages that have a share of the bucket go on to the phase. */
+static void phase_open(struct bsp *b, uint32_t bucket, enum phase phase)
 {
     struct sync *s = &b->sync;
     const uint32_t stage_count = phase == PHASE_CLOSE ? 1 : s->site.stage_count;
-    for (uint32_t i = 0; i < stage_count; i++) parts_open(b, s->site.stages[i], phase);
-    for (uint32_t i = 0; i < stage_count; i++) bell_ring(s->site.stages[i]->bell);
+    for (uint32_t i = 0; i < stage_count; i++)
+        if (!share_of(b, i, bucket)->is_empty) parts_open(b, s->site.stages[i], bucket, phase);
+    for (uint32_t i = 0; i < stage_count; i++)
+        if (!share_of(b, i, bucket)->is_empty) bell_ring(s->site.stages[i]->bell);
 }
 
 /* All squares are there. */
@@ -227,79 +281,88 @@ static void updates_open(struct bsp *b)
     struct sync *s = &b->sync;
     const float scale = 1.0f / (float)b->open.example_count;
     if (s->clipped) b->clip_scale = clip_scale(s->clipped, scale, s->squares, s->block_count);
-    phase_open(b, PHASE_UPDATE);
+    for (uint32_t bucket = b->bucket_count; bucket-- > 0;) phase_open(b, bucket, PHASE_UPDATE);
 }
 
-static void round_begin(struct bsp *b, enum exchange_round round)
-{
-    b->exchange->vt->begin(b->exchange, round, b->open.step);
-}
-
-static void round_over(void *context, enum exchange_round round, status st)
+static void round_over(void *context, enum exchange_round round, uint32_t bucket, status st)
 {
     struct bsp *b = context;
     if (st != ST_OK)
         b->sync.site.host->fail(b->sync.site.host, st);
     else if (round == EXCHANGE_SUMS)
-        phase_open(b, PHASE_SUM);
+        phase_open(b, bucket, PHASE_SUM);
     else if (round == EXCHANGE_SQUARES)
         updates_open(b);
     else if (round == EXCHANGE_VALUES)
-        phase_open(b, PHASE_CLOSE);
+        phase_open(b, 0, PHASE_CLOSE);
     else
         bell_ring(b->sync.site.stages[0]->bell); /* of the gate */
 }
 
-static status lanes_over(struct bsp *b)
+static status lanes_over(struct bsp *b, uint32_t bucket)
 {
-    round_begin(b, EXCHANGE_SUMS);
+    b->exchange->vt->begin(b->exchange, EXCHANGE_SUMS, bucket);
     return ST_OK;
 }
 
-static status sums_over(struct bsp *b)
+static status sums_over(struct bsp *b, uint32_t bucket)
 {
-    if (b->exchange && b->sync.clipped)
-        round_begin(b, EXCHANGE_SQUARES);
-    else
+    if (b->exchange == NULL) {
         updates_open(b);
+    } else if (b->sync.clipped == NULL) {
+        phase_open(b, bucket, PHASE_UPDATE);
+    } else if (atomic_fetch_sub_explicit(&b->shared_sums_left, 1, memory_order_acq_rel) == 1) {
+        /* Acquire and release: the last one sees the squares of all. */
+        b->exchange->vt->begin(b->exchange, EXCHANGE_SQUARES, 0);
+    }
     return ST_OK;
 }
 
-static status updates_over(struct bsp *b)
+static status updates_over(struct bsp *b, uint32_t bucket)
 {
     if (b->exchange == NULL) return step_close(b);
-    round_begin(b, EXCHANGE_VALUES);
+    b->exchange->vt->begin(b->exchange, EXCHANGE_VALUES, bucket);
     return ST_OK;
 }
 
-static status lanes_run(struct sync *s, const struct updater *w, const struct stage *stage, const struct update *u,
-                        uint32_t part)
+static status close_over(struct bsp *b, uint32_t bucket)
 {
-    return exchange_lanes_run(s->site.exchange, w, &stage->extent, u, part);
+    (void)bucket;
+    return step_close(b);
 }
 
-static status sum_run(struct sync *s, const struct updater *w, const struct stage *stage, const struct update *u,
-                      uint32_t part)
+static status lanes_run(struct bsp *b, const struct updater *w, const struct stage *stage, const struct update *u,
+                        const struct sync_part *part)
 {
-    if (s->site.exchange == NULL) return sync_sum_run(s, w, stage, u, part);
-    return exchange_sum_run(s->site.exchange, w, &stage->extent, u, s->blocks, s->squares, part);
+    return exchange_lanes_run(b->exchange, w, &share_of(b, stage->index, part->bucket)->extent, u, part->index);
 }
 
-static status update_run(struct sync *s, const struct updater *w, const struct stage *stage, const struct update *u,
-                         uint32_t part)
+static status sum_run(struct bsp *b, const struct updater *w, const struct stage *stage, const struct update *u,
+                      const struct sync_part *part)
 {
-    if (s->site.exchange == NULL) return sync_update_run(s, w, stage, u, part);
-    return exchange_update_run(s->site.exchange, w, &stage->extent, u, s->site.model->store, part);
+    struct sync *s = &b->sync;
+    if (b->exchange == NULL) return sync_sum_run(s, w, stage, u, part->index);
+    return exchange_sum_run(b->exchange, w, part->bucket, &share_of(b, stage->index, part->bucket)->extent, u,
+                            s->blocks, s->squares, part->index);
+}
+
+static status update_run(struct bsp *b, const struct updater *w, const struct stage *stage, const struct update *u,
+                         const struct sync_part *part)
+{
+    if (b->exchange == NULL) return sync_update_run(&b->sync, w, stage, u, part->index);
+    return exchange_update_run(b->exchange, w, part->bucket, &share_of(b, stage->index, part->bucket)->extent, u,
+                               b->sync.site.model->store, part->index);
 }
 
 static const struct {
-    status (*run)(struct sync *, const struct updater *, const struct stage *, const struct update *, uint32_t part);
-    status (*over)(struct bsp *); /* by who ends the last part of the last stage */
+    status (*run)(struct bsp *, const struct updater *, const struct stage *, const struct update *,
+                  const struct sync_part *);
+    status (*over)(struct bsp *, uint32_t bucket); /* by who ends the last part of the last stage */
 } phases[PHASE_COUNT] = {
     [PHASE_LANES] = {lanes_run, lanes_over},
     [PHASE_SUM] = {sum_run, sums_over},
     [PHASE_UPDATE] = {update_run, updates_over},
-    [PHASE_CLOSE] = {NULL, step_close},
+    [PHASE_CLOSE] = {NULL, close_over},
 };
 
 static status bsp_part_run(struct sync *s, const struct updater *w, const struct stage *stage,
@@ -315,19 +378,73 @@ static status bsp_part_run(struct sync *s, const struct updater *w, const struct
                                   .t = b->open.step + 1,
                                   .clip_scale = b->clip_scale,
                                   .is_joined = b->exchange && part->phase != PHASE_LANES};
-    if (phases[part->phase].run) TRY(phases[part->phase].run(s, w, stage, &update, part->index));
+    if (phases[part->phase].run) TRY(phases[part->phase].run(b, w, stage, &update, part));
     /* Acquire and release, both: the last part sees all parts, the last stage all stages. */
-    struct parts *parts = &b->stages[stage->index].parts[part->phase];
+    struct parts *parts = &share_of(b, stage->index, part->bucket)->parts[part->phase];
+    _Atomic uint32_t *stages_left = &b->shared_left[part->bucket][part->phase];
     if (atomic_fetch_sub_explicit(&parts->shared_left, 1, memory_order_acq_rel) != 1) return ST_OK;
-    if (atomic_fetch_sub_explicit(&b->shared_left[part->phase], 1, memory_order_acq_rel) != 1) return ST_OK;
-    return phases[part->phase].over(b);
+    if (atomic_fetch_sub_explicit(stages_left, 1, memory_order_acq_rel) != 1) return ST_OK;
+    return phases[part->phase].over(b, part->bucket);
 }
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
+/* The part of the nodes [begin, end) that [*of_begin, *of_end) has. */
+static void nodes_clamp(uint32_t *of_begin, uint32_t *of_end, uint32_t begin, uint32_t end)
+{
+    if (*of_begin < begin) *of_begin = begin;
+    if (*of_end > end) *of_end = end;
+    if (*of_end < *of_begin) *of_end = *of_begin;
+}
+
+static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+/* Where replicas have parts of their own, a share is cut as the stage is. */
+static void share_cut(struct extent *e, const struct extent *of_stage)
+{
+    for (uint32_t part = 0; part <= e->part_count; part++) {
+        const uint32_t block = of_stage->block_begin + of_stage->cut_block[part];
+        e->cut_block[part] = (uint32_t)clamp(block, e->block_begin, e->block_begin + e->block_count) - e->block_begin;
+        for (uint32_t r = 0; r < e->run_count; r++) {
+            uint32_t run = 0;
+            while (of_stage->runs[run].update != e->runs[r].update) run++;
+            e->cut_float[(size_t)part * e->run_count + r] =
+                clamp(of_stage->cut_float[(size_t)part * of_stage->run_count + run], e->runs[r].offset,
+                      e->runs[r].offset + e->runs[r].count);
+        }
+    }
+}
+
+/* What the stage has of a bucket of several nodes. */
+static void share_layout(struct bsp *b, struct layout *l, const struct stage *stage, uint32_t bucket)
+{
+    struct extent e = stage->extent;
+    const struct extent *of = &b->exchange->slices[bucket];
+    nodes_clamp(&e.forward_begin, &e.forward_end, of->forward_begin, of->forward_end);
+    nodes_clamp(&e.backward_begin, &e.backward_end, of->backward_begin, of->backward_end);
+    extent_layout(&e, l, b->sync.site.graph, b->sync.site.model, stage->extent.part_count);
+    if (!l->arena) return;
+    if (stage->kind->has_memory) share_cut(&e, &stage->extent);
+    e.tables = stage->extent.tables;
+    e.table_count = bucket ? 0 : stage->extent.table_count;
+    struct share *share = share_of(b, stage->index, bucket);
+    share->extent = e;
+    share->is_empty = bucket > 0 && e.run_count == 0;
+}
+
 static void bsp_layout(struct bsp *b, struct layout *l)
 {
-    LAYOUT_TAKE(l, b->stages, b->sync.site.stage_count);
+    const uint32_t stage_count = b->sync.site.stage_count;
+    LAYOUT_TAKE(l, b->shares, stage_count * b->bucket_count);
+    for (uint32_t s = 0; s < stage_count; s++) {
+        const struct stage *stage = b->sync.site.stages[s];
+        if (b->exchange == NULL && l->arena) b->shares[s].extent = stage->extent;
+        for (uint32_t bucket = 0; b->exchange && bucket < b->bucket_count; bucket++)
+            share_layout(b, l, stage, bucket);
+    }
     LAYOUT_TAKE(l, b->row_count, b->sync.site.graph->table_count);
     LAYOUT_TAKE(l, b->site.loss, 2 * b->site.loss_count);
 }
@@ -342,6 +459,7 @@ static status bsp_open(struct sync *s)
     b->micro_count = s->lanes.count ? a_lane * s->lanes.count : 1; /* an empty one */
     b->micro_first = s->lanes.count ? a_lane * s->lanes.begin : 0;
     b->exchange = s->site.exchange;
+    b->bucket_count = b->exchange ? b->exchange->bucket_count : 1;
     b->site = (struct exchange_site){.param = s->site.model->param,
                                      .param_grad = s->gradients.param,
                                      .squares = s->squares,
@@ -366,6 +484,8 @@ const struct sync_vt sync_bsp = {
     .admit = bsp_admit,
     .bind = bsp_bind,
     .loss_keep = bsp_loss_keep,
+    .piece_end = bsp_piece_end,
+    .piece_done = bsp_piece_done,
     .backward_done = bsp_backward_done,
     .part_take = bsp_part_take,
     .part_run = bsp_part_run,

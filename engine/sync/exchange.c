@@ -25,25 +25,37 @@ static struct floats of_part(const struct extent *e, uint32_t part, uint32_t run
     return floats;
 }
 
-/* The own slice's run of the update. */
-static uint32_t slice_run(const struct exchange *x, uint32_t update)
+/* A run of a bucket's slices. */
+struct slice_run {
+    uint32_t bucket, run;
+};
+
+/* That of the update. */
+static struct slice_run slice_run_of(const struct exchange *x, uint32_t bucket, uint32_t update)
 {
+    const struct extent *slices = &x->slices[bucket];
     uint32_t run = 0;
-    while (x->slices.runs[run].update != update) CHECK(++run < x->slices.run_count);
-    return run;
+    while (slices->runs[run].update != update) CHECK(++run < slices->run_count);
+    return (struct slice_run){bucket, run};
+}
+
+static struct floats own_slice(const struct exchange *x, struct slice_run at)
+{
+    return of_part(&x->slices[at.bucket], x->rank, at.run);
 }
 
 /* Where float 0 of the parameters would lie, if the piece had all of them: it has those of the slice. */
-static float *piece_base(const struct exchange *x, const struct exchange_piece *piece, uint32_t run)
+static float *piece_base(const struct exchange *x, const struct exchange_piece *piece, struct slice_run at)
 {
     if (piece->node == x->rank) return x->site.param_grad[piece->run.begin - x->own.begin];
     uint64_t before = 0;
-    for (uint32_t r = 0; r < run; r++) {
-        const struct floats floats = of_part(&x->slices, x->rank, r);
-        before += floats.end - floats.begin;
-    }
+    for (struct slice_run s = {0}; s.bucket <= at.bucket; s.bucket++)
+        for (s.run = 0; s.run < (s.bucket < at.bucket ? x->slices[s.bucket].run_count : at.run); s.run++) {
+            const struct floats floats = own_slice(x, s);
+            before += floats.end - floats.begin;
+        }
     /* As a number: the address itself may be outside of any object. */
-    return (float *)((uintptr_t)piece->sums + (uintptr_t)((before - of_part(&x->slices, x->rank, run).begin) * 4));
+    return (float *)((uintptr_t)piece->sums + (uintptr_t)((before - own_slice(x, at).begin) * 4));
 }
 
 /* Rows whose sums are asked for at once. */
@@ -113,22 +125,26 @@ status exchange_lanes_run(const struct exchange *x, const struct updater *w, con
     return ST_OK;
 }
 
-/* The stage's part of the bounded blocks of the own slice. */
-static status blocks_square(const struct exchange *x, const struct updater *w, const struct extent *e,
+/* The bounded blocks of a part, as numbers of the graph's. */
+static struct floats blocks_of(const struct extent *e, uint32_t part)
+{
+    return (struct floats){e->block_begin + e->cut_block[part], e->block_begin + e->cut_block[part + 1]};
+}
+
+/* The part's bounded blocks of the own slice. */
+static status blocks_square(const struct exchange *x, const struct updater *w, uint32_t bucket, const struct extent *e,
                             const struct update *u, const struct param_block *blocks, double *squares, uint32_t part)
 {
-    const struct floats of_stage = {e->block_begin + e->cut_block[part], e->block_begin + e->cut_block[part + 1]},
-                        of_slice = {x->slices.cut_block[x->rank], x->slices.cut_block[x->rank + 1]},
-                        own = both(of_stage, of_slice);
+    const struct floats own = both(blocks_of(e, part), blocks_of(&x->slices[bucket], x->rank));
     return update_sum(w, u, blocks + own.begin, (uint32_t)(own.end - own.begin), squares + own.begin);
 }
 
-status exchange_sum_run(const struct exchange *x, const struct updater *w, const struct extent *e,
+status exchange_sum_run(const struct exchange *x, const struct updater *w, uint32_t bucket, const struct extent *e,
                         const struct update *u, const struct param_block *blocks, double *squares, uint32_t part)
 {
     for (uint32_t r = 0; r < e->run_count; r++) {
-        const uint32_t run = slice_run(x, e->runs[r].update);
-        const struct floats floats = both(of_part(e, part, r), of_part(&x->slices, x->rank, run));
+        const struct slice_run run = slice_run_of(x, bucket, e->runs[r].update);
+        const struct floats floats = both(of_part(e, part, r), own_slice(x, run));
         if (floats.begin == floats.end) continue;
         for (uint32_t i = 0; i + 1 < x->piece_count; i++) {
             const struct fold_join *join = &x->joins[i];
@@ -140,7 +156,7 @@ status exchange_sum_run(const struct exchange *x, const struct updater *w, const
         struct update joined = *u;
         joined.param_grad = &root;
         joined.lanes = 1;
-        TRY(blocks_square(x, w, e, &joined, blocks, squares, part));
+        TRY(blocks_square(x, w, bucket, e, &joined, blocks, squares, part));
     }
     return ST_OK;
 }
@@ -210,13 +226,13 @@ static status rows_update(const struct exchange *x, const struct updater *w, con
     return ST_OK;
 }
 
-status exchange_update_run(const struct exchange *x, const struct updater *w, const struct extent *e,
+status exchange_update_run(const struct exchange *x, const struct updater *w, uint32_t bucket, const struct extent *e,
                            const struct update *u, struct store *store, uint32_t part)
 {
     TRY(rows_update(x, w, e, u, store, part));
     for (uint32_t r = 0; r < e->run_count; r++) {
-        const uint32_t run = slice_run(x, e->runs[r].update);
-        const struct floats of_stage = of_part(e, part, r), of_slice = of_part(&x->slices, x->rank, run);
+        const struct slice_run run = slice_run_of(x, bucket, e->runs[r].update);
+        const struct floats of_stage = of_part(e, part, r), of_slice = own_slice(x, run);
         const struct floats own = both(of_stage, of_slice);
         float *root = piece_base(x, x->pieces, run);
         struct update joined = *u;

@@ -7,8 +7,17 @@
  *     lanes ──own runs added up──▶ pieces ═══SUMS═══▶ slice's owner ──joined──▶ squares ═══SQUARES═══▶ all      where the norm is bounded
  *                                                          └──updated──▶ parameters ═══VALUES═══▶ all
  *
+ * Sums and values travel in buckets, layers that follow one another: those of the last layers are sent while the layers
+ * before them still compute their gradients, and come back while others are on the way.
+ *
+ *     backward  ──layers 5..6──┬──layers 3..4──┬──layers 0..2──┐
+ *     bucket 2                 └═SUMS═▶ update ═VALUES═▶       │
+ *     bucket 1                                 └═SUMS═▶ update ═VALUES═▶
+ *     bucket 0, and rows                                       └═SUMS═▶ update ═VALUES═▶ the next step
+ *
  * A round of a node is over when it has sent all that is its own and has all that is the others'. Nobody is more
- * than one round ahead of anybody, so each thing that comes has one place, which is free when it comes.
+ * than one round of a bucket ahead of anybody, so each thing that comes has one place, which is free when it comes:
+ * who has the sums of a bucket from all knows that nobody computes with its parameters any more in this step.
  *
  * A node without lanes reads no data: node 0, which does, tells it of each step that there is. It gets no values, for
  * nothing there reads them, and what it has of other slices is what it began with. */
@@ -24,6 +33,8 @@
 
 /* Looks that may wait for their rows at once. */
 #define EXCHANGE_LOOKS_MAX 64u
+/* Most buckets of a graph. */
+#define EXCHANGE_BUCKETS_MAX 16u
 /* Jobs whose steps rank 0 may have granted, from the one that runs. */
 #define EXCHANGE_JOBS 4u
 
@@ -34,7 +45,9 @@ enum exchange_round { EXCHANGE_SUMS, EXCHANGE_SQUARES, EXCHANGE_VALUES, EXCHANGE
 struct exchange_piece {
     struct fold_lanes run;
     uint32_t node;
-    float *sums; /* of another node: [the slice's floats, run after run]; of this one NULL: they are where lanes add */
+    /* Of another node: [the slice's floats, bucket after bucket, run after run]; of this one NULL: they are where lanes
+     * add. */
+    float *sums;
 };
 
 /* Where what travels lies on this node; set before the first round. */
@@ -44,9 +57,9 @@ struct exchange_site {
     double *squares;          /* of all blocks whose norm is bounded, in their order; NULL: none is   */
     double *loss;             /* [2, loss_count]: sums over examples, which travel with the gradients */
     uint32_t loss_count;      /* micro-batches of a step                                              */
-    /* A round is over, on whatever thread, once a round that has begun. A failure: what another node or the way to
-     * it failed with. */
-    void (*over)(void *context, enum exchange_round round, status st);
+    /* A round is over, on whatever thread: that of sums once a bucket, from the last one to the first, the others once
+     * for all buckets (bucket 0). A failure: what another node or the way to it failed with. */
+    void (*over)(void *context, enum exchange_round round, uint32_t bucket, status st);
     void *context;
 };
 
@@ -91,7 +104,8 @@ struct exchange {
     struct fold_lanes own; /* lanes; count 0: it is without */
     struct fold_lanes runs[FOLD_RUNS_MAX];
     uint32_t run_count;            /* of the own lanes */
-    struct extent slices;          /* of the whole graph: part p is node p's */
+    struct extent slices[EXCHANGE_BUCKETS_MAX]; /* [bucket_count]: of its layers, the first ones' first: part p is node p's */
+    uint32_t bucket_count;
     struct exchange_piece *pieces; /* [piece_count], in order of lanes */
     uint32_t piece_count;
     struct fold_join *joins; /* [piece_count - 1] */
@@ -108,8 +122,9 @@ struct exchange {
 };
 
 struct exchange_vt {
-    /* This node has all that is its own of the round; `over` follows. One round at a time. */
-    void (*begin)(struct exchange *, enum exchange_round round, uint64_t step);
+    /* This node has all that is its own of a round of the step that is open: of sums and values, of a bucket, each
+     * bucket once, in any order; of squares (bucket 0) once, when sums are over. `over` follows. */
+    void (*begin)(struct exchange *, enum exchange_round round, uint32_t bucket);
     /* By the thread that reads, step after step: a step's letters are written. It stays until the step is over. */
     void (*ask)(struct exchange *, const struct asked_step *asked);
     /* By the thread that reads, of node 0, step after step: there is this one, or no further. */
@@ -175,13 +190,14 @@ void exchange_look_make(struct exchange *x, struct exchange_look *look, struct k
 /* What a stage does of its part between two steps, beside rounds: adds the lanes of the own runs up … */
 MUST_USE status exchange_lanes_run(const struct exchange *x, const struct updater *w, const struct extent *e,
                                    const struct update *u, uint32_t part);
-/* … after SUMS joins the pieces of the own slice, and squares them (graph/clip.h: `blocks`, `squares` of all of the
- * graph; NULL: nothing is bounded) … */
-MUST_USE status exchange_sum_run(const struct exchange *x, const struct updater *w, const struct extent *e,
-                                 const struct update *u, const struct param_block *blocks, double *squares,
-                                 uint32_t part);
-/* … and updates the own slice and the own rows, which are in the store, and clears what it has sent. */
-MUST_USE status exchange_update_run(const struct exchange *x, const struct updater *w, const struct extent *e,
-                                    const struct update *u, struct store *store, uint32_t part);
+/* … after SUMS joins the pieces of the own slice of a bucket, and squares them (graph/clip.h: `blocks`, `squares` of
+ * all of the graph; NULL: nothing is bounded) … */
+MUST_USE status exchange_sum_run(const struct exchange *x, const struct updater *w, uint32_t bucket,
+                                 const struct extent *e, const struct update *u, const struct param_block *blocks,
+                                 double *squares, uint32_t part);
+/* … and updates the own slice of the bucket and the own rows of the extent's tables, which are in the store, and clears
+ * what it has sent. */
+MUST_USE status exchange_update_run(const struct exchange *x, const struct updater *w, uint32_t bucket,
+                                    const struct extent *e, const struct update *u, struct store *store, uint32_t part);
 
 #endif

@@ -76,7 +76,7 @@ struct sync_site {
 
 /* A part of what a stage has to do between two steps. */
 struct sync_part {
-    uint32_t phase, index;
+    uint32_t phase, bucket, index;
     uint64_t step;
 };
 
@@ -114,7 +114,11 @@ struct sync_vt {
     void (*forward_begin)(struct sync *, const struct stage *, struct slot *);
     /* Sum of the losses of the slot's examples. */
     void (*loss_keep)(struct sync *, const struct slot *, double sum);
-    /* Between two pieces of a list of nodes: those before `node` are done; optional, and without it lists are not cut. */
+    /* Where the first piece of a list of nodes of the stage, [begin, end), ends; optional, and without it lists are not
+     * cut. */
+    uint32_t (*piece_end)(const struct sync *, const struct stage *, uint32_t begin, uint32_t end);
+    /* Behind each piece of a list that is cut, and before the next one, when what it has made ready is done: the nodes
+     * before `node` are done. */
     void (*piece_done)(struct sync *, const struct stage *, struct slot *, uint32_t node);
     /* The rest of a backward pass' task: what it updates at once; optional. */
     status (*backward_end)(struct sync *, const struct updater *, const struct stage *, struct slot *);

@@ -138,6 +138,7 @@ static void nodes_open(const struct cut *cut, const char *const *set, uint64_t s
                                               .lane_begin = cut->lane_begin,
                                               .slices = node_slices,
                                               .rows = node_rows,
+                                              .bucket_floats = seed % 3, /* one bucket; a layer each, twice */
                                               .post = &net.node[n].post};
         const bool computes = cut->lane_begin[n] < cut->lane_begin[n + 1];
         assert_ok(training_open(&runners[n].training, text, set, computes ? data : "/missing/data", &setup));
@@ -713,11 +714,7 @@ static void nodes__checked_between_jobs__by_rows_as_they_are(void **state)
 
 static uint64_t own_floats(const struct exchange *x, uint32_t node)
 {
-    uint64_t floats = 0, begin;
-    for (uint32_t r = 0; r < x->slices.run_count; r++) {
-        floats += slice_floats(x, node, r, &begin);
-    }
-    return floats;
+    return slices_floats(x, node, 0, x->bucket_count);
 }
 
 /* Each run's sums to their owners, the own slice's values and the losses to all others; and the first node's grant of

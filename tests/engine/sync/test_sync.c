@@ -90,6 +90,15 @@ static void asked_piece_done(struct sync *s, const struct stage *stage, struct s
     atomic_fetch_add(&seen.shared_asked, 1);
 }
 
+static uint32_t asked_piece_end(const struct sync *s, const struct stage *stage, uint32_t begin, uint32_t end)
+{
+    const struct graph_node *nodes = s->site.graph->nodes;
+    uint32_t next = begin + 1;
+    (void)stage;
+    while (next < end && nodes[next].layer == nodes[begin].layer) next++;
+    return next;
+}
+
 static status seen_submit(struct device *d, const struct op_context *c, const struct graph_node *nodes, uint32_t count)
 {
     const uint32_t begin = (uint32_t)(nodes - c->graph->nodes);
@@ -120,7 +129,7 @@ static void seen_open(struct training *t, bool is_asked)
     for (uint32_t s = 0; s < p->stage_count; s++)
         for (uint32_t i = 0; i < SLOTS_MAX; i++) seen.next[s][i] = p->stages[s]->extent.forward_begin;
     seen.vt = *p->sync->vt;
-    assert_null(seen.vt.piece_done); /* bsp itself does not ask for it */
+    if (is_asked) seen.vt.piece_end = asked_piece_end;
     if (is_asked) seen.vt.piece_done = asked_piece_done;
     p->sync->vt = &seen.vt;
 }
