@@ -72,11 +72,8 @@ static struct share *share_of(const struct bsp *b, uint32_t stage, uint32_t buck
     return &b->shares[stage * b->bucket_count + bucket];
 }
 
-/* Whether backward passes of the stage are cut in pieces, each of which ends with a bucket. */
-static bool is_cut(const struct bsp *b, const struct stage *stage)
-{
-    return b->bucket_count > 1 && b->lanes > 0 && !stage->kind->has_memory;
-}
+/* Whether backward passes are cut in pieces, each of which ends with a bucket: a node without lanes has none. */
+static bool is_cut(const struct bsp *b) { return b->bucket_count > 1 && b->lanes > 0; }
 
 /* --- a step ----------------------------------------------------------------------------------- */
 
@@ -203,7 +200,7 @@ static void bucket_done(struct bsp *b, const struct stage *stage, uint32_t bucke
 static uint32_t bsp_piece_end(const struct sync *s, const struct stage *stage, uint32_t begin, uint32_t end)
 {
     const struct bsp *b = (const struct bsp *)s;
-    for (uint32_t i = b->bucket_count; --i > 0 && is_cut(b, stage);) {
+    for (uint32_t i = b->bucket_count; --i > 0 && is_cut(b);) {
         const struct extent *e = &share_of(b, stage->index, i)->extent;
         if (e->backward_begin <= begin && begin < e->backward_end) return e->backward_end;
     }
@@ -214,7 +211,7 @@ static void bsp_piece_done(struct sync *s, const struct stage *stage, struct slo
 {
     struct bsp *b = (struct bsp *)s;
     (void)slot;
-    for (uint32_t i = b->bucket_count; --i > 0 && is_cut(b, stage);)
+    for (uint32_t i = b->bucket_count; --i > 0 && is_cut(b);)
         if (share_of(b, stage->index, i)->extent.backward_end == node) bucket_done(b, stage, i);
 }
 
@@ -222,7 +219,7 @@ static void bsp_backward_done(struct sync *s, const struct stage *stage, struct 
 {
     struct bsp *b = (struct bsp *)s;
     bool is_last = slot->input->batch.is_last; /* read before the step can close and the slot be given back */
-    for (uint32_t i = is_cut(b, stage) ? 1 : b->bucket_count; i-- > 0;) bucket_done(b, stage, i);
+    for (uint32_t i = is_cut(b) ? 1 : b->bucket_count; i-- > 0;) bucket_done(b, stage, i);
     if (stage->is_first && !is_last) s->site.host->slot_give(s->site.host, slot);
 }
 
@@ -397,27 +394,6 @@ static void nodes_clamp(uint32_t *of_begin, uint32_t *of_end, uint32_t begin, ui
     if (*of_end < *of_begin) *of_end = *of_begin;
 }
 
-static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most)
-{
-    return value < least ? least : value > most ? most : value;
-}
-
-/* Where replicas have parts of their own, a share is cut as the stage is. */
-static void share_cut(struct extent *e, const struct extent *of_stage)
-{
-    for (uint32_t part = 0; part <= e->part_count; part++) {
-        const uint32_t block = of_stage->block_begin + of_stage->cut_block[part];
-        e->cut_block[part] = (uint32_t)clamp(block, e->block_begin, e->block_begin + e->block_count) - e->block_begin;
-        for (uint32_t r = 0; r < e->run_count; r++) {
-            uint32_t run = 0;
-            while (of_stage->runs[run].update != e->runs[r].update) run++;
-            e->cut_float[(size_t)part * e->run_count + r] =
-                clamp(of_stage->cut_float[(size_t)part * of_stage->run_count + run], e->runs[r].offset,
-                      e->runs[r].offset + e->runs[r].count);
-        }
-    }
-}
-
 /* What the stage has of a bucket of several nodes. */
 static void share_layout(struct bsp *b, struct layout *l, const struct stage *stage, uint32_t bucket)
 {
@@ -427,7 +403,6 @@ static void share_layout(struct bsp *b, struct layout *l, const struct stage *st
     nodes_clamp(&e.backward_begin, &e.backward_end, of->backward_begin, of->backward_end);
     extent_layout(&e, l, b->sync.site.graph, b->sync.site.model, stage->extent.part_count);
     if (!l->arena) return;
-    if (stage->kind->has_memory) share_cut(&e, &stage->extent);
     e.tables = stage->extent.tables;
     e.table_count = bucket ? 0 : stage->extent.table_count;
     struct share *share = share_of(b, stage->index, bucket);

@@ -24,7 +24,9 @@ static const char model_text[] = "[model]\nname = numbers\n"
                                  "[batch_norm n1]\ninput = s1\n"
                                  "[dropout d1]\ninput = n1\nrate = 0.3\n"
                                  "[fc h2]\ninput = d1\nunits = 70\nshare = s1\n"
-                                 "[fc y]\ninput = h2\nunits = 1\n"
+                                 "[fc h3]\ninput = h2\nunits = 70\nactivation = relu\n"
+                                 "[fc h4]\ninput = h3\nunits = 70\n"
+                                 "[fc y]\ninput = h4\nunits = 1\n"
                                  "[loss bce]\ninput = y\n"
                                  "[train]\nbatch = 32\nmicro = 2\nlanes = 8\nepochs = 2\noptimizer = adam 0.01\n";
 
@@ -41,7 +43,9 @@ static const char tables_text[] = "[model]\nname = tables\n"
                                   "[fc h1]\ninput = x\nunits = 12\nactivation = relu\n"
                                   "[embedding e2]\ntable = emb\ninput = C4, C5\npool = mean\n"
                                   "[concat x2]\ninput = h1, e2\n"
-                                  "[fc y]\ninput = x2\nunits = 1\n"
+                                  "[fc h2]\ninput = x2\nunits = 40\nactivation = relu\n"
+                                  "[fc h3]\ninput = h2\nunits = 20\n"
+                                  "[fc y]\ninput = h3\nunits = 1\n"
                                   "[loss bce]\ninput = y\n"
                                   "[train]\nbatch = 32\nmicro = 2\nlanes = 8\nepochs = 2\noptimizer = adam 0.01\n"
                                   "[store]\nram = 1MiB\n";
@@ -95,8 +99,8 @@ static const struct server_cut {
 /* Plans that nodes have in turn. */
 static const struct setup plans[] = {
     {.threads = 1, .in_flight = 60}, /* more than a node has of a step */
-    {.plan = "0-2:1:1 3-6:1:1", .threads = 2, .share = true},
-    {.plan = "0-6:2:2", .threads = 2, .share = true},
+    {.plan = "0-2:1:1 3-8:1:1", .threads = 2, .share = true},
+    {.plan = "0-8:2:2", .threads = 2, .share = true},
     {.threads = 2},
 };
 #define PLAN_COUNT (sizeof plans / sizeof *plans)
@@ -138,7 +142,7 @@ static void nodes_open(const struct cut *cut, const char *const *set, uint64_t s
                                               .lane_begin = cut->lane_begin,
                                               .slices = node_slices,
                                               .rows = node_rows,
-                                              .bucket_floats = seed % 3, /* one bucket; a layer each, twice */
+                                              .bucket_floats = seed % 3, /* 0: one bucket; else several */
                                               .post = &net.node[n].post};
         const bool computes = cut->lane_begin[n] < cut->lane_begin[n + 1];
         assert_ok(training_open(&runners[n].training, text, set, computes ? data : "/missing/data", &setup));
@@ -776,6 +780,88 @@ static void nodes__some_without_lanes__no_float_goes_to_who_reads_none(void **st
     node_slices = 0;
 }
 
+/* --- when it is sent ---------------------------------------------------------------------------- */
+
+/* Of the first node. */
+static struct {
+    const struct sync_vt *sync;
+    const struct exchange_vt *exchange;
+    struct sync_vt sync_vt;
+    struct exchange_vt exchange_vt;
+    uint32_t passes, begun, begun_within; /* of the step: backward passes; rounds of sums, and before the last pass's end */
+    uint32_t steps;
+} seen;
+
+static void begin_seen(struct exchange *x, enum exchange_round round, uint32_t bucket)
+{
+    if (round == EXCHANGE_SUMS) {
+        assert_int_equal(bucket, x->bucket_count - 1 - seen.begun);
+        seen.begun++;
+    }
+    if (round == EXCHANGE_VALUES && bucket == 0) {
+        assert_int_equal(seen.begun, x->bucket_count);
+        assert_int_equal(seen.begun_within, x->bucket_count - 1);
+        seen.begun = seen.passes = 0;
+        seen.steps++;
+    }
+    seen.exchange->begin(x, round, bucket);
+}
+
+static void backward_seen(struct sync *s, const struct stage *stage, struct slot *slot)
+{
+    /* What the other node does meanwhile may end a bucket's sums, but not begin one. */
+    if (++seen.passes == 8) seen.begun_within = seen.begun;
+    seen.sync->backward_done(s, stage, slot);
+}
+
+/* One worker, so that what is done within a pass is done by it. */
+static void nodes__several_buckets__all_but_the_first_are_sent_within_the_last_backward_pass(void **state)
+{
+    (void)state;
+    const uint64_t seed = 4; /* by which the first node has one thread, and there are several buckets */
+    nodes_open(&cuts[1], NULL, seed, NULL);
+    struct training *t = &runners[0].training;
+    struct exchange *x = reduce_exchange(t->reduce);
+    assert_in_range(x->bucket_count, 3, EXCHANGE_BUCKETS_MAX);
+    memset(&seen, 0, sizeof seen);
+    seen.sync = t->pipeline->sync->vt;
+    seen.sync_vt = *seen.sync;
+    seen.sync_vt.backward_done = backward_seen;
+    t->pipeline->sync->vt = &seen.sync_vt;
+    seen.exchange = x->vt;
+    seen.exchange_vt = *x->vt;
+    seen.exchange_vt.begin = begin_seen;
+    x->vt = &seen.exchange_vt;
+    nodes_run(3);
+    assert_int_equal(seen.steps, 3);
+    nodes_close();
+}
+
+/* Buckets cover all parameters once, the last layers' in the last; each has as much as is asked for, but the first. */
+static void exchange_buckets__any_least__each_float_in_one(void **state)
+{
+    (void)state;
+    static const uint64_t seeds[] = {0, 1, 2}; /* is also the least */
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+        nodes_open(&cuts[1], NULL, seeds[i], NULL);
+        const struct exchange *x = reduce_exchange(runners[0].training.reduce);
+        const struct graph *g = &runners[0].training.graph;
+        uint64_t floats = 0, updated = 0;
+        assert_true(seeds[i] ? x->bucket_count > 1 : x->bucket_count == 1);
+        for (uint32_t b = 0; b < x->bucket_count; b++) {
+            if (b > 0) assert_int_equal(x->slices[b].forward_begin, x->slices[b - 1].forward_end);
+            if (b > 0) assert_int_equal(x->slices[b].backward_end, x->slices[b - 1].backward_begin);
+            for (uint32_t n = 0; n < x->node_count; n++) floats += slices_floats(x, n, b, b + 1);
+        }
+        assert_int_equal(x->slices[0].forward_begin, 0);
+        assert_int_equal(x->slices[x->bucket_count - 1].forward_end, g->forward_count);
+        for (uint32_t u = 0; u < g->update_count; u++)
+            if (g->updates[u].table == GRAPH_NONE) updated += g->updates[u].param_count;
+        assert_int_equal(floats, updated);
+        nodes_close();
+    }
+}
+
 /* --- what does not fit -------------------------------------------------------------------------- */
 
 /* Whatever nodes do not do is refused before the first step, by its name. */
@@ -790,7 +876,7 @@ static void pipeline_open__what_one_node_alone_does__refused_by_name(void **stat
         {.set = {"model.rules=9", "emb.admit=2", "emb.admit_by=bloom"},
          .said = "table \"emb\": on several nodes admit_by = bloom needs the filters by shards of rules 10, found "
                  "[model] rules = 9; set admit_by = exact, or compile the model with --set model.rules=10"},
-        {.plan = "0-6:1:1e", .said = "training on several nodes needs stages on cores, found stage 1 of 1 on type emu"},
+        {.plan = "0-8:1:1e", .said = "training on several nodes needs stages on cores, found stage 1 of 1 on type emu"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct training t;
@@ -854,6 +940,8 @@ int main(void)
         cmocka_unit_test(nodes__checked_between_jobs__by_rows_as_they_are),
         cmocka_unit_test(nodes__some_without_lanes__no_float_goes_to_who_reads_none),
         cmocka_unit_test(nodes__three_steps__send_each_float_once_to_whom_it_is_for),
+        cmocka_unit_test(nodes__several_buckets__all_but_the_first_are_sent_within_the_last_backward_pass),
+        cmocka_unit_test(exchange_buckets__any_least__each_float_in_one),
         cmocka_unit_test(pipeline_open__what_one_node_alone_does__refused_by_name),
         cmocka_unit_test(reduce_place__another_message_than_the_next__refused),
     };
