@@ -1,5 +1,6 @@
 /* Rounds as messages: a list of vectors between two nodes, the same at both ends, cut into messages; and a cursor a
- * node and round, of what comes next. What else travels is a kind of its own, in the files named in reduce_internal.h. */
+ * node and round, of what comes next. What else travels is a kind of its own, in the files named in
+ * reduce_internal.h. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -100,7 +101,10 @@ static uint32_t turns_of(const struct reduce *r, uint32_t round)
     return round == EXCHANGE_SQUARES ? 1 : r->exchange.bucket_count;
 }
 
-static uint32_t bucket_of(const struct reduce *r, uint32_t round, uint32_t turn) { return turns_of(r, round) - 1 - turn; }
+static uint32_t bucket_of(const struct reduce *r, uint32_t round, uint32_t turn)
+{
+    return turns_of(r, round) - 1 - turn;
+}
 
 /* Message `at` of those from one node to another, one of which is this one; false: the turn has no such message. */
 static bool message_make(const struct reduce *r, uint32_t round, struct cursor at, uint32_t from, uint32_t to,
@@ -130,7 +134,8 @@ static const char *const round_names[ROUNDS] = {
 
 /* Moves the cursor of the node's round on from turns that are done to the next message that there is, within the steps
  * to `last`; false: there is none, and the cursor is at the step behind. */
-static bool cursor_settle(struct reduce *r, uint32_t from, uint32_t round, uint64_t last, struct reduce_message *message)
+static bool cursor_settle(struct reduce *r, uint32_t from, uint32_t round, uint64_t last,
+                          struct reduce_message *message)
 {
     struct cursor *at = &r->peers[from].next[round];
     while (at->step <= last && !message_make(r, round, *at, from, r->exchange.rank, message))

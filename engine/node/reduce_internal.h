@@ -93,21 +93,21 @@ struct cursor {
 
 /* A round of the step that is open: which turns this node has ready, has sent, and which are over. */
 struct round {
-    uint32_t ready;             /* bit b: bucket b */
-    uint32_t sent, over;        /* turns below it  */
+    uint32_t ready;      /* bit b: bucket b */
+    uint32_t sent, over; /* turns below it  */
     uint64_t begun_ns[EXCHANGE_BUCKETS_MAX];
 };
 
 /* Another node, as seen by the node's thread. */
 struct peer {
-    struct cursor next[ROUNDS];      /* of each round what comes next                        */
-    uint64_t given, sent;            /* messages to it: that the post got; that are sent     */
+    struct cursor next[ROUNDS];                         /* of each round what comes next                        */
+    uint64_t given, sent;                               /* messages to it: that the post got; that are sent     */
     uint64_t given_until[ROUNDS][EXCHANGE_BUCKETS_MAX]; /* how many were given behind a turn's last one  */
-    uint64_t next_letter, next_rows; /* steps of what else comes next                        */
-    uint64_t rows_sent;              /* the step whose rows it gets next                     */
-    struct reduce_message coming;    /* what reduce_place has given a place                  */
-    float *values;                   /* copies of rows that it asked for                     */
-    uint64_t *row_count;             /* [table_count]: that it had after its last step       */
+    uint64_t next_letter, next_rows;                    /* steps of what else comes next                        */
+    uint64_t rows_sent;                                 /* the step whose rows it gets next                     */
+    struct reduce_message coming;                       /* what reduce_place has given a place                  */
+    float *values;                                      /* copies of rows that it asked for                     */
+    uint64_t *row_count;                                /* [table_count]: that it had after its last step       */
     /* looks */
     uint8_t *look_letter[LOOKS_MAX]; /* of this peer: its letters, and what it is answered   */
     float *look_values[LOOKS_MAX];
@@ -143,10 +143,10 @@ struct reduce {
     bool is_started;
     uint64_t step; /* that is open: its rounds are … */
     struct round round[ROUNDS];
-    bool is_valued;         /* all values of the step are here       */
-    uint32_t turns;         /* that are under way, of all rounds … */
-    uint64_t turns_ns;      /* … since when any is                    */
-    uint32_t last;          /* whose part of them has come last      */
+    bool is_valued;    /* all values of the step are here       */
+    uint32_t turns;    /* that are under way, of all rounds … */
+    uint64_t turns_ns; /* … since when any is                    */
+    uint32_t last;     /* whose part of them has come last      */
     struct reduce_rounds rounds;
     const struct asked_step *asked; /* whose letters are sent, and which is not open; or NULL       */
     uint64_t open_until;            /* steps below it are or were open: their rows are here         */

@@ -228,7 +228,8 @@ static bool bsp_part_take(struct sync *s, const struct stage *stage, uint32_t se
     struct bsp *b = (struct bsp *)s;
     const uint32_t own = fold_seat_owner(seat, stage->replica_count);
     for (uint32_t i = 0; i < PHASE_COUNT * b->bucket_count; i++) {
-        const uint32_t phase = PHASE_COUNT - 1 - i / b->bucket_count, bucket = b->bucket_count - 1 - i % b->bucket_count;
+        const uint32_t phase = PHASE_COUNT - 1 - i / b->bucket_count;
+        const uint32_t bucket = b->bucket_count - 1 - i % b->bucket_count;
         struct parts *parts = &share_of(b, stage->index, bucket)->parts[phase];
         const uint32_t count = part_count_of(stage, phase);
         part->phase = phase;
@@ -417,8 +418,7 @@ static void bsp_layout(struct bsp *b, struct layout *l)
     for (uint32_t s = 0; s < stage_count; s++) {
         const struct stage *stage = b->sync.site.stages[s];
         if (b->exchange == NULL && l->arena) b->shares[s].extent = stage->extent;
-        for (uint32_t bucket = 0; b->exchange && bucket < b->bucket_count; bucket++)
-            share_layout(b, l, stage, bucket);
+        for (uint32_t bucket = 0; b->exchange && bucket < b->bucket_count; bucket++) share_layout(b, l, stage, bucket);
     }
     LAYOUT_TAKE(l, b->row_count, b->sync.site.graph->table_count);
     LAYOUT_TAKE(l, b->site.loss, 2 * b->site.loss_count);

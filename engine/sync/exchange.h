@@ -103,8 +103,9 @@ struct exchange {
     uint32_t rank, node_count;
     struct fold_lanes own; /* lanes; count 0: it is without */
     struct fold_lanes runs[FOLD_RUNS_MAX];
-    uint32_t run_count;            /* of the own lanes */
-    struct extent slices[EXCHANGE_BUCKETS_MAX]; /* [bucket_count]: of its layers, the first ones' first: part p is node p's */
+    uint32_t run_count; /* of the own lanes */
+    /* [bucket_count], that of the first layers first: part p is node p's. */
+    struct extent slices[EXCHANGE_BUCKETS_MAX];
     uint32_t bucket_count;
     struct exchange_piece *pieces; /* [piece_count], in order of lanes */
     uint32_t piece_count;

@@ -76,6 +76,10 @@ static void facts__of_others__name_the_first_difference(void **state)
     assert_differ(text, NULL, (struct facts_options){.node_count = 2, .saves = true},
                   "a directory for saves (--out) is given there, and missing here",
                   "a directory for saves (--out) is given here, and missing there");
+    assert_differ(text, NULL, (struct facts_options){.node_count = 2, .slices = "local"},
+                  "cluster.slices is local there, and spread here", "cluster.slices is local here, and spread there");
+    assert_differ(text, NULL, (struct facts_options){.node_count = 2, .bucket_bytes = 4096},
+                  "cluster.bucket is 4096 there, and 0 here", "cluster.bucket is 4096 here, and 0 there");
     assert_differ(text, NULL, (struct facts_options){.node_count = 2, .verb = "doctor"},
                   "the verb is doctor there, and train here", "the verb is doctor here, and train there");
     static const char longer[] = "[model]\nname = m\n"

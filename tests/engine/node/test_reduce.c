@@ -123,8 +123,9 @@ static void *runner_main(void *argument)
 static struct post_net net;
 static struct runner runners[POST_NODES_MAX];
 
-static uint64_t node_slices, node_rows; /* who has some; 0: all */
-static uint64_t node_ram_bytes;         /* of each node, beside a disk; 0: there is no disk */
+static uint64_t node_slices, node_rows;           /* who has some; 0: all */
+static uint64_t node_ram_bytes;                   /* of each node, beside a disk; 0: there is no disk */
+static void (*node_look)(struct training *first); /* before any thread of the first one runs; NULL: nobody looks */
 
 static void nodes_open(const struct cut *cut, const char *const *set, uint64_t seed, const char *saved)
 {
@@ -147,6 +148,7 @@ static void nodes_open(const struct cut *cut, const char *const *set, uint64_t s
         const bool computes = cut->lane_begin[n] < cut->lane_begin[n + 1];
         assert_ok(training_open(&runners[n].training, text, set, computes ? data : "/missing/data", &setup));
         net.node[n].reduce = runners[n].training.reduce;
+        if (n == 0 && node_look) node_look(&runners[n].training);
         training_start(&runners[n].training, saved);
     }
     post_start(&net);
@@ -788,7 +790,8 @@ static struct {
     const struct exchange_vt *exchange;
     struct sync_vt sync_vt;
     struct exchange_vt exchange_vt;
-    uint32_t passes, begun, begun_within; /* of the step: backward passes; rounds of sums, and before the last pass's end */
+    /* Of the step: backward passes; rounds of sums, and those before the end of the last pass. */
+    uint32_t passes, begun, begun_within;
     uint32_t steps;
 } seen;
 
@@ -814,15 +817,9 @@ static void backward_seen(struct sync *s, const struct stage *stage, struct slot
     seen.sync->backward_done(s, stage, slot);
 }
 
-/* One worker, so that what is done within a pass is done by it. */
-static void nodes__several_buckets__all_but_the_first_are_sent_within_the_last_backward_pass(void **state)
+static void look_at(struct training *t)
 {
-    (void)state;
-    const uint64_t seed = 4; /* by which the first node has one thread, and there are several buckets */
-    nodes_open(&cuts[1], NULL, seed, NULL);
-    struct training *t = &runners[0].training;
     struct exchange *x = reduce_exchange(t->reduce);
-    assert_in_range(x->bucket_count, 3, EXCHANGE_BUCKETS_MAX);
     memset(&seen, 0, sizeof seen);
     seen.sync = t->pipeline->sync->vt;
     seen.sync_vt = *seen.sync;
@@ -832,6 +829,17 @@ static void nodes__several_buckets__all_but_the_first_are_sent_within_the_last_b
     seen.exchange_vt = *x->vt;
     seen.exchange_vt.begin = begin_seen;
     x->vt = &seen.exchange_vt;
+}
+
+/* One worker, so that what is done within a pass is done by it. */
+static void nodes__several_buckets__all_but_the_first_are_sent_within_the_last_backward_pass(void **state)
+{
+    (void)state;
+    const uint64_t seed = 4; /* by which the first node has one thread, and there are several buckets */
+    node_look = look_at;
+    nodes_open(&cuts[1], NULL, seed, NULL);
+    node_look = NULL;
+    assert_in_range(reduce_exchange(runners[0].training.reduce)->bucket_count, 3, EXCHANGE_BUCKETS_MAX);
     nodes_run(3);
     assert_int_equal(seen.steps, 3);
     nodes_close();
