@@ -213,6 +213,7 @@ static status rows_update(const struct exchange *x, const struct updater *w, con
     struct updater owner = *w;
     struct update owned = *u;
     uint64_t begin, end;
+    if (e->table_count == 0) return ST_OK; /* rows may still be under way */
     owner.gradients = x->rows.of_owned;
     owned.rows = x->rows.owned;
     owned.lanes = x->piece_count;
