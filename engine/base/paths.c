@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
@@ -96,6 +97,19 @@ bool paths_name_stdin(const char *paths)
     size_t bytes;
     while (paths_next(&paths, &name, &bytes))
         if (is_stdin(name, bytes)) return true;
+    return false;
+}
+
+bool paths_have_stream(const char *paths)
+{
+    char path[PATH_MAX];
+    const char *name;
+    size_t bytes;
+    struct stat about;
+    if (paths_name_stdin(paths)) return true;
+    while (paths_next(&paths, &name, &bytes))
+        if (stat(path_copy(path, name, bytes), &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode))
+            return true;
     return false;
 }
 

@@ -32,6 +32,9 @@ bool path_has_query(const char *name, size_t bytes);
 const char *paths_shown(char text[PATHS_SHOWN_BYTES], const char *paths);
 /* Whether one of the names is "-". */
 bool paths_name_stdin(const char *paths);
+/* Whether one of them can be read only once: "-", or a file that is there and is none of a regular one and a folder. Of
+ * addresses it is not asked. */
+bool paths_have_stream(const char *paths);
 
 /* The list with each name taken relative to the folder of `file`; "-" and addresses stay. malloc'd: yours, NULL after
  * a failure (MEMORY). */

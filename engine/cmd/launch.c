@@ -20,6 +20,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/heap.h"
 #include "engine/base/log.h"
+#include "engine/base/paths.h"
 #include "engine/cmd/launch.h"
 #include "engine/model/manifest.h"
 #include "engine/model/model.h"
@@ -310,6 +311,10 @@ static status options_check(const struct launch_options *o)
                     "train.tsv");
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (launch_flag(&o->rest, ours[i])) FAIL(USAGE, "%s is launch's to give; leave it out", ours[i]);
+    const char *data = launch_flag(&o->rest, "--data");
+    if (o->hosts && data && paths_name_stdin(data))
+        FAIL(USAGE, "--data -: nodes that are started by ssh have no standard input; give files, or a FIFO of the "
+                    "first host, which node 0 reads for all");
     if (o->local && launch_flag(&o->rest, "--coordinator"))
         FAIL(USAGE, "--coordinator is launch's to give; leave it out");
     return ST_OK;

@@ -1,6 +1,7 @@
 /* `launch --local N`: processes of this machine. Listens for each of them, so that no port is free in between, and
  * shares the cores out. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "engine/base/log.h"
+#include "engine/base/paths.h"
 #include "engine/cmd/launch.h"
 #include "io/net/address.h"
 
@@ -64,8 +66,12 @@ static status local_begin(struct launch *l)
 
 static status local_prepare(struct launch *l, uint32_t rank, bool is_again, int *input)
 {
-    (void)is_again;
+    const char *data = launch_flag(&l->rest, "--data");
     *input = -1;
+    if (rank == 0 && is_again && data && paths_name_stdin(data))
+        FAIL(SYSTEM, "node 0 has read standard input, and cannot read it again: start with the stream from its "
+                    "beginning, and, where there is a save, with --resume");
+    if (rank == 0 && !is_again) *input = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
     /* A node that has ended has shut the socket down, which keeps its port. */
     if (listen(l->process[rank].listen_fd, BACKLOG) == 0) return ST_OK;
     FAIL(SYSTEM, "listening for node %u: %s", rank, strerror(errno));

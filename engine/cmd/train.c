@@ -212,7 +212,9 @@ static status train(struct session *s, const struct run_options *o, char **data,
     if (options.data == NULL && o->dry_run) options.data = "/dev/null";
     if (options.data == NULL) FAIL(USAGE, "no training data: give --data FILE, or set data.path in the model");
     const bool is_first = s->node == NULL || node_index(s->node) == 0;
-    const bool reads = node_computes(s->node);
+    bool is_shared;
+    TRY(train_data_share(s, options.data, &is_shared));
+    const bool reads = node_computes(s->node) && !is_shared;
     if (!o->dry_run && reads && (options.out || options.resume || s->node))
         TRY(model_data_look(&s->setup.model.data, options.data));
     /* Or the check of `out` would make a mistyped directory. */

@@ -1,7 +1,7 @@
 /* One master of time: every node runs the same jobs, and rank 0 says how far each goes.
  *
  *     rank 0   job begins ──▶ a few steps ahead are granted ── as steps end, the next ones, up to the job's bound
- *              somebody wants to stop ──▶ what has been granted is the end
+ *              somebody wants to stop ──▶ what has been granted is the end, or what a stream has given by then
  *
  * A node begins no step that is not granted, and its job is over behind the last step that is. */
 #include <inttypes.h>
@@ -83,6 +83,7 @@ status grants_step(struct reduce *r)
     if (job == 0) return ST_OK;
     const bool is_new = wish > g->wish;
     if (is_new) g->wish = wish;
+    if (g->wish > g->stopped) stream_stop(r);
     if (r->exchange.rank == 0) return grants_send(r, job);
     return is_new ? part_send(r, 0, KIND_WISH, wish, &nothing, sizeof nothing) : ST_OK;
 }

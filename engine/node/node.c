@@ -12,6 +12,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/thread.h"
 #include "engine/base/words.h"
+#include "engine/node/stream.h"
 
 /* Part of the prologue: whoever means something else by links is refused at the greeting. */
 #define PROLOGUE UINT64_C(0x31656c6e2d737068)
@@ -134,7 +135,8 @@ static status post_send(struct post *post, uint32_t to, const struct reduce_mess
     char name[NODE_NAME_BYTES];
     memcpy(m.part, message->part, message->part_count * sizeof *m.part);
     if (n->link_of[to] == MEMBER_NONE) return ST_OK;
-    if (!link_send(n->links, n->link_of[to], &m, COOKIE_REDUCE))
+    const enum node_cookie cookie = reduce_is_stream(message->kind) ? COOKIE_STREAM : COOKIE_REDUCE;
+    if (!link_send(n->links, n->link_of[to], &m, cookie))
         FAIL(FULL, "too many messages to %s are under way", node_name(n, to, name));
     return ST_OK;
 }

@@ -30,7 +30,7 @@ enum node_kind {
     KIND_ECHOED,     /* … by this; tag: the time there                                  */
     KIND_SWAP        /* of node_swap                                                    */
 };
-enum node_cookie { COOKIE_REDUCE, COOKIE_GIVEN, COOKIE_FACTS, COOKIE_SWAP, COOKIE_LETTER };
+enum node_cookie { COOKIE_REDUCE, COOKIE_STREAM, COOKIE_GIVEN, COOKIE_FACTS, COOKIE_SWAP, COOKIE_LETTER };
 
 #define LETTER_BYTES 1024u
 #define LETTERS      512u

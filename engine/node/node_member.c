@@ -7,6 +7,7 @@
 #include "engine/base/stop.h"
 #include "engine/base/log.h"
 #include "engine/node/node_internal.h"
+#include "engine/node/stream.h"
 
 #define CONNECT_NS      UINT64_C(5000000000)
 #define CLOSING_NS      UINT64_C(1000000000)
@@ -101,8 +102,21 @@ static status exit_status_of(struct node *n, uint64_t code, enum member_reason r
 
 /* --- what is put out ------------------------------------------------------------------------------ */
 
+/* A loss is one more thing where the data cannot be read again: nobody goes on by itself. */
+static status stream_lost(const struct node *n, status st)
+{
+    char why[WHY_BYTES];
+    if (st != ST_PEER_LOST || !n->listens || reduce_stream(n->reduce) == NULL) return st;
+    snprintf(why, sizeof why, "%.*s", (int)sizeof why - 1, status_message());
+    FAIL(SYSTEM,
+         "%s; the data are a stream, of which a part has been read, and cannot be read again: start all nodes again "
+         "with the stream from its beginning, and, where there is a save, with --resume",
+         why);
+}
+
 static void over(struct node *n, status st)
 {
+    st = stream_lost(n, st);
     if (st != ST_OK) node_fail(n, st);
     node_state_set(n, STATE_OVER);
     /* A main thread that still hears, or computes, has nothing to wait for. */
@@ -222,7 +236,9 @@ static void start_anew(struct node *n, const struct member_roster *roster)
 {
     const char *why = *n->lost ? n->lost : *n->why ? n->why : "the members of the job have changed";
     const struct node_past past = {.roster = *roster, .nonce = n->member->o.nonce};
-    if (n->o.anew && !stop_requested() && node_state(n) < STATE_FAILED) { /* what it has failed by is what it says */
+    const bool has_stream = n->listens && reduce_stream(n->reduce);
+    if (n->o.anew && !has_stream && !stop_requested() &&
+        node_state(n) < STATE_FAILED) { /* what it has failed by is what it says */
         log_warning("%s; this node starts anew", why);
         if (n->o.anew(n->o.anew_context, &past) != ST_OK) log_warning("%s", status_message());
     }

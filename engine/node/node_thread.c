@@ -7,6 +7,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/trace.h"
 #include "engine/node/node_internal.h"
+#include "engine/node/stream.h"
 
 #define TICK_NS   UINT64_C(250000000)
 #define NOTICE_NS UINT64_C(2000000000)
@@ -260,7 +261,8 @@ static void heard_look(struct node *n)
     }
 }
 
-/* For whom the step waits; and, of node 0, that no step is to be run, as while it saves or evaluates. */
+/* For whom the step waits; and, of node 0, that no step is to be run, as while it saves or evaluates, or that it waits
+ * for data itself. */
 static void progress_look(struct node *n)
 {
     if (node_state(n) != STATE_RUNNING) return;
@@ -269,7 +271,7 @@ static void progress_look(struct node *n)
     for (uint32_t i = 0; i < n->count; i++)
         if (waits >> i & 1) ranks |= UINT64_C(1) << n->rank_of[i];
     node_member_tell(n, (struct member_event){.kind = EVENT_WAITS, .mask = ranks});
-    if (node_is_first(n) && (!n->has_begun || !reduce_runs(n->reduce)))
+    if (node_is_first(n) && (!n->has_begun || !reduce_runs(n->reduce) || reduce_stream_is_dry(n->reduce)))
         node_member_tell(n, (struct member_event){.kind = EVENT_REST});
 }
 

@@ -7,6 +7,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/trace.h"
 #include "engine/node/reduce_internal.h"
+#include "engine/node/stream.h"
 #include "io/store/store_rows.h"
 
 /* --- what is in a round ----------------------------------------------------------------------- */
@@ -314,7 +315,9 @@ static const struct {
                        [KIND_GRANT] = {"a grant of steps", &grant_kind},
                        [KIND_WISH] = {"a wish to stop", &wish_kind},
                        [KIND_BINS] = {"counts of rows", &bins_kind},
-                       [KIND_NEWS] = {"news of a step", &news_kind}};
+                       [KIND_NEWS] = {"news of a step", &news_kind},
+                       [KIND_DATA] = {"a block of data", &data_kind},
+                       [KIND_HAD] = {"a receipt of data", &had_kind}};
 
 static const char *name_of(uint16_t kind) { return kind < ROUNDS ? round_names[kind] : kinds[kind].name; }
 
@@ -363,6 +366,7 @@ status reduce_place(struct reduce *r, uint32_t from, uint16_t kind, uint64_t ste
 static status all_step(struct reduce *r)
 {
     TRY(talk_step(r));
+    TRY(stream_step(r));
     if (!r->is_started) return ST_OK;
     TRY(news_step(r));
     TRY(rows_step(r));
@@ -405,6 +409,7 @@ void reduce_fail(struct reduce *r, status failure)
     /* Release pairs with the acquires in talk.c and look_end(). */
     atomic_store_explicit(&r->shared_is_failed, true, memory_order_release);
     bell_ring(&r->talk_bell);
+    reduce_stream_end(r);
     if (r->exchange.site.over) r->exchange.site.over(r->exchange.site.context, EXCHANGE_SUMS, 0, failure);
 }
 
@@ -466,4 +471,4 @@ void reduce_start(struct reduce *r, uint64_t step)
     r->is_started = true;
 }
 
-bool reduce_is_talk(uint16_t kind) { return kind == KIND_BLOCK || kind == KIND_TAKEN; }
+bool reduce_is_talk(uint16_t kind) { return kind == KIND_BLOCK || kind == KIND_TAKEN || reduce_is_stream(kind); }

@@ -8,7 +8,8 @@
  *                       └────────────┘
  *
  * Rows of tables are asked for by letters and come by themselves (engine/slot/asked.h, engine/node/owned.h). So do
- * grants of steps, rows for who only reads them, and what rank 0 and the others say between jobs (engine/node/talk.h).
+ * grants of steps, rows for who only reads them, what rank 0 and the others say between jobs (engine/node/talk.h), and
+ * data that are a stream (engine/node/stream.h).
  *
  * Messages have no description of what is in them: from whom, to whom, round and step say it, and both ends work it
  * out from the graph and the cut of lanes. Of a round between two nodes there are as many messages as its vectors
@@ -72,7 +73,7 @@ struct exchange *reduce_exchange(struct reduce *reduce);
 /* Once the model has its rows, and before the first round: that of this step is the next. Until then there is talk
  * alone (engine/node/talk.h). */
 void reduce_start(struct reduce *reduce, uint64_t step);
-/* Whether messages of this kind are talk, which may come before that. */
+/* Whether messages of this kind are talk, or data, which may come before that. */
 bool reduce_is_talk(uint16_t kind);
 /* After wake: sends what talk, grants, letters and a round that has begun have to send. What the post failed with. */
 MUST_USE status reduce_look(struct reduce *reduce);
@@ -82,7 +83,8 @@ MUST_USE status reduce_place(struct reduce *reduce, uint32_t from, uint16_t kind
                              struct iovec part[REDUCE_PARTS_MAX], uint32_t *part_count);
 /* It is there. INVALID, FULL: what it asks for cannot be given. */
 MUST_USE status reduce_arrived(struct reduce *reduce, uint32_t from);
-/* The first message that was given to the post for the node, and was not sent yet, is: its parts are free. */
+/* The first message that was given to the post for the node, and was not sent yet, is: its parts are free. Not of blocks
+ * of data (reduce_is_stream). */
 MUST_USE status reduce_sent(struct reduce *reduce, uint32_t to);
 /* Steps below it are done by all nodes: this one has their values from all. */
 uint64_t reduce_done(const struct reduce *reduce);

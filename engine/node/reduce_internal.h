@@ -1,6 +1,7 @@
 /* Between the files of the exchange between nodes: reduce.c, rounds; reduce_open.c, memory; rows.c, letters of steps
  * and their rows; look.c, rows for who only reads; grant.c, how far jobs go; evict.c, rows that are too many; talk.c,
- * what else rank 0 and the others have to say. Everything here is the node's thread's but what says otherwise. */
+ * what else rank 0 and the others have to say; stream.c, data that rank 0 alone can read. Everything here is the node's
+ * thread's but what says otherwise. */
 #ifndef HETERPS_ENGINE_NODE_REDUCE_INTERNAL_H
 #define HETERPS_ENGINE_NODE_REDUCE_INTERNAL_H
 
@@ -24,6 +25,8 @@ enum {
     KIND_WISH,   /* this job should end                                */
     KIND_BINS,   /* how many rows have the next digit of a threshold   */
     KIND_NEWS,   /* a step that there is, for a node without lanes     */
+    KIND_DATA,   /* a block of data (stream.c), by number              */
+    KIND_HAD,    /* it is taken                                        */
     KIND_COUNT
 };
 /* Steps that a feed can be ahead with its letters: blocks of rows that two steps of inputs and some make, one
@@ -163,6 +166,8 @@ struct reduce {
     /* The main thread adds 1 when it wants the store, which makes it odd, and when it lets go; the node's thread says
      * which of these it has seen while it was out. */
     _Atomic uint32_t shared_hold, shared_held;
+    /* Data that are a stream; NULL: they are none. */
+    _Atomic(struct stream *) shared_stream;
     struct bell talk_bell;  /* of who talks */
     struct failure failure; /* what reduce_fail was told, before … */
     _Atomic bool shared_is_failed;
@@ -181,7 +186,7 @@ struct message_kind {
     status (*arrived)(struct reduce *r, uint32_t from, const struct reduce_message *message);
 };
 extern const struct message_kind rows_kind, letter_kind, look_kind, looked_kind, block_kind, taken_kind, grant_kind,
-    wish_kind, bins_kind, news_kind;
+    wish_kind, bins_kind, news_kind, data_kind, had_kind;
 
 /* Gives the post a message, whose parts stay until it is sent. */
 MUST_USE status message_send(struct reduce *r, uint32_t to, const struct reduce_message *message);
@@ -234,6 +239,10 @@ MUST_USE status looks_step(struct reduce *r);
 MUST_USE status grants_step(struct reduce *r);
 MUST_USE status news_step(struct reduce *r);
 MUST_USE status talk_step(struct reduce *r);
+MUST_USE status stream_step(struct reduce *r);
+/* Of rank 0: it reads no further, which all hear at the same byte. */
+void stream_stop(struct reduce *r);
+void stream_close(struct reduce *r);
 
 /* The values of a step are here, and row_count is of all nodes: rows that are too many go. *is_over: now they have
  * gone, or were not. */

@@ -261,6 +261,7 @@ status reduce_open(struct reduce **out, const struct reduce_options *o)
 void reduce_close(struct reduce *r)
 {
     if (r == NULL) return;
+    stream_close(r);
     owned_close(r->owned);
     arena_close(&r->sums_arena);
     arena_close(&r->arena);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "engine/base/heap.h"
 #include "engine/base/log.h"
@@ -17,25 +16,11 @@
 /* Of an epoch, where nobody says: which plan is the cheapest does not depend on it. */
 #define EXAMPLES_ASSUMED 1e6
 
-/* Whether one of the paths, separated by commas, can be read only once. */
-static bool has_stream(const char *paths)
-{
-    char path[PATH_MAX];
-    const char *name;
-    size_t bytes;
-    struct stat about;
-    if (paths_name_stdin(paths)) return true;
-    while (paths_next(&paths, &name, &bytes))
-        if (stat(path_copy(path, name, bytes), &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode))
-            return true;
-    return false;
-}
-
 static status paths_find(struct profile_data *d, const struct profile_options *o)
 {
     if (o->data == NULL && *d->settings.data_path == 0) return ST_OK;
     TRY(o->data ? heap_text(&d->paths, "%s", o->data) : paths_beside(&d->paths, o->graph_path, d->settings.data_path));
-    if (!has_stream(d->paths)) return ST_OK;
+    if (!paths_have_stream(d->paths)) return ST_OK;
     char shown[PATHS_SHOWN_BYTES];
     log_info("profile  %s can be read only once: measured with generated rows", paths_shown(shown, d->paths));
     free(d->paths);

@@ -10,6 +10,7 @@
 #include "engine/base/log.h"
 #include "engine/base/stop.h"
 #include "engine/base/trace.h"
+#include "engine/node/stream.h"
 #include "engine/node/tables.h"
 #include "engine/node/talk.h"
 #include "engine/run/train_internal.h"
@@ -290,7 +291,7 @@ static status loop(struct trainer *t)
         standing_look(t);
         look_tell(t, false);
         if (t->save_result != ST_OK) return train_fail_unsaved(t, t->save_result);
-        if (is_end) st = feed_result(t->feed);
+        if (is_end) st = train_nodes_read(t);
         if (st != ST_OK && stop_requested() && t->node == NULL) {
             /* Ctrl-C reaches whoever feeds our pipe too, and what it leaves behind may be half a line. */
             log_warning("%s; ignored, since a signal asks to stop", status_message());
@@ -392,6 +393,7 @@ status train_run(struct session *session, const struct train_options *options)
     struct failure failure;
     failure_keep(&failure, train(&t));
     /* A node's links end between the feed's thread, which sends by them, and its memory, which they send. */
+    if (t.node) reduce_stream_end(node_reduce(t.node));
     if (t.node) feed_end(t.feed);
     const status st = session_end(session, failure_adopt(&failure));
     stop_listen(NULL, NULL);

@@ -47,6 +47,10 @@ struct train_options {
     void *look_context;
 };
 
+/* On several nodes, by all of them, before the data are looked at: data that node 0 says can be read once, it reads for
+ * all (engine/node/stream.h). *is_shared: so it is. INVALID, MISMATCH: it cannot be. */
+MUST_USE status train_data_share(struct session *session, const char *data, bool *is_shared);
+
 /* Fills session->model, which is open and empty but for what it says of its data (model_data_look), and trains it. Leaves the model as it is at the last finished step. STOPPED after a
  * signal (the model is saved if there is an `out`); DIVERGED when a loss or a parameter is not finite: the message names
  * step, op and the save to return to. A full store, or an evaluation that fails, saves the model before it fails. */

@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "engine/base/paths.h"
 #include "engine/base/stop.h"
 #include "engine/base/trace.h"
 #include "engine/node/probe.h"
+#include "engine/node/stream.h"
 #include "engine/node/talk.h"
 #include "engine/run/train_internal.h"
 
@@ -15,14 +17,50 @@
 
 /* --- before the first step ----------------------------------------------------------------------- */
 
+/* Whether node 0 reads for all. */
+static bool is_shared(const struct trainer *t) { return t->node && reduce_stream(node_reduce(t->node)); }
+
 status train_nodes_check(const struct trainer *t)
 {
     if (t->node == NULL) return ST_OK;
     const bool is_eval = t->eval.feed && feed_is_stream(t->eval.feed);
-    if (feed_is_stream(t->feed) || is_eval)
-        FAIL(INVALID, "%s is a stream: on several nodes each reads all data; give files that all nodes can read",
-             feed_paths(is_eval ? t->eval.feed : t->feed));
+    if (is_eval)
+        FAIL(INVALID, "%s is a stream: on several nodes each reads all that is evaluated; give files that all can read",
+             feed_paths(t->eval.feed));
+    if (feed_is_stream(t->feed) && !is_shared(t))
+        FAIL(INVALID,
+             "%s is a stream, and the data of node 0 are none: give all nodes the same --data, and addresses whose "
+             "server tells their size",
+             feed_paths(t->feed));
     return ST_OK;
+}
+
+static status stream_check(const struct session *s, const char *data, uint32_t path_count)
+{
+    if (node_computes(s->node) && paths_count(data) != path_count)
+        FAIL(MISMATCH, "it reads other data: %u files, and node 0 %u, of which one is a stream", paths_count(data),
+             path_count);
+    if (node_index(s->node) == 0 && paths_have_address(data))
+        FAIL(INVALID, "on several nodes a stream is read by node 0 alone, and cannot be mixed with addresses of the "
+                      "web; give files in their place");
+    return ST_OK;
+}
+
+status train_data_share(struct session *s, const char *data, bool *is_stream)
+{
+    struct {
+        uint32_t is_stream, path_count;
+    } first = {0};
+    *is_stream = false;
+    if (s->node == NULL) return ST_OK;
+    struct reduce *reduce = node_reduce(s->node);
+    if (node_index(s->node) == 0) first.is_stream = paths_have_stream(data), first.path_count = paths_count(data);
+    TRY(reduce_tell(reduce, &first, sizeof first));
+    if (!first.is_stream) return ST_OK;
+    status st = stream_check(s, data, first.path_count);
+    if (st == ST_OK) st = reduce_stream_open(reduce);
+    *is_stream = true;
+    return reduce_agree(reduce, st);
 }
 
 /* A file of the data, as node 0 has it. */
@@ -141,7 +179,7 @@ bool train_is_stopped(const struct trainer *t) { return t->node ? t->nodes_stopp
 status train_nodes_reading(struct trainer *t)
 {
     struct failure failure;
-    if (t->node == NULL || node_index(t->node) == 0 || !node_computes(t->node)) return ST_OK;
+    if (t->node == NULL || node_index(t->node) == 0 || !node_computes(t->node) || is_shared(t)) return ST_OK;
     failure_keep(&failure, feed_result(t->feed));
     return !failure_is(&failure) || node_ends_soon(t->node) ? ST_OK : failure_adopt(&failure);
 }
@@ -155,10 +193,27 @@ status train_nodes_job_end(struct trainer *t, bool *is_end)
     struct {
         uint32_t is_end, is_stopped;
     } end = {*is_end, word == EXCHANGE_STOPPED && !*is_end};
+    const status st = *is_end && is_shared(t) && node_index(t->node) == 0 ? feed_result(t->feed) : ST_OK;
+    if (st == ST_STOPPED || (st != ST_OK && (word == EXCHANGE_STOPPED || stop_requested()))) {
+        if (st != ST_STOPPED) log_warning("%s; ignored, since a signal asks to stop", status_message());
+        end.is_end = 0;
+        end.is_stopped = 1;
+    }
     TRY(reduce_tell(reduce, &end, sizeof end));
     *is_end = end.is_end;
     t->nodes_stopped = end.is_stopped;
     return ST_OK;
+}
+
+status train_nodes_read(const struct trainer *t)
+{
+    const status st = feed_result(t->feed);
+    struct failure failure;
+    if (!is_shared(t)) return st;
+    failure_keep(&failure, reduce_agree(node_reduce(t->node), st));
+    /* Node 0 ends the job, and the others with it. */
+    if (failure_is(&failure) && node_index(t->node) > 0) (void)node_ends_soon(t->node);
+    return failure_adopt(&failure);
 }
 
 status train_nodes_stopped(const struct trainer *t)

@@ -6,6 +6,7 @@
 #include "engine/base/words.h"
 #include "engine/node/member.h"
 #include "engine/node/probe.h"
+#include "engine/node/stream.h"
 #include "engine/node/talk.h"
 #include "engine/run/train_internal.h"
 
@@ -19,7 +20,7 @@ struct account {
     struct reduce_rounds rounds;
 };
 
-static struct account own_account(const struct trainer *t, const struct reduce *reduce, const struct exchange *x,
+static struct account own_account(const struct trainer *t, struct reduce *reduce, const struct exchange *x,
                                   uint64_t steps)
 {
     const struct reduce_rows rows = reduce_rows(reduce);
@@ -30,7 +31,8 @@ static struct account own_account(const struct trainer *t, const struct reduce *
                         .lane_count = x->own.count,
                         .sent_bytes = reduce_sent_bytes(reduce),
                         .asked_rows = rows.asked,
-                        .least_a_step = (double)reduce_least_bytes(reduce) + (double)rows.least_bytes / (double)steps,
+                        .least_a_step = (double)reduce_least_bytes(reduce) +
+                                        (double)(rows.least_bytes + reduce_stream_bytes(reduce)) / (double)steps,
                         .rounds = *reduce_rounds(reduce)};
     pipeline_times(t->session->crew.pipeline, &times);
     pipeline_figures(t->session->crew.pipeline, &figures);

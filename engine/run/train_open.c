@@ -7,6 +7,7 @@
 #include "engine/base/paths.h"
 #include "engine/base/thread.h"
 #include "engine/model/warm_start.h"
+#include "engine/node/stream.h"
 #include "engine/run/first_read.h"
 #include "engine/run/train_internal.h"
 #include "io/store/store_rows.h"
@@ -103,6 +104,7 @@ status train_open(struct trainer *t)
     feed.epochs = s->setup.settings.train_epochs;
     feed.steps_max = s->setup.settings.train_steps_max;
     feed.reader.marks = true;
+    if (t->node) feed.reader.share = reduce_stream(node_reduce(t->node));
     if (t->options->watch && t->options->watch->texts) {
         feed.reader.texts = t->options->watch->texts;
         feed.reader.bad_skip = true;

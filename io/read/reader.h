@@ -125,6 +125,7 @@ struct reader_texts {
     void (*bad)(void *context, uint64_t line, const char *why, bool is_whole);
 };
 
+struct source_share;
 struct reader_options {
     enum reader_format format;
     /* Separated by commas; "-" is standard input; a file that starts with the magic of gzip or zstd is unpacked. */
@@ -159,6 +160,8 @@ struct reader_options {
     bool io_threads;  /* files are read ahead by threads, not by io_uring                           */
     bool marks;       /* keeps marks of the text on the way: reader_marks                           */
     const char *part; /* memory part to count under, e.g. "reader"                                  */
+    struct source_share
+        *share; /* NULL, or: one of several reads the files for all (io/read/source.h). Kept until close */
     const struct notices *notices;
     /* Of isa_io_names (engine/base/isa.h), by which tests compare them; NULL: the best here. What is read does not depend on it. */
     const char *isa;

@@ -540,7 +540,7 @@ size_t reader_text_bytes(const struct reader_options *options, struct example_sh
     struct parsers_options team = team_of(options, format, shape);
     size_t bytes = format->bytes(options);
     if (options->lists_words || options->texts) return bytes;
-    bytes += source_bytes(options->paths) + arena_bytes(BUFFER_BYTES + READER_SLACK_BYTES);
+    bytes += source_bytes(options->paths, options->share) + arena_bytes(BUFFER_BYTES + READER_SLACK_BYTES);
     if (options->marks) bytes += arena_bytes(READER_MARKS_MAX * sizeof(struct reader_mark));
     return team.count > 1 ? bytes + parsers_bytes(&team) : bytes;
 }
@@ -552,7 +552,8 @@ static status files_open(struct reader_text *text, struct arena *arena, const st
     text->buffer = arena_take(arena, BUFFER_BYTES + READER_SLACK_BYTES);
     if (options->marks) text->mark = arena_take(arena, READER_MARKS_MAX * sizeof *text->mark);
     TRY(source_open(&text->source, arena, options->paths,
-                    &(struct source_options){.io_threads = options->io_threads, .notices = options->notices}));
+                    &(struct source_options){
+                        .io_threads = options->io_threads, .notices = options->notices, .share = options->share}));
     text->reader.size_bytes = text->source.size_bytes;
     text->mark_every_bytes = text->source.size_bytes / (READER_MARKS_MAX / 2);
     if (text->mark_every_bytes < MARK_BYTES_MIN) text->mark_every_bytes = MARK_BYTES_MIN;

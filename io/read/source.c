@@ -76,13 +76,17 @@ static status packing_find(const char *name, const uint8_t *bytes, size_t count,
          name, m->name, m->unpack);
 }
 
+/* Whether another reads, and this one gets what that has read. */
+static bool is_taken(const struct source_share *share) { return share && !share->reads; }
+
 /* Whether a list has files that are packed by zstd, or may be: whether it is asked before they are opened. */
-static bool may_be_zstd(const char *paths)
+static bool may_be_zstd(const char *paths, const struct source_share *share)
 {
     char path[PATH_MAX];
     uint8_t first[MAGIC_BYTES_MAX];
     const char *name;
     size_t bytes;
+    if (is_taken(share)) return true;
     while (paths_next(&paths, &name, &bytes)) {
         struct stat about;
         bool is_cut;
@@ -100,9 +104,9 @@ static bool may_be_zstd(const char *paths)
 
 static size_t zstd_bytes(void) { return arena_bytes(ZSTD_estimateDStreamSize(ZSTD_WINDOW_BYTES)); }
 
-size_t source_bytes(const char *paths)
+size_t source_bytes(const char *paths, const struct source_share *share)
 {
-    return (may_be_zstd(paths) ? zstd_bytes() : 0) +
+    return (may_be_zstd(paths, share) ? zstd_bytes() : 0) +
            (paths_have_address(paths) ? arena_bytes(SOURCE_WEB_PIECES * SOURCE_WEB_PIECE_BYTES) : 0) +
            arena_bytes(paths_count(paths) * sizeof(struct source_path)) + 2 * arena_bytes(strlen(paths) + 1) +
            arena_bytes(RAW_BYTES) + arena_bytes(INFLATE_BYTES) + SOURCE_AHEAD * arena_bytes(SOURCE_AHEAD_BYTES) +
@@ -327,14 +331,34 @@ static status file_read(struct source *source, void *buffer, size_t capacity, ss
     return ST_OK;
 }
 
-/* As read(2), of whatever the current file is; what an address fails with is described already. */
+/* Of a stream that is read for others: returns when there is something to read, or an end. */
+static status stream_await(struct source *source)
+{
+    struct source_share *share = source->share;
+    struct pollfd fds[2] = {{source->fd, POLLIN, 0}, {share->stop_fd, POLLIN, 0}};
+    int found = poll(fds, 2, 0);
+    /* Relaxed: for who looks now and then. */
+    atomic_store_explicit(&share->shared_is_dry, found == 0, memory_order_relaxed);
+    while (found == 0 || (found < 0 && errno == EINTR)) found = poll(fds, 2, -1);
+    atomic_store_explicit(&share->shared_is_dry, false, memory_order_relaxed);
+    if (fds[1].revents) FAIL(STOPPED, "%s is not read on, since training ends", source_name(source));
+    return ST_OK;
+}
+
+/* As read(2), of whatever the current file is; what an address, or another who reads, fails with is described
+ * already. */
 static status stored_read(struct source *source, void *buffer, size_t capacity, ssize_t *got)
 {
-    if (is_web(source)) {
+    if (is_taken(source->share)) {
+        size_t bytes;
+        TRY(source->share->vt->take(source->share, buffer, capacity, &bytes));
+        *got = (ssize_t)bytes;
+    } else if (is_web(source)) {
         size_t bytes;
         TRY(web_read(source->web, buffer, capacity, &bytes));
         *got = (ssize_t)bytes;
     } else if (source->path[source->path_index].is_stream) {
+        if (source->share) TRY(stream_await(source));
         *got = read(source->fd, buffer, capacity);
     } else {
         TRY(file_read(source, buffer, capacity, got));
@@ -343,17 +367,26 @@ static status stored_read(struct source *source, void *buffer, size_t capacity, 
 }
 
 /* One successful read; *bytes = 0 at the end of the file. */
-static status fd_read(struct source *source, void *buffer, size_t capacity, size_t *bytes)
+static status own_read(struct source *source, void *buffer, size_t capacity, size_t *bytes)
 {
     ssize_t got;
     do TRY(stored_read(source, buffer, capacity, &got));
-    while (got < 0 && errno == EINTR);
+    while (got < 0 && (errno == EINTR || (errno == EAGAIN && source->share)));
     if (got < 0) FAIL(IO, "%s at byte %" PRIu64 ": %s", source_name(source), source->offset_bytes, strerror(errno));
     *bytes = (size_t)got;
     source->offset_bytes += (uint64_t)got;
     source->byte_count += (uint64_t)got;
     if (got == 0) source->is_at_end = true;
     return ST_OK;
+}
+
+/* The same, and the others get it. */
+static status fd_read(struct source *source, void *buffer, size_t capacity, size_t *bytes)
+{
+    struct source_share *share = source->share;
+    const status st = own_read(source, buffer, capacity, bytes);
+    if (share == NULL || is_taken(share)) return st;
+    return st == ST_OK ? share->vt->give(share, buffer, *bytes) : share->vt->give_failure(share, st);
 }
 
 /* In every pass an address is what it was when it was checked. */
@@ -365,13 +398,21 @@ static status web_file_open(struct source *source, const struct source_path *pat
 static status fd_open(struct source *source, const struct source_path *path)
 {
     struct stat about;
-    source->fd = path->is_stdin ? STDIN_FILENO : open(path->name, O_RDONLY | O_CLOEXEC);
+    const int flags = O_RDONLY | O_CLOEXEC | (source->share && path->is_stream ? O_NONBLOCK : 0); /* stream_await */
+    source->fd = path->is_stdin ? STDIN_FILENO : open(path->name, flags);
     if (source->fd < 0) FAIL(IO, "%s: %s", path->name, strerror(errno));
     source->has_nowait = true;
     source->file_bytes = !path->is_stream && fstat(source->fd, &about) == 0 ? (uint64_t)about.st_size : 0;
     /* Only advice: whoever refuses it changes nothing. */
     if (!path->is_stream) (void)posix_fadvise(source->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     return ST_OK;
+}
+
+/* Who waits for what this one reads hears that it cannot be. */
+static status stored_open(struct source *source, const struct source_path *path, uint64_t end)
+{
+    const status st = path->is_address ? web_file_open(source, path, end) : fd_open(source, path);
+    return st == ST_OK || source->share == NULL ? st : source->share->vt->give_failure(source->share, st);
 }
 
 /* Opens the current path and reads until its first bytes tell what it is; of an address up to `end`. */
@@ -381,7 +422,7 @@ static status file_open_until(struct source *source, uint64_t end)
     source->is_at_end = false;
     source->raw_begin = source->raw_end = 0;
     source->offset_bytes = 0;
-    TRY(path->is_address ? web_file_open(source, path, end) : fd_open(source, path));
+    if (!is_taken(source->share)) TRY(stored_open(source, path, end));
 
     for (bool is_cut = true; is_cut && !source->is_at_end;) {
         size_t bytes;
@@ -435,13 +476,15 @@ status source_open(struct source *source, struct arena *arena, const char *paths
 {
     memset(source, 0, sizeof *source);
     source->fd = -1;
+    source->share = options->share;
     source->path_count = paths_count(paths);
     source->path = arena_take(arena, source->path_count * sizeof *source->path);
     char *names = arena_take(arena, strlen(paths) + 1), *shown = arena_take(arena, strlen(paths) + 1);
     source->raw = arena_take(arena, RAW_BYTES);
     source->inflate_memory = arena_take(arena, INFLATE_BYTES);
-    if (may_be_zstd(paths)) source->zstd = ZSTD_initStaticDStream(arena_take(arena, zstd_bytes()), zstd_bytes());
-    if (paths_have_address(paths)) TRY(web_source_open(source, arena, options));
+    if (may_be_zstd(paths, source->share))
+        source->zstd = ZSTD_initStaticDStream(arena_take(arena, zstd_bytes()), zstd_bytes());
+    if (paths_have_address(paths) && !is_taken(source->share)) TRY(web_source_open(source, arena, options));
 
     const char *rest = paths, *name;
     size_t bytes;
@@ -460,8 +503,10 @@ status source_open(struct source *source, struct arena *arena, const char *paths
         stdin_count += path->is_stdin;
         if (stdin_count > 1)
             FAIL(INVALID, "the list of data files \"%s\" names standard input twice", paths_shown(room, paths));
-        TRY(query_end_check(source, i));
-        TRY(path_is_address(name, bytes) ? address_check(source, path, options->notices) : path_check(path));
+        path->is_stream = is_taken(source->share);
+        if (!path->is_stream) TRY(query_end_check(source, i));
+        if (!path->is_stream)
+            TRY(path_is_address(name, bytes) ? address_check(source, path, options->notices) : path_check(path));
         source->is_stream |= path->is_stream;
         source->size_bytes += path->size_bytes;
     }

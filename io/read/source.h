@@ -7,10 +7,14 @@
  *                      b.gz  ──read(2)──▶ raw ──inflate(3)──▶ caller's buffer          c.zst likewise
  *
  * What the page cache holds is read when it is wanted: nothing is faster. From the first bytes of a file on that it
- * does not hold, several reads are in flight ahead of the caller (io/uring.h), up to the file's end. */
+ * does not hold, several reads are in flight ahead of the caller (io/uring.h), up to the file's end.
+ *
+ * Of several who want the same list one can read it for all (struct source_share): the others open nothing, and what is
+ * read(2) above they get from it. */
 #ifndef HETERPS_IO_READ_SOURCE_H
 #define HETERPS_IO_READ_SOURCE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,6 +35,22 @@
 #define SOURCE_WEB_CONNECTIONS 4u
 #define SOURCE_WEB_PIECES      8u
 #define SOURCE_WEB_PIECE_BYTES ((size_t)4 << 20)
+
+/* Stored bytes of a list that one reads for all. By the thread that reads; each call may wait. */
+struct source_share {
+    const struct source_share_vt *vt;
+    bool reads;  /* this one does: it gives, and the others take                                          */
+    int stop_fd; /* its: readable when it is not to read on, so that it waits no longer for a stream      */
+    _Atomic bool shared_is_dry; /* its: it waits for a stream that has nothing */
+};
+struct source_share_vt {
+    /* The next bytes of the current file; 0: its end. What others have failed with, or STOPPED: nobody wants more. */
+    status (*give)(struct source_share *share, const void *bytes, size_t count);
+    /* Reading has failed: so it does for all. Returns what with: `failure`, or what came before it. */
+    status (*give_failure)(struct source_share *share, status failure);
+    /* As read(2), of what was given; where reading has failed, that. */
+    status (*take)(struct source_share *share, void *bytes, size_t capacity, size_t *count);
+};
 
 struct source_path {
     const char *name;  /* to open                                    */
@@ -54,8 +74,9 @@ struct source {
     size_t inflate_used_bytes;
     z_stream inflate;
     bool inflate_is_open;
-    struct ZSTD_DCtx_s *zstd; /* NULL: no path can be packed by it, when it was opened */
-    struct web *web;          /* NULL: no path is an address                           */
+    struct ZSTD_DCtx_s *zstd;   /* NULL: no path can be packed by it, when it was opened */
+    struct web *web;            /* NULL: no path is an address                           */
+    struct source_share *share; /* or NULL */
     /* the file being read */
     uint32_t path_index;
     int fd; /* -1: none, or it is an address */
@@ -86,11 +107,12 @@ struct source_options {
     const struct notices *notices;
     struct uring_faults *faults;      /* that reads ahead meet: NULL, but in tests    */
     uint32_t silence_ms, patience_ms; /* of addresses: web_options; 0: its own   */
+    struct source_share *share; /* NULL, or: with whom it is read, kept until close. Who takes has names for messages */
 };
 
-/* What source_open takes from the arena: more where a path is packed by zstd, or is a stream or an address, which may
- * be, and where one is an address. No server is asked. */
-size_t source_bytes(const char *paths);
+/* What source_open takes from the arena: more where a path is packed by zstd, or is a stream, an address or another's
+ * (`share` of the options), which may be, and where one is an address. No server is asked. */
+size_t source_bytes(const char *paths, const struct source_share *share);
 
 /* Checks every path of the list (separated by commas; "-" is standard input) and opens the first: source_read can
  * follow. The names are copied. INVALID for an empty name, standard input twice, and what is packed in another way; IO

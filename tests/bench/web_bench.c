@@ -61,7 +61,7 @@ static double source_read_all(const char *url, uint64_t *bytes)
     struct arena arena;
     struct source source;
     const uint64_t begin = clock_ns();
-    must(arena_open(&arena, "reader", source_bytes(url)));
+    must(arena_open(&arena, "reader", source_bytes(url, NULL)));
     must(source_open(&source, &arena, url, &(struct source_options){0}));
     *bytes = 0;
     for (size_t got = 1; got; *bytes += got) must(source_read(&source, buffer, sizeof buffer, &got));

@@ -24,7 +24,7 @@ static void data_fill(void)
 static status open_paths(struct opened *o, const char *paths)
 {
     data_fill();
-    TRY(arena_open(&o->arena, "test", source_bytes(paths)));
+    TRY(arena_open(&o->arena, "test", source_bytes(paths, NULL)));
     const status st = source_open(&o->source, &o->arena, paths, &(struct source_options){.silence_ms = 60000});
     if (st == ST_OK) return st;
     source_close(&o->source);
@@ -141,7 +141,7 @@ static void source_open__addresses_without_ranges__are_told_once_each(void **sta
     s.no_ranges = true;
     snprintf(paths, sizeof paths, "%s,%s,%s", web_server_address(&s, "/a?key=secret"), web_server_address(&other, "/b"),
              web_server_address(&s, "/c"));
-    assert_ok(arena_open(&o.arena, "test", source_bytes(paths)));
+    assert_ok(arena_open(&o.arena, "test", source_bytes(paths, NULL)));
     assert_ok(source_open(&o.source, &o.arena, paths,
                           &(struct source_options){.notices = &(struct notices){.tell = tell, .context = &told}}));
     assert_int_equal(told.count, 2);
