@@ -62,6 +62,15 @@ static void paths_beside__relative_names__lie_in_the_files_folder(void **state)
     }
 }
 
+static void paths_have_stream__devices_and_a_dash__are_one(void **state)
+{
+    (void)state;
+    assert_true(paths_have_stream("-") && paths_have_stream("a, - ,b") &&
+                paths_have_stream("/proc/self/exe,/dev/null"));
+    assert_false(paths_have_stream("/proc/self/exe") || paths_have_stream("/tmp") || paths_have_stream("") ||
+                 paths_have_stream("/nowhere/a") || paths_have_stream("http://h/b"));
+}
+
 static void path_shown_bytes__addresses__end_before_their_query(void **state)
 {
     (void)state;
@@ -93,6 +102,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(paths_next__any_list__gives_its_names_without_blanks_around),
         cmocka_unit_test(paths_name_stdin__a_dash_alone__is_it),
+        cmocka_unit_test(paths_have_stream__devices_and_a_dash__are_one),
         cmocka_unit_test(path_shown_bytes__addresses__end_before_their_query),
         cmocka_unit_test(paths_beside__relative_names__lie_in_the_files_folder),
     };

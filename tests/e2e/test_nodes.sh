@@ -508,8 +508,7 @@ check 'no such rank' fails_so 2 '--rank: expected 0 to 1' dense.bin --data data.
 check 'one place twice' fails_so 2 '127.0.0.1:4000 is there twice' dense.bin --data data.tsv --key-file key --nodes 127.0.0.1:4000,127.0.0.1:4000 --rank 0
 check 'no --nodes' fails_so 2 'give --nodes, too' dense.bin --data data.tsv --rank 1
 check 'wsp' fails_so 1 'needs train.sync = bsp' $node --set train.sync=wsp --set train.lanes=1 --set train.clip_norm=0 --nodes "$(cut -d, -f1 places)" --rank 0 --set cluster.min=1 -q
-check 'standard input' fails_so 1 'is a stream: on several nodes each reads all data' dense.bin --data - --key-file key --nodes "$(cut -d, -f1 places)" --rank 0 --set cluster.min=1 -q
-check 'standard input to evaluate' fails_so 1 'is a stream: on several nodes each reads all data' dense.bin --data data.tsv --eval - --key-file key --nodes "$(cut -d, -f1 places)" --rank 0 --set cluster.min=1 -q
+check 'standard input to evaluate' fails_so 1 'is a stream: on several nodes each reads all that is evaluated' dense.bin --data data.tsv --eval - --key-file key --nodes "$(cut -d, -f1 places)" --rank 0 --set cluster.min=1 -q
 check 'launch: too few lanes' launched 1 2 dense.bin --data data.tsv --set train.lanes=1
 check 'launch: says which setting' says 'error: 1 of 2 nodes would have nothing to compute of 1 lane:.*--set train.lanes=2'
 check 'launch: nothing to launch' fails_so 2 'expected the command to launch behind --' launch --local 2

@@ -14,7 +14,7 @@ struct opened {
 
 static status open_paths(struct opened *o, const char *paths)
 {
-    TRY(arena_open(&o->arena, "test", source_bytes(paths)));
+    TRY(arena_open(&o->arena, "test", source_bytes(paths, NULL)));
     return source_open(&o->source, &o->arena, paths, &(struct source_options){0});
 }
 
@@ -85,7 +85,7 @@ static void source_read__file_that_is_not_cached__is_read_ahead(void **state)
         struct opened o;
         size_t bytes;
         file_forget(path);
-        assert_ok(arena_open(&o.arena, "test", source_bytes(path)));
+        assert_ok(arena_open(&o.arena, "test", source_bytes(path, NULL)));
         assert_ok(source_open(&o.source, &o.arena, path, &(struct source_options){.io_threads = round % 2}));
         for (int pass = 0; pass < 2; pass++) {
             size_t got = 0, piece = round < 2 ? 100000 : 1000000;
@@ -129,7 +129,7 @@ static void source_read__faults_of_the_drive__read_on_or_said(void **state)
         struct opened o;
         size_t bytes;
         file_forget(path);
-        assert_ok(arena_open(&o.arena, "test", source_bytes(path)));
+        assert_ok(arena_open(&o.arena, "test", source_bytes(path, NULL)));
         assert_ok(source_open(&o.source, &o.arena, path,
                               &(struct source_options){.io_threads = round % 2, .faults = &faults}));
         status st = read_file(&o.source, 100000, out, BYTES + 1, &bytes);
@@ -490,6 +490,92 @@ static void source_read__fifo__is_opened_once(void **state)
     pthread_join(writer, NULL);
 }
 
+/* One that reads for another, by turns: what it has given stays until it is taken. */
+struct shared {
+    struct source_share share;
+    struct shared *of; /* who takes: the other's */
+    uint8_t bytes[1 << 16];
+    size_t begin, end;
+    uint32_t file_ends;
+    struct failure failure;
+};
+
+static status shared_give(struct source_share *share, const void *bytes, size_t count)
+{
+    struct shared *s = (struct shared *)share;
+    assert_true(count <= sizeof s->bytes - s->end);
+    memcpy(s->bytes + s->end, bytes, count);
+    s->end += count;
+    s->file_ends += count == 0;
+    return ST_OK;
+}
+
+static status shared_give_failure(struct source_share *share, status st)
+{
+    failure_keep(&((struct shared *)share)->failure, st);
+    return st;
+}
+
+static status shared_take(struct source_share *share, void *bytes, size_t capacity, size_t *count)
+{
+    struct shared *s = ((struct shared *)share)->of;
+    const size_t left = s->end - s->begin, most = capacity < 1000 ? capacity : 1000;
+    if (left == 0 && failure_is(&s->failure)) return failure_adopt(&s->failure);
+    *count = left < most ? left : most;
+    memcpy(bytes, s->bytes + s->begin, *count);
+    s->begin += *count;
+    return ST_OK;
+}
+
+static const struct source_share_vt shared_vt = {shared_give, shared_give_failure, shared_take};
+
+static status shared_open(struct opened *o, const char *paths, struct source_share *share)
+{
+    TRY(arena_open(&o->arena, "test", source_bytes(paths, share)));
+    return source_open(&o->source, &o->arena, paths, &(struct source_options){.share = share});
+}
+
+static void source_open__shared_stream__others_get_its_stored_bytes(void **state)
+{
+    (void)state;
+    static struct shared giver, taker;
+    struct opened o, other;
+    size_t bytes, stored;
+    int stop[2];
+    giver.share = (struct source_share){.vt = &shared_vt, .reads = true};
+    taker = (struct shared){.share = {.vt = &shared_vt}, .of = &giver};
+    random_fill_bytes(big, 30000);
+    uint8_t *packed = test_gzip(big, 30000, &stored);
+    char fifo[300];
+    snprintf(fifo, sizeof fifo, "%s.fifo", test_text("shared", ""));
+    assert_true(mkfifo(fifo, 0600) == 0 && pipe(stop) == 0);
+    giver.share.stop_fd = stop[0];
+    int writer = open(fifo, O_RDWR); /* it is there before who reads */
+    assert_true(write(writer, packed, stored) == (ssize_t)stored);
+    assert_ok(shared_open(&o, fifo, &giver.share));
+    assert_ok(shared_open(&other, "/nowhere/else", &taker.share)); /* of which nothing is opened */
+    assert_true(o.source.is_stream && other.source.is_stream);
+    for (size_t i = 0; i < 2; i++) {
+        struct source *source = i ? &other.source : &o.source;
+        for (size_t got = 0; got < 30000; got += bytes) {
+            assert_ok(source_read(source, copy + got, 30000 - got, &bytes));
+            assert_true(bytes > 0);
+        }
+        assert_memory_equal(copy, big, 30000);
+    }
+    assert_int_equal(giver.end, stored);
+    assert_int_equal(giver.file_ends, 0);
+    /* The writer is silent, and reading is to end. */
+    assert_true(write(stop[1], "x", 1) == 1);
+    assert_int_equal(source_read(&o.source, copy, 1, &bytes), ST_STOPPED);
+    assert_int_equal(source_read(&other.source, copy, 1, &bytes), ST_STOPPED);
+    close_paths(&o);
+    close_paths(&other);
+    for (int i = 0; i < 2; i++) close(stop[i]);
+    close(writer);
+    free(packed);
+}
+
 int main(void)
 {
     random_fill_bytes(big, BIG_BYTES);
@@ -509,6 +595,7 @@ int main(void)
         cmocka_unit_test(source_open__bad_paths__name_them),
         cmocka_unit_test(source_read__pipe_on_standard_input__is_a_stream),
         cmocka_unit_test(source_read__fifo__is_opened_once),
+        cmocka_unit_test(source_open__shared_stream__others_get_its_stored_bytes),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
 }
