@@ -37,8 +37,9 @@ static struct graph graph;
 static struct end ends[NODES];
 static struct post_net net;
 
-static void over(void *context, enum exchange_round round, status st)
+static void over(void *context, enum exchange_round round, uint32_t bucket, status st)
 {
+    (void)bucket;
     (void)context;
     (void)round;
     (void)st;
