@@ -200,6 +200,12 @@ static void stream__reading_fails__all_fail_by_its_sentence(void **state)
     all_close();
 }
 
+static void post_again(void)
+{
+    atomic_store(&net.shared_is_over, false);
+    post_start(&net);
+}
+
 static void stream__the_exchange_fails_or_training_ends__who_waits_hears_it(void **state)
 {
     (void)state;
@@ -208,14 +214,19 @@ static void stream__the_exchange_fails_or_training_ends__who_waits_hears_it(void
         begin(0);
         begin(3);
         (void)given_settle(); /* both wait */
-        if (is_failure) net.failure = status_fail(ST_PEER_LOST, __FILE__, __LINE__, "a node is gone");
-        for (uint32_t n = 0; n < NODES && !is_failure; n++) reduce_stream_end(ends[n].reduce);
+        if (is_failure) post_close(&net); /* its thread's is what follows */
+        for (uint32_t n = 0; n < NODES; n++)
+            if (is_failure)
+                reduce_fail(ends[n].reduce, status_fail(ST_PEER_LOST, __FILE__, __LINE__, "a node is gone"));
+            else
+                reduce_stream_end(ends[n].reduce);
         for (uint32_t n = 0; n < NODES; n += 3) {
             join(n);
             assert_int_equal(ends[n].failure.code, is_failure ? ST_PEER_LOST : ST_STOPPED);
             struct pollfd stop = {.fd = reduce_stream(ends[0].reduce)->stop_fd, .events = POLLIN};
             assert_int_equal(poll(&stop, 1, 0), 1);
         }
+        if (is_failure) post_again();
         all_close();
     }
 }
@@ -229,8 +240,7 @@ static void stream__a_node_wants_to_stop__node_0_reads_no_further(void **state)
     assert_int_equal(poll(&stop, 1, 0), 0);
     post_close(&net);
     for (uint32_t n = 0; n < NODES; n++) reduce_start(ends[n].reduce, 0);
-    atomic_store(&net.shared_is_over, false);
-    post_start(&net);
+    post_again();
     for (uint32_t n = 0; n < NODES; n++) {
         struct exchange *x = reduce_exchange(ends[n].reduce);
         x->vt->job_begin(x, 0, 2);
