@@ -1,12 +1,12 @@
 #!/bin/sh
-# Usage: sh tests/quality/overlap.sh [REPEATS] [PROGRAM]       defaults: 3, ./heterps-run; RATE=1gbit LAYERS=8 UNITS=1024 BATCH=2048 MICROS=1
+# Usage: sh tests/quality/overlap.sh [REPEATS] [PROGRAM]       defaults: 3, ./heterps-run; RATE=1gbit LAYERS=16 UNITS=720 BATCH=2048 MICROS=1
 # How much of a step the wire adds where it takes about half as long as the computation: two nodes of one thread each, in network namespaces joined
 # by a cable that tc's tbf shapes, train LAYERS equal layers of UNITS, a lane each, of MICROS micro-batches. In turn: the cable as it is, shaped,
 # and shaped with cluster.bucket = 0, which sends all behind the last backward pass. Prints seconds a step of each, the wire's own time at that
 # rate, and what is exposed: a shaped step less one of the cable as it is, over a shaped step. Status 1 if buckets expose more than BOUND (0.10),
 # 77 with a sentence where there can be no namespaces.
 set -u
-repeats=${1:-3} h=${2:-./heterps-run} rate=${RATE:-1gbit} layers=${LAYERS:-8} units=${UNITS:-1024} batch=${BATCH:-2048} micros=${MICROS:-1} bound=${BOUND:-0.10}
+repeats=${1:-3} h=${2:-./heterps-run} rate=${RATE:-1gbit} layers=${LAYERS:-16} units=${UNITS:-720} batch=${BATCH:-2048} micros=${MICROS:-1} bound=${BOUND:-0.10}
 case $h in /*) ;; *) h=$PWD/$h ;; esac
 if [ "${OVERLAP_INSIDE:-}" != yes ]; then
     unshare --net --mount true 2>/dev/null && command -v tc >/dev/null || { echo "overlap.sh: there can be no network namespaces here (root, Debian: iproute2)" >&2; exit 77; }
