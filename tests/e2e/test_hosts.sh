@@ -3,6 +3,7 @@
 # that end, and each wrong start with its one sentence. tests/quality/hosts.sh does it between network namespaces, and for longer.
 . "$(dirname "$0")/lib.sh"
 . tests/e2e/process.sh
+. tests/e2e/nodes.sh
 cd "$folder" || exit 1
 h=$HETERPS
 
@@ -58,7 +59,6 @@ port=$(python3 -c 'import socket
 s = socket.socket()
 s.bind(("127.0.0.1", 0))
 print(s.getsockname()[1])') # which was free a moment ago
-says() { grep -Eq -- "$1" "$folder/err" || { echo "expected /$1/, found:"; tail -n 6 "$folder/err"; return 1; }; }
 config=hosts/ssh_config
 # hosts STATUS HOSTS ARGUMENT...: of a launch, with standard error in $folder/err.
 hosts() {
@@ -98,18 +98,6 @@ begun() {
     start launch --hosts one,two --ssh-config $config -- tiny.bin --data data.tsv --coordinator "127.0.0.1:$port" --out long.model --set checkpoint.every=20 "$@" && await 'saved ' run.err
 }
 node_pid() { pgrep -f -- "^heterps-run tiny.bin .*127.0.0.1:$port.*--rank=$1( |\$)"; }
-ended() { # STATUS: the started launcher ends so, within a minute
-    tenths=600
-    while ! is_over; do
-        tenths=$((tenths - 1))
-        [ $tenths -gt 0 ] || { echo "still runs after a minute"; tail -n 5 run.err; kill $pid; return 1; }
-        sleep 0.1
-    done
-    wait "$pid"
-    got=$?
-    cp run.err err
-    [ $got = "$1" ] || { echo "exit status $got instead of $1"; tail -n 6 run.err; return 1; }
-}
 none_left() { # within 20 s
     tenths=200
     while pgrep -f "127.0.0.1:$port" >/dev/null; do

@@ -3,6 +3,7 @@
 # start with its one sentence on the right node.
 . "$(dirname "$0")/lib.sh"
 . tests/e2e/process.sh
+. tests/e2e/nodes.sh
 cd "$folder" || exit 1
 h=$HETERPS
 samples=$root/samples
@@ -34,39 +35,7 @@ optimizer = adam 0.005
 timeout = 5
 connect = 20
 CFG
-cat >tables.cfg <<'CFG'
-[model]
-name = tables
-[data]
-dense = I1..I3
-sparse = C1..C26
-[table emb]
-dim = 4
-optimizer = adagrad 0.05
-[embedding e]
-table = emb
-input = sparse
-[concat x]
-input = e, dense
-[fc h1]
-input = x
-units = 8
-activation = relu
-[fc y]
-input = h1
-units = 1
-[loss bce]
-input = y
-[train]
-batch = 64
-lanes = 8
-epochs = 3
-[store]
-ram = 4MiB
-[cluster]
-timeout = 5
-connect = 20
-CFG
+tables_model
 sed 's/^optimizer = adagrad 0.05/&\nttl = 3\nrows = 9000\nadmit = 2/; s/^ram = .*/&\nperiod = 10/' tables.cfg >life.cfg
 sed 's/^dim = 4/dim = 16/; s/^epochs = 3/epochs = 2/; s/^optimizer = adagrad 0.05/&\nttl = 5\nadmit = 2\nadmit_by = bloom/; s/^ram = .*/&\nperiod = 9/' tables.cfg >wide.cfg
 cat >pairs.cfg <<'CFG'
@@ -132,8 +101,6 @@ launched_same() {
     launched 0 "$launched_n" "$launched_graph" --data data.tsv --out again.model "$@" && exported "$launched_graph" again.model again &&
         same_bytes "$launched_as" again
 }
-says() { grep -Eq -- "$1" "$folder/err" || { echo "expected /$1/, found:"; tail -n 6 "$folder/err"; return 1; }; }
-silent() { ! grep -Eq -- "$1" "$folder/err" || { echo "did not expect /$1/, found:"; grep -E "$1" "$folder/err" | head -3; return 1; }; }
 
 # --- bytes -------------------------------------------------------------------------------------------------------------------
 
@@ -293,19 +260,6 @@ begun() {
     start launch --local "$begun_n" -- tables.bin --data data.tsv --out long.model --set checkpoint.every=5 "$@" && await 'saved ' run.err
 }
 node_pid() { pgrep -P "$pid" -f -- "--rank=$1( |\$)"; }
-# ended STATUS: the started launcher ends so, within a minute.
-ended() {
-    tenths=600
-    while ! is_over; do
-        tenths=$((tenths - 1))
-        [ $tenths -gt 0 ] || { echo "still runs after a minute"; tail -n 5 run.err; kill $pid; return 1; }
-        sleep 0.1
-    done
-    wait "$pid"
-    got=$?
-    cp run.err err
-    [ $got = "$1" ] || { echo "exit status $got instead of $1"; tail -n 6 run.err; return 1; }
-}
 stops() {
     begun 3 --set train.epochs=100000 "$@" && kill -TERM "$pid" && ended 75 && says '^\[0\] heterps-run: error: all nodes have stopped after step [0-9]+; the model is saved' &&
         runs 0 "$h" eval tables.bin --model long.model --data test.tsv

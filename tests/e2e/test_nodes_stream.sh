@@ -3,44 +3,14 @@
 # are packed; what ends a stream ends all alike; and a job that has lost a node says that it cannot read again.
 . "$(dirname "$0")/lib.sh"
 . tests/e2e/process.sh
+. tests/e2e/nodes.sh
 cd "$folder" || exit 1
 h=$HETERPS
 
 # --- fixture -----------------------------------------------------------------------------------------------------------------
 
-cat >tables.cfg <<'CFG'
-[model]
-name = tables
-[data]
-dense = I1..I3
-sparse = C1..C26
-[table emb]
-dim = 4
-optimizer = adagrad 0.05
-[embedding e]
-table = emb
-input = sparse
-[concat x]
-input = e, dense
-[fc h1]
-input = x
-units = 8
-activation = relu
-[fc y]
-input = h1
-units = 1
-[loss bce]
-input = y
-[train]
-batch = 64
-lanes = 8
-[store]
-ram = 4MiB
-[cluster]
-timeout = 2
-connect = 20
-CFG
-{ "$h" gen criteo --rows 9000 -o data.tsv && "$h" compile tables.cfg -o tables.bin && head -n 3000 data.tsv >few.tsv && gzip -c few.tsv >few.gz &&
+tables_model
+{ "$h" gen criteo --rows 9000 -o data.tsv && "$h" compile tables.cfg -o tables.bin --set train.epochs=1 --set cluster.timeout=2 && head -n 3000 data.tsv >few.tsv && gzip -c few.tsv >few.gz &&
     trains all tables.bin --data data.tsv --threads 1 && trains few tables.bin --data few.tsv --threads 1; } >/dev/null 2>&1 || { echo "not ok 1 - fixture"; exit 1; }
 # Forever the same lines.
 cat >endless.py <<'PY'
@@ -63,8 +33,6 @@ streamed() {
     head -n 5 err
     return 1
 }
-says() { grep -Eq -- "$1" err || { echo "expected /$1/, found:"; tail -n 6 err; return 1; }; }
-silent() { ! grep -Eq -- "$1" err || { echo "did not expect /$1/, found:"; grep -E "$1" err | head -3; return 1; }; }
 exported_as() { exported tables.bin new.model again && same_bytes "$1" again; }
 
 # --- bytes -------------------------------------------------------------------------------------------------------------------
@@ -137,19 +105,6 @@ begun() {
     "$h" launch --local 3 -- tables.bin --data - --out new.model --lanes 5,3,0 --set checkpoint.every=5 <fifo >run.out 2>run.err &
     pid=$!
     await 'saved ' run.err
-}
-# ended STATUS: it ends so, within half a minute.
-ended() {
-    tenths=300
-    while ! is_over; do
-        tenths=$((tenths - 1))
-        [ $tenths -gt 0 ] || { echo "still runs after half a minute"; tail -n 5 run.err; kill $pid; return 1; }
-        sleep 0.1
-    done
-    wait "$pid"
-    got=$?
-    cp run.err err
-    [ $got = "$1" ] || { echo "exit status $got instead of $1"; tail -n 6 run.err; return 1; }
 }
 stops() { begun "$@" && kill -TERM "$pid" && ended 75 && says '^\[0\] heterps-run: error: all nodes have stopped after step [0-9]+; the model is saved' && silent 'warning'; }
 quiet() { head -n 1000 data.tsv; exec sleep 60; }
