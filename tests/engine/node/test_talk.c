@@ -12,61 +12,16 @@
 #include <unistd.h>
 
 #include "engine/node/talk.h"
-#include "tests/engine/node/post_fixture.h"
 
-static const char model_text[] = "[data]\ndense = I1..I3\n[fc y]\ninput = dense\nunits = 1\n[loss bce]\ninput = y\n"
-                                 "[train]\nbatch = 12\nmicro = 3\nlanes = 4\n";
 #define NODES 3u
-
-struct end {
-    struct model model;
-    struct reduce *reduce;
-    pthread_t thread, other_thread;
-    status st;
-    struct failure failure;
-};
-
 static const uint32_t lane_begin[NODES + 1] = {0, 1, 2, 4};
-static struct graph graph;
-static struct end ends[NODES];
-static struct post_net net;
-
-static void over(void *context, enum exchange_round round, uint32_t bucket, status st)
-{
-    (void)bucket;
-    (void)context;
-    (void)round;
-    (void)st;
-}
+#include "tests/engine/node/ends_fixture.h"
 
 static void all_open(uint64_t seed)
 {
-    assert_ok(graph_compile(&graph, "test.cfg", model_text, strlen(model_text), NULL, 0, NULL));
-    post_open(&net, NODES, seed, 20000);
-    for (uint32_t n = 0; n < NODES; n++) {
-        assert_ok(model_open(&ends[n].model, &graph, &(struct model_budget){.ram_bytes = 1 << 20}));
-        const struct reduce_options options = {.graph = &graph,
-                                               .model = &ends[n].model,
-                                               .rank = n,
-                                               .node_count = NODES,
-                                               .lane_begin = lane_begin,
-                                               .post = &net.node[n].post};
-        assert_ok(reduce_open(&ends[n].reduce, &options));
-        reduce_exchange(ends[n].reduce)->site.over = over;
-        net.node[n].reduce = ends[n].reduce;
-        reduce_start(ends[n].reduce, 0);
-    }
+    ends_open(seed);
+    for (uint32_t n = 0; n < NODES; n++) reduce_start(ends[n].reduce, 0);
     post_start(&net);
-}
-
-static void all_close(void)
-{
-    post_close(&net);
-    for (uint32_t n = 0; n < NODES; n++) {
-        reduce_close(ends[n].reduce);
-        model_close(&ends[n].model);
-    }
-    graph_close(&graph);
 }
 
 static void all_do(void *(*work)(void *))
