@@ -83,8 +83,8 @@ MUST_USE status reduce_place(struct reduce *reduce, uint32_t from, uint16_t kind
                              struct iovec part[REDUCE_PARTS_MAX], uint32_t *part_count);
 /* It is there. INVALID, FULL: what it asks for cannot be given. */
 MUST_USE status reduce_arrived(struct reduce *reduce, uint32_t from);
-/* The first message that was given to the post for the node, and was not sent yet, is: its parts are free. Not of blocks
- * of data (reduce_is_stream). */
+/* The first message that was given to the post for the node, and was not sent yet, is: its parts are free. Not of
+ * blocks of data (reduce_is_stream). */
 MUST_USE status reduce_sent(struct reduce *reduce, uint32_t to);
 /* Steps below it are done by all nodes: this one has their values from all. */
 uint64_t reduce_done(const struct reduce *reduce);
@@ -99,8 +99,8 @@ void reduce_fail(struct reduce *reduce, status failure);
 const uint64_t *reduce_own_rows(const struct reduce *reduce);
 /* Of a node, for messages: its rank in the job, of which not all nodes may be there. */
 uint32_t reduce_name(const struct reduce *reduce, uint32_t node);
-/* Of all rounds so far: how long any was under way here, from the own part to the last of the others', of
- * which, for so long, that of which node came last: [node_count]; this node's own: all others' were there. Between jobs. */
+/* Of all rounds so far: how long any was under way here, from the own part to the last of the others', of which, for
+ * so long, that of which node came last: [node_count]; this node's own: all others' were there. Between jobs. */
 #define REDUCE_NODES_MAX 64u
 struct reduce_rounds {
     uint64_t ns, last_ns[REDUCE_NODES_MAX];

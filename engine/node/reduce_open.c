@@ -92,16 +92,16 @@ static uint64_t those_of(const struct reduce_options *o, uint64_t mask)
     return mask ? mask : all;
 }
 
-/* Floats of the parameters that the layer has. */
+/* Floats of the layer's parameters. */
 static uint64_t layer_floats(const struct graph *g, uint32_t layer)
 {
-    uint64_t floats = 0;
-    for (uint32_t n = 0; n < g->forward_count; n++) {
-        const struct graph_node *node = &g->nodes[n];
-        for (uint32_t k = 0; k < node->param_count && node->layer == layer; k++) {
-            const struct graph_tensor *t = &g->tensors[g->args[node->arg_begin + node->input_count + k]];
-            if (!t->is_alias) floats += (uint64_t)t->rows * t->cols;
-        }
+    struct extent e = {0};
+    uint64_t floats = 0, begin, count;
+    extent_nodes_find(&e, g, layer, layer);
+    for (uint32_t u = 0; u < g->update_count; u++) {
+        if (g->updates[u].table != GRAPH_NONE) continue;
+        graph_params_of_nodes(g, e.forward_begin, e.forward_end, u, &begin, &count);
+        floats += count;
     }
     return floats;
 }
@@ -130,8 +130,7 @@ static uint32_t buckets_cut(const struct graph *g, uint64_t least, uint32_t firs
 static void buckets_find(struct exchange *x, const struct reduce_options *o)
 {
     uint32_t first[EXCHANGE_BUCKETS_MAX + 1], end = o->graph->layer_count;
-    x->bucket_count = o->bucket_floats ? buckets_cut(o->graph, o->bucket_floats, first) : 1;
-    if (o->bucket_floats == 0) first[0] = 0;
+    x->bucket_count = buckets_cut(o->graph, o->bucket_floats ? o->bucket_floats : UINT64_MAX, first);
     for (uint32_t i = 0; i < x->bucket_count; i++) {
         extent_nodes_find(&x->slices[x->bucket_count - 1 - i], o->graph, first[i], end - 1);
         end = first[i];

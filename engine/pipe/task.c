@@ -110,16 +110,13 @@ static status parts_run(struct worker *w, const struct station *station)
 {
     struct sync *sync = w->pipeline->sync;
     struct sync_part part;
-    if (sync->vt->part_take == NULL) return ST_OK;
-    const uint64_t begin_ns = clock_ns();
-    bool has_run = false;
     while (sync->vt->part_take(sync, &station->stage, w->seat, &part)) {
-        const uint64_t part_ns = clock_ns();
+        const uint64_t begin_ns = clock_ns();
         TRY(sync->vt->part_run(sync, &w->updater, &station->stage, &part));
-        trace_span(TRACE_UPDATE, station->stage.name, part_ns, clock_ns(), part.step, part.index);
-        has_run = true;
+        const uint64_t end_ns = clock_ns();
+        w->updated_ns += end_ns - begin_ns;
+        trace_span(TRACE_UPDATE, station->stage.name, begin_ns, end_ns, part.step, part.index);
     }
-    if (has_run) w->updated_ns += clock_ns() - begin_ns;
     return ST_OK;
 }
 

@@ -291,7 +291,7 @@ static status loop(struct trainer *t)
         standing_look(t);
         look_tell(t, false);
         if (t->save_result != ST_OK) return train_fail_unsaved(t, t->save_result);
-        if (is_end) st = train_nodes_read(t);
+        if (is_end) st = train_nodes_data_end(t);
         if (st != ST_OK && stop_requested() && t->node == NULL) {
             /* Ctrl-C reaches whoever feeds our pipe too, and what it leaves behind may be half a line. */
             log_warning("%s; ignored, since a signal asks to stop", status_message());

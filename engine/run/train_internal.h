@@ -96,16 +96,16 @@ MUST_USE status train_nodes_begin(const struct trainer *t);
  * sent beside the least, of the dense part 2 S (N - 1) / N, S being the bytes of the parameters, where all have lanes
  * and slices; how many rows it has, and was asked for. By all nodes, at the end; node 0 says it. */
 MUST_USE status train_nodes_tell(const struct trainer *t, uint64_t steps);
-/* Behind a job that has come to the end of this node's data: what reading them has failed with. Of another node than the
- * first it counts if that does not end the job for it, since all read the same: its own copy is another then. Of a
- * stream, of which there is no other copy, it waits for what all say. */
+/* Behind a job that has come to the end of this node's data: what reading them has failed with. Of another node than
+ * the first it counts if that does not end the job for it, since all read the same: its own copy is another then. Of a
+ * stream there is no other copy, and nothing is said before train_nodes_data_end. */
 MUST_USE status train_nodes_reading(struct trainer *t);
 /* Behind a job: node 0 says for all whether the data have come to their end, or a wish to stop has ended it. Either may
  * be known to one and not to another, if both come together. A stream that ends as the user wants to stop was cut
  * off. */
 MUST_USE status train_nodes_job_end(struct trainer *t, bool *is_end);
 /* At the end of the data: what reading them has failed with here, and, of a stream, on all nodes. */
-MUST_USE status train_nodes_read(const struct trainer *t);
+MUST_USE status train_nodes_data_end(const struct trainer *t);
 /* Whether training ends after the last step, as a signal has asked; of several nodes that of any. */
 bool train_is_stopped(const struct trainer *t);
 /* AGAIN: after which step all have stopped, and how to go on. */

@@ -205,7 +205,7 @@ status train_nodes_job_end(struct trainer *t, bool *is_end)
     return ST_OK;
 }
 
-status train_nodes_read(const struct trainer *t)
+status train_nodes_data_end(const struct trainer *t)
 {
     const status st = feed_result(t->feed);
     struct failure failure;

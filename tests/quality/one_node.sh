@@ -1,40 +1,13 @@
 # What the programs here that train on several nodes share, sourced in an empty folder: a model with a table, and what one node makes of it. $h is the
-# program.
+# program, $root the project.
+
+. "$root/tests/e2e/nodes.sh"
 
 # nodes_model VALUE...: model.bin, with these settings, and data.tsv.
 nodes_model() {
-    cat >model.cfg <<'CFG'
-[model]
-name = nodes
-[data]
-dense = I1..I13
-sparse = C1..C26
-[table emb]
-dim = 4
-optimizer = adagrad 0.05
-[embedding e]
-table = emb
-input = sparse
-[concat x]
-input = e, dense
-[fc h1]
-input = x
-units = 32
-activation = relu
-[fc y]
-input = h1
-units = 1
-[loss bce]
-input = y
-[train]
-batch = 64
-lanes = 8
-optimizer = adam 0.005
-[store]
-ram = 8MiB
-CFG
     for value in "$@"; do set -- "$@" --set "$value"; shift; done
-    "$h" compile model.cfg -o model.bin -q "$@" && "$h" gen criteo --rows 6000 -o data.tsv -q
+    tables_model && "$h" compile tables.cfg -o model.bin -q --set data.dense=I1..I13 --set h1.units=32 --set 'train.optimizer=adam 0.005' --set store.ram=8MiB \
+        --set cluster.connect=60 "$@" && "$h" gen criteo --rows 6000 -o data.tsv -q
 }
 
 # one_node ARGUMENT...: trains it, with these, to one.model; its values are in one.

@@ -1,0 +1,237 @@
+/* What nodes of a training send, and when: each float once to whom it is for, in buckets, within backward passes; and
+ * what becomes of messages and plans that do not fit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/engine/node/nodes_fixture.h"
+
+/* --- what is sent ------------------------------------------------------------------------------- */
+
+static uint64_t own_floats(const struct exchange *x, uint32_t node)
+{
+    return slices_floats(x, node, 0, x->bucket_count);
+}
+
+/* Each run's sums to their owners, the own slice's values and the losses to all others; and the first node's grant of
+ * the three steps. */
+static void nodes__three_steps__send_each_float_once_to_whom_it_is_for(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CUT_COUNT; i++) {
+        const struct cut *cut = &cuts[i];
+        const uint32_t nodes = cut->node_count;
+        nodes_open(cut, NULL, 1, NULL);
+        nodes_run(3);
+        const struct exchange *x = reduce_exchange(runners[0].training.reduce);
+        uint64_t all = 0;
+        for (uint32_t n = 0; n < nodes; n++) all += own_floats(x, n);
+        assert_true(all >= 70 * 70 + 70 * 26);
+        for (uint32_t n = 0; n < nodes; n++) {
+            const uint64_t own = own_floats(x, n), losses = 2 * (cut->lane_begin[n + 1] - cut->lane_begin[n]);
+            uint64_t runs = 0;
+            for (uint32_t p = 0; p < x->piece_count; p++) runs += x->pieces[p].node == n;
+            const uint64_t bytes = 4 * (runs * (all - own) + (nodes - 1) * own) + 8 * losses * (nodes - 1);
+            const uint64_t grants = n ? 0 : 8 * (nodes - 1);
+            assert_int_equal(net.bytes[n], 3 * bytes + grants);
+            assert_int_equal(reduce_sent_bytes(runners[n].training.reduce), 3 * bytes + grants);
+        }
+        nodes_close();
+    }
+}
+
+/* Values go to those who compute, and nothing comes from who does not but words and its slice. */
+static void nodes__some_without_lanes__no_float_goes_to_who_reads_none(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SERVER_CUT_COUNT; i++) {
+        const struct cut *cut = &server_cuts[i].cut;
+        node_slices = server_cuts[i].slices;
+        nodes_open(cut, NULL, 1, NULL);
+        nodes_run(3);
+        const struct exchange *x = reduce_exchange(runners[0].training.reduce);
+        uint64_t all = 0, computing = 0;
+        for (uint32_t n = 0; n < cut->node_count; n++) {
+            all += own_floats(x, n);
+            computing += cut->lane_begin[n] < cut->lane_begin[n + 1];
+            assert_true(own_floats(x, n) == 0 || node_slices == 0 || (node_slices >> n & 1));
+        }
+        for (uint32_t n = 0; n < cut->node_count; n++) {
+            const uint64_t own = own_floats(x, n), lanes = cut->lane_begin[n + 1] - cut->lane_begin[n];
+            uint64_t runs = 0;
+            for (uint32_t p = 0; p < x->piece_count; p++) runs += x->pieces[p].node == n;
+            const uint64_t bytes = 3 * 4 * (runs * (all - own) + own * (computing - (lanes > 0)));
+            /* Losses or a word in each step; of the first one grants, and news of all that it has read ahead. */
+            const uint64_t others = cut->node_count - 1, words = 3 * 8 * (lanes ? 2 * lanes : 1) * others,
+                           ahead = n ? 0 : others * (8 * 3 + sizeof(struct exchange_news) * (3 + EXCHANGE_NEWS));
+            assert_in_range(net.bytes[n], bytes + words, bytes + words + ahead);
+            if (runs < 2) assert_int_equal(reduce_least_bytes(runners[n].training.reduce), bytes / 3);
+        }
+        nodes_close();
+    }
+    node_slices = 0;
+}
+
+/* --- when it is sent ---------------------------------------------------------------------------- */
+
+/* Of the first node. */
+static struct {
+    const struct sync_vt *sync;
+    const struct exchange_vt *exchange;
+    struct sync_vt sync_vt;
+    struct exchange_vt exchange_vt;
+    /* Of the step: backward passes; rounds of sums, and those before the end of the last pass. */
+    uint32_t passes, begun, begun_within;
+    uint32_t steps;
+} seen;
+
+static void begin_seen(struct exchange *x, enum exchange_round round, uint32_t bucket)
+{
+    if (round == EXCHANGE_SUMS) {
+        assert_int_equal(bucket, x->bucket_count - 1 - seen.begun);
+        seen.begun++;
+    }
+    if (round == EXCHANGE_VALUES && bucket == 0) {
+        assert_int_equal(seen.begun, x->bucket_count);
+        assert_int_equal(seen.begun_within, x->bucket_count - 1);
+        seen.begun = seen.passes = 0;
+        seen.steps++;
+    }
+    seen.exchange->begin(x, round, bucket);
+}
+
+static void backward_seen(struct sync *s, const struct stage *stage, struct slot *slot)
+{
+    /* What the other node does meanwhile may end a bucket's sums, but not begin one. */
+    if (++seen.passes == 8) seen.begun_within = seen.begun;
+    seen.sync->backward_done(s, stage, slot);
+}
+
+static void look_at(struct training *t)
+{
+    struct exchange *x = reduce_exchange(t->reduce);
+    memset(&seen, 0, sizeof seen);
+    seen.sync = t->pipeline->sync->vt;
+    seen.sync_vt = *seen.sync;
+    seen.sync_vt.backward_done = backward_seen;
+    t->pipeline->sync->vt = &seen.sync_vt;
+    seen.exchange = x->vt;
+    seen.exchange_vt = *x->vt;
+    seen.exchange_vt.begin = begin_seen;
+    x->vt = &seen.exchange_vt;
+}
+
+/* One worker, so that what is done within a pass is done by it. */
+static void nodes__several_buckets__all_but_the_first_are_sent_within_the_last_backward_pass(void **state)
+{
+    (void)state;
+    const uint64_t seed = 4; /* by which the first node has one thread, and there are several buckets */
+    node_look = look_at;
+    nodes_open(&cuts[1], NULL, seed, NULL);
+    node_look = NULL;
+    assert_in_range(reduce_exchange(runners[0].training.reduce)->bucket_count, 3, EXCHANGE_BUCKETS_MAX);
+    nodes_run(3);
+    assert_int_equal(seen.steps, 3);
+    nodes_close();
+}
+
+/* Buckets cover all parameters once, the last layers' in the last; each has as much as is asked for, but the first. */
+static void exchange_buckets__any_least__each_float_in_one(void **state)
+{
+    (void)state;
+    static const uint64_t seeds[] = {0, 1, 2}; /* is also the least */
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+        nodes_open(&cuts[1], NULL, seeds[i], NULL);
+        const struct exchange *x = reduce_exchange(runners[0].training.reduce);
+        const struct graph *g = &runners[0].training.graph;
+        uint64_t floats = 0, updated = 0;
+        assert_true(seeds[i] ? x->bucket_count > 1 : x->bucket_count == 1);
+        for (uint32_t b = 0; b < x->bucket_count; b++) {
+            if (b > 0) assert_int_equal(x->slices[b].forward_begin, x->slices[b - 1].forward_end);
+            if (b > 0) assert_int_equal(x->slices[b].backward_end, x->slices[b - 1].backward_begin);
+            for (uint32_t n = 0; n < x->node_count; n++) floats += slices_floats(x, n, b, b + 1);
+        }
+        assert_int_equal(x->slices[0].forward_begin, 0);
+        assert_int_equal(x->slices[x->bucket_count - 1].forward_end, g->forward_count);
+        for (uint32_t u = 0; u < g->update_count; u++)
+            if (g->updates[u].table == GRAPH_NONE) updated += g->updates[u].param_count;
+        assert_int_equal(floats, updated);
+        nodes_close();
+    }
+}
+
+/* --- what does not fit -------------------------------------------------------------------------- */
+
+/* Whatever nodes do not do is refused before the first step, by its name. */
+static void pipeline_open__what_one_node_alone_does__refused_by_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set[4], *plan, *said;
+    } cases[] = {
+        {.set = {"train.sync=asp", "train.lanes=1", "train.micro=32"},
+         .said = "training on several nodes needs train.sync = bsp"},
+        {.set = {"model.rules=9", "emb.admit=2", "emb.admit_by=bloom"},
+         .said = "table \"emb\": on several nodes admit_by = bloom needs the filters by shards of rules 10, found "
+                 "[model] rules = 9; set admit_by = exact, or compile the model with --set model.rules=10"},
+        {.plan = "0-8:1:1e", .said = "training on several nodes needs stages on cores, found stage 1 of 1 on type emu"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct training t;
+        const struct setup setup = {
+            .threads = 1,
+            .plan = cases[i].plan,
+            .nodes = {
+                .rank = 0, .node_count = 2, .lane_begin = (const uint32_t[]){0, 1, 8}, .post = &net.node[0].post}};
+        struct setup here = setup;
+        const uint32_t one_lane[] = {0, 1};
+        if (i == 0) here.nodes.lane_begin = one_lane;
+        if (i == 0) here.nodes.node_count = 1;
+        post_open(&net, 2, 1, 0);
+        const status st = training_open(&t, tables_text, cases[i].set, data_path, &here);
+        if (st == ST_OK) fail_msg("case %zu is not refused", i);
+        assert_string_equal(status_message(), cases[i].said);
+    }
+}
+
+static void reduce_place__another_message_than_the_next__refused(void **state)
+{
+    (void)state;
+    struct iovec part[REDUCE_PARTS_MAX];
+    uint32_t part_count;
+    struct training t;
+    const struct setup setup = {
+        .threads = 1,
+        .nodes = {.rank = 1, .node_count = 2, .lane_begin = (const uint32_t[]){0, 4, 8}, .post = &net.node[1].post}};
+    post_open(&net, 2, 1, 0);
+    assert_ok(training_open(&t, model_text, NULL, data_path, &setup));
+    reduce_start(t.reduce, 7);
+    assert_int_equal(reduce_place(t.reduce, 0, EXCHANGE_SUMS, 8, 100, part, &part_count), ST_INVALID);
+    uint64_t bytes;
+    assert_int_equal(sscanf(strstr(status_message(), "expected "), "expected %lu", &bytes), 1);
+    assert_int_equal(reduce_place(t.reduce, 0, EXCHANGE_VALUES, 7, bytes, part, &part_count), ST_INVALID);
+    assert_int_equal(reduce_place(t.reduce, 0, EXCHANGE_SUMS, 8, bytes, part, &part_count), ST_INVALID);
+    assert_int_equal(reduce_place(t.reduce, 0, EXCHANGE_SUMS, 7, bytes - 4, part, &part_count), ST_INVALID);
+    assert_int_equal(reduce_place(t.reduce, 0, 77, 7, bytes, part, &part_count), ST_INVALID);
+    assert_ok(reduce_place(t.reduce, 0, EXCHANGE_SUMS, 7, bytes, part, &part_count));
+    uint64_t placed = 0;
+    for (uint32_t i = 0; i < part_count; i++) placed += part[i].iov_len;
+    assert_int_equal(placed, bytes);
+    training_close(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nodes__three_steps__send_each_float_once_to_whom_it_is_for),
+        cmocka_unit_test(nodes__some_without_lanes__no_float_goes_to_who_reads_none),
+        cmocka_unit_test(nodes__several_buckets__all_but_the_first_are_sent_within_the_last_backward_pass),
+        cmocka_unit_test(exchange_buckets__any_least__each_float_in_one),
+        cmocka_unit_test(pipeline_open__what_one_node_alone_does__refused_by_name),
+        cmocka_unit_test(reduce_place__another_message_than_the_next__refused),
+    };
+    return cmocka_run_group_tests(tests, group_open, fixture_close);
+}
