@@ -155,6 +155,13 @@ static status process_again(struct launch *l, uint32_t rank, const char *how, bo
     return ST_OK;
 }
 
+/* Whether a node that has ended cannot join the others again: they end, for what it has read is gone. */
+static bool is_read_once(const struct launch *l)
+{
+    const char *data = launch_flag(&l->rest, "--data");
+    return data && paths_have_stream(data);
+}
+
 static status process_ended(struct launch *l, uint32_t rank, int how)
 {
     char text[LAUNCH_HOW_BYTES];
@@ -168,8 +175,15 @@ static status process_ended(struct launch *l, uint32_t rank, int how)
         return ST_OK;
     }
     if (end == LAUNCH_WELL || (l->is_stopping && end != LAUNCH_FAILED)) return ST_OK;
-    if (end != LAUNCH_FAILED) return process_again(l, rank, text, end == LAUNCH_UNREACHED);
-    l->failed = WEXITSTATUS(how);
+    if (end != LAUNCH_FAILED && !is_read_once(l)) return process_again(l, rank, text, end == LAUNCH_UNREACHED);
+    if (end != LAUNCH_FAILED) {
+        char name[LAUNCH_NAME_BYTES];
+        l->way->name(l, rank, name);
+        log_warning("%s has ended (%s), and the data are a stream, which cannot be read again: start all nodes again "
+                    "with the stream from its beginning, and, where there is a save, with --resume",
+                    name, text);
+    }
+    l->failed = WIFEXITED(how) ? WEXITSTATUS(how) : 1;
     l->failed_rank = (int)rank;
     l->end_ns = clock_ns() + LAUNCH_GRACE_NS;
     return ST_OK;

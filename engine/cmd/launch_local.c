@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "engine/base/log.h"
-#include "engine/base/paths.h"
 #include "engine/cmd/launch.h"
 #include "io/net/address.h"
 
@@ -66,11 +65,7 @@ static status local_begin(struct launch *l)
 
 static status local_prepare(struct launch *l, uint32_t rank, bool is_again, int *input)
 {
-    const char *data = launch_flag(&l->rest, "--data");
     *input = -1;
-    if (rank == 0 && is_again && data && paths_name_stdin(data))
-        FAIL(SYSTEM, "node 0 has read standard input, and cannot read it again: start with the stream from its "
-                    "beginning, and, where there is a save, with --resume");
     if (rank == 0 && !is_again) *input = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
     /* A node that has ended has shut the socket down, which keeps its port. */
     if (listen(l->process[rank].listen_fd, BACKLOG) == 0) return ST_OK;

@@ -98,7 +98,9 @@ status train_fail_unsaved(struct trainer *t, status failure)
     if (train_save_settle(t) != ST_OK) log_warning("the last save has failed: %s", status_message());
     if (t->saved_step != UINT64_MAX) return fail_saved(t, &first);
     return status_fail(first.code, __FILE__, __LINE__, "%s; nothing was saved%s", first.message,
-                       t->options->out ? " yet; set checkpoint.every" : ": give --out DIR and checkpoint.every");
+                       t->options->out == NULL                       ? ": give --out DIR and checkpoint.every"
+                       : t->session->setup.settings.checkpoint_every ? " yet"
+                                                                     : " yet; set checkpoint.every");
 }
 
 /* Rows of tables whose rows come and go, as of the last step: those that are dead and still on disk, found by nobody, do not count. While the

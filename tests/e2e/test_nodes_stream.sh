@@ -117,10 +117,10 @@ quiet_for_long() { # silence is nobody's fault: longer than cluster.progress, an
 check 'a stream that is silent for longer than cluster.progress' quiet_for_long
 again='the data are a stream, of which a part has been read, and cannot be read again: start all nodes again with the stream from its beginning'
 lost() { # RANK PATTERN: is killed, and the others end by one sentence
-    begun python3 endless.py && kill -9 "$(pgrep -P "$pid" -f -- "--rank=$1( |\$)")" && ended 1 && says "$2" && silent 'starts anew'
+    begun python3 endless.py && kill -9 "$(pgrep -P "$pid" -f -- "--rank=$1( |\$)")" && ended 1 && says "$2" && silent 'starts anew|is started again'
 }
 check 'node 1 is killed: the others say that the stream cannot be read again' lost 1 "^\[[02]\] heterps-run: error: node [012] at .* is lost: .*; $again"
-check 'node 0 is killed: there is nobody who could read' lost 0 'error: .*(cannot read it again|cannot be read again)'
+check 'node 0 is killed: there is nobody who could read' lost 0 'node 0 has ended \(by signal 9\), and the data are a stream, which cannot be read again|; '"$again"
 slow_node() { # node 1 stands still for a second: node 0 reads no further, and nobody is lost
     begun python3 endless.py && victim=$(pgrep -P "$pid" -f -- "--rank=1( |\$)") && kill -STOP "$victim" && sleep 0.7
     before=$(cat "/proc/$(pgrep -P "$pid" -f -- '--rank=0( |$)')/io" | sed -n 's/^rchar: //p')
