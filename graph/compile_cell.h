@@ -1,0 +1,13 @@
+/* [cell NAME]'s equations, compiled. */
+#ifndef HETERPS_GRAPH_COMPILE_CELL_H
+#define HETERPS_GRAPH_COMPILE_CELL_H
+
+#include "graph/cell.h"
+#include "graph/op.h"
+
+/* Fills *words [*word_count], malloc'd and yours, with a cell and what lies behind it. `states` [state_count]: names of lines that a node's
+ * parents see. A failure names the line. */
+MUST_USE status cell_compile(const struct ini *ini, const struct ini_section *section, const char *const *states,
+                             uint32_t state_count, uint32_t **words, uint32_t *word_count);
+
+#endif
