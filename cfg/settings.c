@@ -7,7 +7,7 @@
 
 const char *const cfg_data_formats[] = {
     [DATA_CRITEO] = "criteo", [DATA_CSV] = "csv",     [DATA_LIBSVM] = "libsvm", [DATA_LIBFFM] = "libffm",
-    [DATA_LIBFM] = "libfm",   [DATA_PAIRS] = "pairs", [DATA_TOKENS] = "tokens", NULL};
+    [DATA_LIBFM] = "libfm",   [DATA_PAIRS] = "pairs", [DATA_TOKENS] = "tokens", [DATA_TREES] = "trees", NULL};
 const char *const cfg_ids_over[] = {[IDS_CUT] = "cut", [IDS_ERROR] = "error", [IDS_FEW] = "few", NULL};
 const char *const cfg_transforms[] = {
     [TRANSFORM_NONE] = "none", [TRANSFORM_LOG1P] = "log1p", [TRANSFORM_STANDARD] = "standard", NULL};

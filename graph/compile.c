@@ -70,6 +70,8 @@ static uint64_t model_hash(struct compiler *c)
         if (op_table[n->op].traits & OP_IS_METRIC) continue; /* it measures a model, and is no part of it */
         XXH3_64bits_update(state, name, strlen(name) + 1);
         HASH(n->attr);
+        if (n->program_count)
+            XXH3_64bits_update(state, LIST_AT(c->args, uint32_t, n->program_begin), n->program_count * sizeof(uint32_t));
         for (uint32_t k = 0; k < n->input_count; k++) HASH_TEXT(compiler_tensor(c, compiler_args(c, n)[k])->name);
     }
     HASH(c->settings.train_seed);

@@ -77,6 +77,13 @@ static const struct format {
                      false,
                      "next",
                      "words separated by blanks: an example each word, with those before it in its file"},
+    [DATA_TREES] = {NO_COLUMNS,
+                    {.names = {"word", "tree"}, .text = "word, tree"},
+                    {.names = {"label"}, .text = "label, the root's number"},
+                    false,
+                    NULL,
+                    "(3 (2 It) (4 (2 's) (3 good))): a tree; a node is a number, a kind of data.kinds or kind:number, "
+                    "then a word or nodes"},
 };
 
 void format_print(FILE *out, bool as_markdown, uint32_t format)
@@ -150,6 +157,10 @@ static status list_is_bounded(struct compiler *c)
 {
     const struct ini_section *data = ini_find(&c->ini, "data", "");
     const uint32_t format = c->settings.data_format;
+    if (format == DATA_TREES && ini_entry_find(data, "ids_max") == NULL)
+        return ini_fail(&c->ini, data, ini_entry_find(data, "sparse"),
+                        "a tree is a list of its nodes, and of their words; say how many of them a line may have, as "
+                        "in ids_max = 128");
     if (c->settings.model_rules <= 8 || (format != DATA_LIBSVM && format != DATA_LIBFM)) return ST_OK;
     if (ini_entry_find(data, "ids_max") != NULL) return ST_OK;
     return ini_fail(&c->ini, data, ini_entry_find(data, "sparse"),
@@ -172,7 +183,8 @@ static status column_settle(struct compiler *c, const char *name, enum tensor_ki
     }
     if (kind != TENSOR_FIELD) return ST_OK;
     f->ids_max = settings.ids_max ? settings.ids_max : c->settings.data_ids_max;
-    if (strcmp(name, "features") == 0 && settings.ids_max == 0) TRY(list_is_bounded(c));
+    bool is_list = strcmp(name, "features") == 0 || c->settings.data_format == DATA_TREES;
+    if (is_list && settings.ids_max == 0) TRY(list_is_bounded(c));
     if (c->settings.data_format == DATA_TOKENS && strcmp(name, "context") == 0) f->ids_max = c->settings.data_window;
     f->seed = seed_of(c, *settings.keys_of ? settings.keys_of : name);
     return ST_OK;

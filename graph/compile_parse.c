@@ -1,6 +1,8 @@
 /* Reads model text into the compiler's records: columns, tables and optimizers first, then each op's section, in
  * order, into a forward node with its tensors. A name must be defined above the line that uses it, so a graph cannot
  * have a cycle. */
+#include "engine/base/tree.h"
+#include "graph/compile_cell.h"
 #include "graph/compiler.h"
 #include "graph/graph_internal.h"
 #include "graph/init.h"
@@ -247,6 +249,64 @@ static uint32_t table_dim(const struct op_parse *p, uint32_t table)
     return LIST_AT(c->tables, struct graph_table, table)->dim;
 }
 
+/* --- cells ------------------------------------------------------------------------------------ */
+
+#define NAMES_BYTES_MAX 4096u
+
+/* Cuts "a, b" into names: fills at most `max` of names, which point into copy [NAMES_BYTES_MAX]; returns how many there are. */
+static uint32_t names_cut(const char *text, char copy[NAMES_BYTES_MAX], const char **names, uint32_t max)
+{
+    uint32_t count = 0;
+    snprintf(copy, NAMES_BYTES_MAX, "%s", text);
+    for (char *rest = copy, *name; (name = strtok_r(rest, ", \t", &rest)) != NULL; count++)
+        if (count < max) names[count] = name;
+    return count;
+}
+
+/* Each [cell NAME] is one of data.kinds. */
+static status cells_are_kinds(struct compiler *c, const char *const *kinds, uint32_t kind_count)
+{
+    for (uint32_t i = 0; i < c->ini.section_count; i++) {
+        const struct ini_section *section = &c->ini.sections[i];
+        uint32_t k = 0;
+        if (strcmp(section->kind, "cell") != 0) continue;
+        while (k < kind_count && strcmp(kinds[k], section->name) != 0) k++;
+        if (k == kind_count)
+            return ini_fail(&c->ini, section, NULL, "expected the name of a kind of nodes, data.kinds = %s",
+                            c->settings.data_kinds);
+    }
+    return ST_OK;
+}
+
+static status cells_add(const struct op_parse *p, const char *states, uint32_t *state_count)
+{
+    struct compiler *c = p->compiler;
+    const uint32_t node = c->nodes.count - 1;
+    char kinds_copy[NAMES_BYTES_MAX], states_copy[NAMES_BYTES_MAX];
+    const char *kinds[TREE_KINDS_MAX], *names[CELL_STATES_MAX];
+    uint32_t kind_count = names_cut(c->settings.data_kinds, kinds_copy, kinds, TREE_KINDS_MAX);
+    *state_count = names_cut(states, states_copy, names, CELL_STATES_MAX);
+    if (*state_count == 0 || *state_count > CELL_STATES_MAX)
+        return ini_fail(&c->ini, p->section, ini_entry_find(p->section, "state"),
+                        "expected 1 to %u names, separated by commas, found %u", CELL_STATES_MAX, *state_count);
+    TRY(cells_are_kinds(c, kinds, kind_count));
+    compiler_node(c, node)->program_begin = c->args.count;
+    for (uint32_t k = 0; k < kind_count; k++) {
+        const struct ini_section *cell = ini_find(&c->ini, "cell", kinds[k]);
+        uint32_t *words, word_count;
+        if (cell == NULL)
+            return ini_fail(&c->ini, p->section, NULL, "expected a [cell %s], for data.kinds has this kind of nodes",
+                            kinds[k]);
+        TRY(cell_compile(&c->ini, cell, names, *state_count, &words, &word_count));
+        status st = ST_OK;
+        for (uint32_t i = 0; i < word_count && st == ST_OK; i++) st = arg_add(c, words[i]);
+        free(words);
+        TRY(st);
+    }
+    compiler_node(c, node)->program_count = c->args.count - compiler_node(c, node)->program_begin;
+    return ST_OK;
+}
+
 /* --- ops -------------------------------------------------------------------------------------- */
 
 static status input_add(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry,
@@ -386,6 +446,8 @@ static status op_shape_add(struct compiler *c, const struct op *op, const struct
                              .input_count = node->input_count,
                              .input_cols = cols,
                              .input_keys = keys,
+                             .program = LIST_AT(c->args, uint32_t, node->program_begin),
+                             .program_count = node->program_count,
                              .rules = c->settings.model_rules};
     status st = op->shape(&shape, c->tables.items, c->tables.count);
     free(cols);
@@ -459,6 +521,7 @@ static status input_count_check(struct compiler *c, const struct op *op, const s
         [OP_INPUTS_FIELDS] = {1, UINT32_MAX, "one or more inputs"},
         [OP_INPUTS_PAIR] = {2, 2, "two inputs"},
         [OP_INPUTS_PAIR_FIELD] = {3, 3, "three inputs, the last a sparse field"},
+        [OP_INPUTS_TREE] = {1, 2, "the field of trees, and perhaps the vectors of their words"},
         [OP_INPUTS_CANDIDATES] = {2, 2, "two inputs, logits and the log_q of [candidates]"},
         [OP_INPUTS_LOSS] = {1, 1, "one input"},
         [OP_INPUTS_SCORES] = {1, 2, "one or two inputs"},
@@ -495,8 +558,9 @@ static status op_parse_section(struct compiler *c, const struct op *op, const st
                                 .name = name,
                                 .other = GRAPH_NONE,
                                 .arg_begin = c->args.count};
-    struct op_parse parse = {&c->ini, section, own, node->attr, common.label, table_find, table_dim, c};
+    struct op_parse parse = {&c->ini, section, own, node->attr, common.label, table_find, table_dim, cells_add, c};
     TRY_GOTO(op->parse(&parse), done);
+    compiler_node(c, node_index)->arg_begin = c->args.count; /* behind its program */
     const struct ini_entry *input = ini_entry_find(section, "input");
     TRY_GOTO(names_each(c, section, input, common.input, input_add, (void *)op), done);
     TRY_GOTO(input_count_check(c, op, section, c->args.count - compiler_node(c, node_index)->arg_begin, *common.label),
@@ -556,7 +620,7 @@ status compile_parse(struct compiler *c, const struct graph_source *source)
     for (uint32_t i = 0; i < c->ini.section_count; i++) {
         const struct ini_section *section = &c->ini.sections[i];
         size_t key_count;
-        if (settings_keys(section->kind, &key_count) != NULL) continue;
+        if (settings_keys(section->kind, &key_count) != NULL || strcmp(section->kind, "cell") == 0) continue;
         const struct op *op;
         TRY(op_find(c, section, &op));
         TRY(op_parse_section(c, op, section));

@@ -101,7 +101,7 @@ struct graph_node {
     /* forward: tensors in this order from args[arg_begin] on */
     uint32_t arg_begin;
     uint32_t input_count, param_count, output_count, saved_count;
-    uint32_t reserved[2];
+    uint32_t program_begin, program_count; /* args[program_begin ..]: the cells of a tree (graph/cell.h)      */
     uint8_t attr[NODE_ATTR_BYTES]; /* the op's own struct, at most this long; rest zero        */
 };
 _Static_assert(sizeof(struct graph_node) == 80, "the file's record");

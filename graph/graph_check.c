@@ -420,10 +420,13 @@ static status node_check(const struct check *c, const struct graph_node *n)
     TRY(within(c, &n->output_count, n->pass == PASS_FORWARD, n->pass == PASS_FORWARD, "outputs"));
     TRY(within(c, &n->saved_count, 0, OP_SAVED_MAX, "saved tensors"));
     uint64_t arg_end = (uint64_t)n->arg_begin + n->input_count + n->param_count + n->output_count + n->saved_count;
-    TRY(zero(c, &n->reserved[0]));
-    TRY(zero(c, &n->reserved[1]));
     if (arg_end > g->arg_count)
         return bad(c, &n->arg_begin, "expected arguments below %u, found %" PRIu64, g->arg_count, arg_end);
+    bool is_tree = n->op == OP_ID_tree && n->pass == PASS_FORWARD;
+    uint64_t program_end = (uint64_t)n->program_begin + n->program_count;
+    if (program_end > (is_tree ? g->arg_count : 0))
+        return bad(c, &n->program_begin, "expected a program within %u words, found it end at %" PRIu64,
+                   is_tree ? g->arg_count : 0, program_end);
     return ST_OK;
 }
 
@@ -525,6 +528,8 @@ static status shape_check(struct check *c, const struct graph_node *n)
                          .input_count = n->input_count,
                          .input_cols = c->input_cols,
                          .input_keys = input_keys,
+                         .program = g->args + n->program_begin,
+                         .program_count = n->program_count,
                          .rules = g->header->version};
     for (uint32_t k = 0; k < n->input_count; k++)
         op_input_measure(&g->tensors[args[k]], g->fields, &c->input_cols[k], &input_keys[k]);

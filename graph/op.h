@@ -48,6 +48,7 @@ enum op_inputs {
     OP_INPUTS_FIELDS,
     OP_INPUTS_PAIR,
     OP_INPUTS_PAIR_FIELD, /* two tensors, and a sparse field                                   */
+    OP_INPUTS_TREE,       /* the sparse field of trees, and perhaps a tensor, the vectors of their words */
     OP_INPUTS_CANDIDATES, /* logits, then columns of the data: the log_q of [candidates]            */
     OP_INPUTS_LOSS,       /* a prediction, then the label                                      */
     OP_INPUTS_SCORES      /* one or two tensors, and no label; or one, and the label (metric_attr) */
@@ -56,7 +57,8 @@ enum op_inputs {
 /* Whether input k is a sparse field. */
 static inline bool op_input_is_field(enum op_inputs inputs, uint32_t k)
 {
-    return inputs == OP_INPUTS_FIELDS || (inputs == OP_INPUTS_PAIR_FIELD && k == 2);
+    return inputs == OP_INPUTS_FIELDS || (inputs == OP_INPUTS_PAIR_FIELD && k == 2) ||
+           (inputs == OP_INPUTS_TREE && k == 0);
 }
 
 /* The elementwise functions that fc can end with. */
@@ -143,6 +145,11 @@ enum { DATA_NORM_SIZE, DATA_NORM_SUM, DATA_NORM_SQUARE_SUM, DATA_NORM_PARAMS };
 struct softmax_attr {
     uint32_t groups;
 };
+struct tree_attr {
+    uint32_t units, state_count; /* a state's numbers; states that parents see          */
+    uint32_t dim;                /* of a word's vector                                  */
+    uint32_t gives;              /* 0: the root's first state, 1: that of all nodes     */
+};
 struct slice_attr {
     uint32_t begin, end; /* columns; end 0: behind the last */
 };
@@ -184,7 +191,7 @@ _Static_assert(sizeof(struct fc_attr) <= NODE_ATTR_BYTES, "the longest of them")
 #define OP_PRODUCT_MAX ((uint64_t)1 << 36)
 
 /* What a shape rule says. Input shapes are given; the rule sets outputs, parameters, saved tensors. */
-#define OP_PARAMS_MAX 4
+#define OP_PARAMS_MAX 32
 /* A parameter's first value, besides those of enum random_init: init_scale, everywhere. */
 #define TENSOR_INIT_CONSTANT ((uint8_t)INIT_COUNT)
 #define OP_SAVED_MAX         2
@@ -194,6 +201,8 @@ struct op_shape {
     uint32_t input_count;
     const uint32_t *input_cols; /* [input_count]; 0 for fields                                           */
     const uint32_t *input_keys; /* [input_count]: ids_max of fields, 0 for others                        */
+    const uint32_t *program;    /* [program_count]: as the node's                                          */
+    uint32_t program_count;
     uint32_t rules;             /* of the graph (cfg/rules.h): what newer ones refuse, older graphs may have */
     /* set by the rule */
     uint32_t output_cols;
@@ -208,6 +217,7 @@ struct op_shape {
         struct graph_optimizer rule;
     } param[OP_PARAMS_MAX];
     uint32_t param_count;
+    char text[OP_PARAMS_MAX][24]; /* for names that the rule makes up */
     struct {
         const char *name;
         uint32_t cols;
@@ -238,6 +248,8 @@ struct op_parse {
     /* finds a [table NAME]; GRAPH_NONE if there is none */
     uint32_t (*table_find)(const struct op_parse *, const char *name);
     uint32_t (*table_dim)(const struct op_parse *, uint32_t table);
+    /* Compiles the [cell NAME] of every kind of nodes into the node's program; `states`: names, separated by commas, as many as *state_count. */
+    status (*cells_add)(const struct op_parse *, const char *states, uint32_t *state_count);
     void *compiler;
 };
 

@@ -36,6 +36,7 @@ static const char *const inputs_names[] = {
     [OP_INPUTS_FIELDS] = "sparse fields",
     [OP_INPUTS_PAIR] = "two inputs",
     [OP_INPUTS_PAIR_FIELD] = "two inputs, a sparse field",
+    [OP_INPUTS_TREE] = "the field of trees; perhaps their words' vectors",
     [OP_INPUTS_CANDIDATES] = "logits, log_q of candidates",
     [OP_INPUTS_LOSS] = "a prediction; a label",
     [OP_INPUTS_SCORES] = "scores; perhaps a label",

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/tree.h"
+#include "graph/cell.h"
 #include "graph/op.h"
 
 _Static_assert((int)READER_LOG_UNIFORM == (int)SAMPLER_LOG_UNIFORM && (int)READER_EMPIRICAL == (int)SAMPLER_EMPIRICAL &&
@@ -63,6 +65,33 @@ static struct reader_column column_of(const struct graph *g, const struct graph_
                                   .scale = f->scale};
 }
 
+/* The kinds of nodes that data.kinds names, and what their cells need of a node. */
+static status kinds_open(struct schema *schema, const struct graph *g, const struct settings *settings)
+{
+    if (settings->data_format != DATA_TREES) return ST_OK;
+    schema->kinds = calloc(TREE_KINDS_MAX, sizeof *schema->kinds);
+    schema->kind_names = strdup(settings->data_kinds);
+    if (!schema->kinds || !schema->kind_names) FAIL(MEMORY, "no memory for the kinds of nodes");
+    struct reader_schema *r = &schema->reader;
+    for (char *rest = schema->kind_names, *name; (name = strtok_r(rest, ", \t", &rest)) != NULL;) {
+        if (r->kind_count == TREE_KINDS_MAX) FAIL(INVALID, "data.kinds: expected at most %u kinds", TREE_KINDS_MAX);
+        schema->kinds[r->kind_count++] = (struct reader_kind){.name = name, .children_max = TREE_CHILDREN_MAX};
+    }
+    r->kind = schema->kinds;
+    for (uint32_t n = 0; n < g->forward_count; n++) {
+        const uint32_t *at = g->args + g->nodes[n].program_begin, *end = at + g->nodes[n].program_count;
+        struct cell_view view;
+        for (uint32_t k = 0; k < r->kind_count && cell_view_next(&at, end, &view); k++) {
+            struct reader_kind *kind = &schema->kinds[k];
+            kind->children_min = view.cell->children_min;
+            kind->children_max = view.cell->children_max;
+            kind->needs_word |= view.cell->needs_word;
+            kind->needs_number |= view.cell->needs_number;
+        }
+    }
+    return ST_OK;
+}
+
 status schema_open(struct schema *schema, const struct graph *g, const struct settings *settings)
 {
     *schema = (struct schema){0};
@@ -97,6 +126,7 @@ status schema_open(struct schema *schema, const struct graph *g, const struct se
                                                              .text = schema->texts + v->word_begin,
                                                              .count = schema->counts + v->word_begin};
     }
+    TRY(kinds_open(schema, g, settings));
     r->example = graph_example(g);
     r->dense = dense;
     r->field = field;
@@ -114,5 +144,7 @@ void schema_close(struct schema *schema)
     free(schema->vocabularies);
     free(schema->texts);
     free(schema->counts);
+    free(schema->kinds);
+    free(schema->kind_names);
     *schema = (struct schema){0};
 }

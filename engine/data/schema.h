@@ -16,6 +16,8 @@ struct schema {
     struct reader_vocabulary *vocabularies;
     const char **texts;
     uint64_t *counts;
+    struct reader_kind *kinds; /* of trees */
+    char *kind_names;
 };
 
 /* Keeps graph and settings until schema_close. INVALID: a setting that only now is understood, such as data.separator. */

@@ -172,7 +172,7 @@ static status places_open(struct places *p, const struct setup *setup)
                                                             : ' ',
                          .has_quotes = format == DATA_CSV && s->has_quotes,
                          .label_count = s->example.label_count};
-    if (p->label_count == 0 || format == DATA_PAIRS || format == DATA_TOKENS)
+    if (p->label_count == 0 || format == DATA_PAIRS || format == DATA_TOKENS || format == DATA_TREES)
         FAIL(INVALID, "labels cannot come apart from lines of %s: these have none of their own",
              cfg_data_formats[format]);
     p->label = calloc(p->label_count, sizeof *p->label);

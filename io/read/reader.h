@@ -36,6 +36,7 @@ enum reader_format {
     READER_LIBFM,
     READER_PAIRS,
     READER_TOKENS,
+    READER_TREES,
     READER_FORMAT_COUNT
 };
 enum reader_sampler { READER_LOG_UNIFORM, READER_EMPIRICAL, READER_UNIFORM }; /* the order of graph's enum sampler */
@@ -71,6 +72,13 @@ struct reader_column {
 /* Where a target that is no word is kept: set in its key, which is that of its text otherwise. */
 #define READER_UNKNOWN (UINT64_C(1) << 63)
 
+/* A kind of nodes of trees, and what such a node has. */
+struct reader_kind {
+    const char *name;
+    uint32_t children_min, children_max;
+    bool needs_word, needs_number;
+};
+
 /* What an example is; from the graph (engine/data/schema.h). The reader keeps the pointers. */
 struct reader_schema {
     struct example_shape example;
@@ -92,6 +100,8 @@ struct reader_schema {
     char separator, list_separator;
     const char *missing_text; /* what means an absent value besides nothing, or ""                   */
     uint32_t window;          /* tokens                                                              */
+    const struct reader_kind *kind; /* [kind_count]: trees                                            */
+    uint32_t kind_count;
 };
 
 /* Which lines of the data count, by a hash of each line's bytes. */

@@ -61,7 +61,7 @@ struct reader_format_functions {
 };
 
 extern const struct reader_format_functions reader_criteo, reader_csv, reader_libsvm, reader_libffm, reader_libfm,
-    reader_pairs, reader_tokens;
+    reader_pairs, reader_tokens, reader_trees;
 
 /* A list of a field has `found` keys, and is cut to ids_max. */
 static inline void reader_list_cut(struct reader_example *example, uint32_t found, uint32_t ids_max)

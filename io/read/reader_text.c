@@ -17,7 +17,7 @@
 static const struct reader_format_functions *const reader_format_table[READER_FORMAT_COUNT] = {
     [READER_CRITEO] = &reader_criteo, [READER_CSV] = &reader_csv,     [READER_LIBSVM] = &reader_libsvm,
     [READER_LIBFFM] = &reader_libffm, [READER_LIBFM] = &reader_libfm, [READER_PAIRS] = &reader_pairs,
-    [READER_TOKENS] = &reader_tokens,
+    [READER_TOKENS] = &reader_tokens, [READER_TREES] = &reader_trees,
 };
 
 uint64_t reader_key(uint64_t seed, const char *text, size_t bytes) { return reader_key_inline(seed, text, bytes); }
