@@ -20,7 +20,8 @@
 /* What an expression has become. */
 struct value {
     uint32_t operand;
-    bool is_temporary;
+    bool is_temporary; /* a register that no name stands for  */
+    bool is_kept;      /* the backward pass of its step reads it */
 };
 
 struct cell_compiler {
@@ -72,7 +73,7 @@ static status register_new(struct cell_compiler *c, struct value *out)
     uint32_t *count = &c->own_count[c->in_fold];
     if (*count == CELL_REGISTERS_MAX)
         SAY(c, "expected at most %u intermediate results, found more", CELL_REGISTERS_MAX);
-    *out = (struct value){cell_operand_pack(c->in_fold ? CELL_EDGE : CELL_REGISTER, (*count)++, 0), true};
+    *out = (struct value){cell_operand_pack(c->in_fold ? CELL_EDGE : CELL_REGISTER, (*count)++, 0), true, false};
     return ST_OK;
 }
 
@@ -89,11 +90,12 @@ static bool is_own(const struct cell_compiler *c, struct value v)
     return v.is_temporary && cell_operand(v.operand).kind == (c->in_fold ? CELL_EDGE : CELL_REGISTER);
 }
 
-/* `to` is `a` where that may be written over, else a new register. */
+/* `to` is `a` where that may be written over, else a new register. What an activation gives must stay. */
 static status step_over(struct cell_compiler *c, enum cell_op op, struct value a, uint32_t b, struct value *out)
 {
     *out = a;
-    if (!is_own(c, a)) TRY(register_new(c, out));
+    if (!is_own(c, a) || a.is_kept) TRY(register_new(c, out));
+    out->is_kept = op == CELL_ACTIVATE;
     return step_add(c, op, out->operand, a.operand, b);
 }
 
@@ -136,7 +138,7 @@ static status state_parse(struct cell_compiler *c, const char *who, struct value
         SAY(c, "child.%s has a value for every child: expected it within sum(…) or prod(…)", state);
     if (!is_each && child + 1 > c->cell.children_min) c->cell.children_min = (uint32_t)child + 1;
     if (is_each) c->cell.children_max = TREE_CHILDREN_MAX;
-    *out = (struct value){cell_operand_pack(is_each ? CELL_CHILD_STATE : CELL_STATE, s, (uint32_t)child), false};
+    *out = (struct value){cell_operand_pack(is_each ? CELL_CHILD_STATE : CELL_STATE, s, (uint32_t)child), false, false};
     return ST_OK;
 }
 
@@ -174,7 +176,7 @@ static status affine_parse(struct cell_compiler *c, struct value *out)
         SAY(c, "expected at most %u affine(…) of the same vectors", CELL_REGISTERS_MAX);
     *out = (struct value){cell_operand_pack(c->in_fold ? CELL_EDGE : CELL_REGISTER,
                                             OF_PRODUCT | i << 6 | c->products[i].output_count++, 0),
-                          true};
+                          true, false};
     return ST_OK;
 }
 
@@ -220,12 +222,12 @@ static status name_parse(struct cell_compiler *c, const char *name, struct value
     bool is_word = strcmp(name, "x") == 0;
     if (is_word || strcmp(name, "number") == 0) {
         *(is_word ? &c->cell.needs_word : &c->cell.needs_number) = 1;
-        *out = (struct value){cell_operand_pack(is_word ? CELL_WORD : CELL_NUMBER, 0, 0), false};
+        *out = (struct value){cell_operand_pack(is_word ? CELL_WORD : CELL_NUMBER, 0, 0), false, false};
         return ST_OK;
     }
     for (uint32_t i = 0; i < c->name_count; i++)
         if (strcmp(c->names[i].name, name) == 0) {
-            *out = (struct value){c->names[i].operand, false};
+            *out = (struct value){c->names[i].operand, false, false};
             return ST_OK;
         }
     SAY(c, "expected x, number, or a line above, found \"%s\"", name);
@@ -239,7 +241,7 @@ static status constant_parse(struct cell_compiler *c, struct value *out)
     if (c->cell.constant_count == CELL_STEPS_MAX) SAY(c, "expected at most %u numbers, found more", CELL_STEPS_MAX);
     c->at = end;
     c->constants[c->cell.constant_count] = number;
-    *out = (struct value){cell_operand_pack(CELL_CONSTANT, c->cell.constant_count++, 0), false};
+    *out = (struct value){cell_operand_pack(CELL_CONSTANT, c->cell.constant_count++, 0), false, false};
     return ST_OK;
 }
 
@@ -308,7 +310,7 @@ static status sum_parse(struct cell_compiler *c, struct value *out)
         bool is_minus = false;
         if (!take(c, '+') && !(is_minus = take(c, '-'))) return ST_OK;
         TRY(term_parse(c, &t));
-        if (t.has_b && !is_minus && is_own(c, *out)) {
+        if (t.has_b && !is_minus && is_own(c, *out) && !out->is_kept) {
             TRY(step_add(c, CELL_FMA, out->operand, t.a.operand, t.b.operand));
             continue;
         }

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/tree.h"
+#include "graph/cell.h"
 #include "graph/op.h"
 #include "graph/optimizer.h"
 
@@ -66,6 +68,42 @@ static inline bool rig_fits(const struct graph *g, uint32_t example_count)
            (uint64_t)h->key_count_max * example_count * 64 * (g->table_count + 1) < RIG_BYTES_MAX;
 }
 
+/* The tree that reads a field's keys as nodes; NULL: there is none. */
+static inline const struct graph_node *rig_tree_of(const struct graph *g, uint32_t field)
+{
+    for (uint32_t i = 0; i < g->forward_count; i++)
+        if (g->nodes[i].op == OP_ID_tree && g->tensors[g->args[g->nodes[i].arg_begin]].cols == field)
+            return &g->nodes[i];
+    return NULL;
+}
+
+/* A random tree of the cells of the node that reads the field, now and then a graph or a forest: fills key [returned]. */
+static inline uint32_t rig_tree_make(struct rig *r, const struct graph_node *n, uint32_t field, uint64_t *key)
+{
+    uint32_t count = 0, depth = 0, nodes = 0, words = 0, most = 1 + rig_random(r) % r->g->fields[field].ids_max;
+    while (count < most) {
+        const uint32_t *at = r->g->args + n->program_begin, *end = at + n->program_count;
+        struct cell_view view;
+        uint32_t kind = rig_random(r) % 3, k = 0;
+        bool is_there = cell_view_next(&at, end, &view);
+        while (k < kind && is_there && at < end) k++, is_there = cell_view_next(&at, end, &view);
+        if (!is_there || view.cell->children_min > depth) continue;
+        if (nodes > 0 && rig_random(r) % 8 == 0) {
+            key[count++] = tree_key_again(rig_random(r) % nodes);
+            depth++;
+            continue;
+        }
+        uint32_t most_children = view.cell->children_max < depth ? view.cell->children_max : depth,
+                 children = view.cell->children_min + rig_random(r) % (most_children - view.cell->children_min + 1);
+        bool has_word = view.cell->needs_word && words < r->g->fields[field].ids_max;
+        words += has_word;
+        key[count++] = tree_key(k, children, has_word, rig_value(r, 1));
+        depth -= children;
+        depth++, nodes++;
+    }
+    return count;
+}
+
 /* Examples with 0 .. ids_max keys a field. The block of keys is then as long as they need. */
 static inline void rig_input_make(struct rig *r, uint32_t example_count)
 {
@@ -88,9 +126,11 @@ static inline void rig_input_make(struct rig *r, uint32_t example_count)
         for (uint32_t i = 0; i < h->dense_stride; i++) m->dense[(size_t)b * h->dense_stride + i] = rig_value(r, 1);
         for (uint32_t f = 0; f < g->field_count; f++) {
             uint32_t home = b * g->field_count + f, count = rig_random(r) % (g->fields[f].ids_max + 1);
+            const struct graph_node *tree = rig_tree_of(g, f);
             m->key_begin[home] = m->key_count;
+            if (tree) count = rig_tree_make(r, tree, f, m->key + m->key_count);
             for (uint32_t i = 0; i < count; i++, m->key_count++) {
-                m->key[m->key_count] = (uint64_t)f << 32 | rig_random(r) % RIG_KEYS_DISTINCT;
+                if (!tree) m->key[m->key_count] = (uint64_t)f << 32 | rig_random(r) % RIG_KEYS_DISTINCT;
                 m->key_home[m->key_count] = home;
                 if (m->value) m->value[m->key_count] = rig_value(r, 2);
             }

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "tests/graph/op_texts.h"
+#include "tests/graph/tree_texts.h"
 #include "tests/graph/rig.h"
 
 #define SEED 7
@@ -304,21 +305,21 @@ static void ops_def__every_op__has_a_case(void **state)
 
 int main(void)
 {
-    static char names[OP_TEXT_COUNT][96];
-    struct CMUnitTest tests[OP_TEXT_COUNT + 6];
+    enum { CASES = OP_TEXT_COUNT + TREE_TEXT_COUNT };
+    static char names[CASES][96];
+    struct CMUnitTest tests[CASES + 6];
     memset(tests, 0, sizeof tests);
-    for (size_t i = 0; i < OP_TEXT_COUNT; i++) {
-        snprintf(names[i], sizeof names[i], "gradient__%s__equals_central_difference", op_texts[i].name);
+    for (size_t i = 0; i < CASES; i++) {
+        const struct op_text *text = i < OP_TEXT_COUNT ? &op_texts[i] : &tree_texts[i - OP_TEXT_COUNT];
+        snprintf(names[i], sizeof names[i], "gradient__%s__equals_central_difference", text->name);
         tests[i] = (struct CMUnitTest){names[i], gradient__case__equals_central_difference, NULL, NULL,
-                                       (void *)(uintptr_t)&op_texts[i]};
+                                       (void *)(uintptr_t)text};
     }
-    tests[OP_TEXT_COUNT] = (struct CMUnitTest)cmocka_unit_test(backward__second_micro_batch__adds_to_the_lane);
-    tests[OP_TEXT_COUNT + 1] = (struct CMUnitTest)cmocka_unit_test(compile_fuse__activation_behind_fc__is_merged);
-    tests[OP_TEXT_COUNT + 2] = (struct CMUnitTest)cmocka_unit_test(backward__two_lookups_of_a_table__add_apart);
-    tests[OP_TEXT_COUNT + 3] =
-        (struct CMUnitTest)cmocka_unit_test(batch_norm_backward__statistics__are_sums_over_examples);
-    tests[OP_TEXT_COUNT + 4] =
-        (struct CMUnitTest)cmocka_unit_test(data_norm_backward__statistics__are_sums_over_examples);
-    tests[OP_TEXT_COUNT + 5] = (struct CMUnitTest)cmocka_unit_test(ops_def__every_op__has_a_case);
+    tests[CASES] = (struct CMUnitTest)cmocka_unit_test(backward__second_micro_batch__adds_to_the_lane);
+    tests[CASES + 1] = (struct CMUnitTest)cmocka_unit_test(compile_fuse__activation_behind_fc__is_merged);
+    tests[CASES + 2] = (struct CMUnitTest)cmocka_unit_test(backward__two_lookups_of_a_table__add_apart);
+    tests[CASES + 3] = (struct CMUnitTest)cmocka_unit_test(batch_norm_backward__statistics__are_sums_over_examples);
+    tests[CASES + 4] = (struct CMUnitTest)cmocka_unit_test(data_norm_backward__statistics__are_sums_over_examples);
+    tests[CASES + 5] = (struct CMUnitTest)cmocka_unit_test(ops_def__every_op__has_a_case);
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

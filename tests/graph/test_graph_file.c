@@ -341,7 +341,7 @@ static void graph_open_memory__wrong_records__are_named(void **state)
         {&args[nodes[0].arg_begin], logit, "input of embed_bag e", NULL},
         {&args[nodes[last].arg_begin], 1, "not written yet", NULL},
         {&nodes[0].arg_begin, first_end + 1, "expected arguments below", NULL}, /* one too many */
-        {&nodes[1].reserved[1], 1, "zeros in reserved", NULL},
+        {&nodes[1].program_count, 1, "a program within 0 words", NULL},
         {&tables[0].span_floats, 6, "rows of 7 floats", NULL},
         {&tables[0].dim, 3, "rows of 10 floats", NULL},
         {&tables[0].key_count_max, 1, "3 fields and 6 keys", NULL},

@@ -24,6 +24,7 @@ struct words_case {
         struct data_norm_attr data_norm;
         struct softmax_attr softmax;
         struct busy_attr busy;
+        struct tree_attr tree;
     } attr;
     const char *text;
 };
@@ -48,6 +49,8 @@ static const struct words_case cases[] = {
     {OP_ID_softmax, {.softmax = {.groups = 1}}, " of 1 part"},
     {OP_ID_softmax, {.softmax = {.groups = 2}}, " of 2 parts"},
     {OP_ID_busy, {.busy = {.rounds = 7}}, ", 7 rounds"},
+    {OP_ID_tree, {.tree = {.units = 5}}, ", 5 units, root"},
+    {OP_ID_tree, {.tree = {.units = 5, .gives = 1}}, ", 5 units, nodes"},
 };
 
 static void words__attributes__follow_the_sections_name(void **state)
