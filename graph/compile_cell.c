@@ -430,3 +430,33 @@ status cell_compile(const struct ini *ini, const struct ini_section *section, co
     free(c);
     return st;
 }
+
+void cell_reference_print(FILE *out, bool as_markdown)
+{
+    fprintf(out, as_markdown ? "\n### [cell NAME]\n\n" : "\n[cell NAME]\n");
+    fprintf(out,
+            "What a [tree] computes at a node of a kind of data.kinds, line by line: `NAME = SUM`, where a sum is of "
+            "products "
+            "(`a * b + c - d`) of\n%s\n",
+            as_markdown ? "\n| value | is |\n|---|---|" : "");
+    static const struct {
+        const char *value, *is;
+    } values[] = {
+        {"NAME", "what a line above gives, a vector of `units` numbers"},
+        {"x", "the vector of the node's word, of the second input of its [tree]"},
+        {"number", "the number in the node's brackets"},
+        {"0.5", "this number"},
+        {"left.STATE right.STATE childN.STATE", "a state of the first, second, N-th child"},
+        {"sum(SUM) prod(SUM)", "over all children, of whom child.STATE is one's state"},
+        {"affine(a, b)",
+         "a b W + bias: parameters of this cell, drawn like those of an fc; those of the same vectors are one product"},
+        {"sigmoid(SUM) tanh(SUM) relu(SUM) softsign(SUM) sin(SUM) cos(SUM)", "element by element"},
+    };
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        fprintf(out, as_markdown ? "| `%s` | %s |\n" : "  %-36s %s\n", values[i].value, values[i].is);
+    fprintf(out,
+            "%sThe lines that `state` of the tree names are what parents see. A node has as many children as left, "
+            "right and "
+            "childN ask for, and any number where child stands.\n",
+            as_markdown ? "\n" : "");
+}

@@ -10,4 +10,7 @@
 MUST_USE status cell_compile(const struct ini *ini, const struct ini_section *section, const char *const *states,
                              uint32_t state_count, uint32_t **words, uint32_t *word_count);
 
+/* The reference of [cell NAME]. */
+void cell_reference_print(FILE *out, bool as_markdown);
+
 #endif

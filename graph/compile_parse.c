@@ -588,6 +588,7 @@ static status unknown_section(struct compiler *c, const struct ini_section *sect
     for (const char *const *k = settings_kinds; *k; k++) kinds[count++] = *k;
     for (const char *const *k = settings_named_kinds; *k; k++) kinds[count++] = *k;
     for (uint32_t i = 0; i < OP_ID_COUNT; i++) kinds[count++] = op_table[i].section;
+    kinds[count++] = "cell";
     kinds[count] = NULL;
     const char *near = ini_nearest(section->kind, kinds);
     if (near) return ini_fail(&c->ini, section, NULL, "unknown section; did you mean [%s]?", near);

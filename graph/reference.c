@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/nearest.h"
+#include "graph/compile_cell.h"
 #include "graph/compiler.h"
 #include "graph/schedule.h"
 
@@ -155,6 +156,7 @@ void reference_word_print(struct reference_word *w)
         reference_word_keys(w, title, *kind, keys, count);
     }
     for (uint32_t i = 0; i < OP_ID_COUNT; i++) word_op(w, &op_table[i]);
+    if (reference_word_is(w, "cell")) cell_reference_print(w->out, false);
     struct cfg_key common[OP_COMMON_KEYS_MAX];
     reference_word_keys(w, "any op", "op", common, op_common_keys(&op_table[0], common));
     for (uint32_t i = 0; i < DATA_FORMAT_COUNT; i++)
@@ -189,6 +191,7 @@ void reference_print(FILE *out, bool as_markdown)
         keys_print(out, as_markdown, section, keys, count);
     }
     ops_print(out, as_markdown);
+    cell_reference_print(out, as_markdown);
     formats_print(out, as_markdown);
     fprintf(out, as_markdown ? "\n### Optimizers\n\nA name, a learning rate, further keys, as in `adam 0.001 "
                                "beta1=0.9`\n\n| name | keys and defaults | source |\n|---|---|---|\n"

@@ -1,0 +1,42 @@
+#!/bin/sh
+# A Tree-LSTM from bracketed text: it learns, gives the same bytes on one thread and on several, from the cache and after a kill; bad lines.
+. "$(dirname "$0")/lib.sh"
+. tests/e2e/process.sh
+data=$folder/trees.txt graph=$folder/graph.bin
+# The root's class is that of the greater part of its words; each inner node says its own parts'.
+python3 - "$data" <<'PYTHON'
+import random, sys
+random.seed(3)
+def tree(words):
+    good = sum(w.startswith("good") for w in words) * 2 > len(words)
+    if len(words) == 1: return "(%d %s)" % (good, words[0])
+    cut = random.randrange(1, len(words))
+    return "(%d %s %s)" % (good, tree(words[:cut]), tree(words[cut:]))
+with open(sys.argv[1], "w") as file:
+    for _ in range(600):
+        print(tree([random.choice(("good%d", "bad%d")) % random.randrange(20) for _ in range(random.randrange(1, 12))]), file=file)
+PYTHON
+heterps compile samples/sst.cfg -o "$graph" --set words.dim=12 --set t.dim=12 --set t.units=8 --set y.units=2 --set train.micro=5 --set train.epochs=3 || { echo "not ok 1 - fixture"; exit 1; }
+
+check 'trains' trains plain "$graph" --data "$data"
+check 'the same by one thread' trains_same plain "$graph" --data "$data" --threads 1
+check 'the same from the cache' trains_same plain "$graph" --data "$data" --set cache.ram=64MiB
+check 'the same by three readers' trains_same plain "$graph" --data "$data" --set train.readers=3
+learns() {
+    heterps eval "$graph" --model "$folder/plain.model" --data "$data" >"$folder/eval" 2>&1
+    grep -q ' AUC 0\.9[5-9]' "$folder/eval"
+}
+check 'learns what the words say' learns
+predicts() { # a line an example, and of one without a number, too
+    printf '(leaf good1)\n(inner (leaf bad1) (leaf bad2))\n' >"$folder/lines"
+    heterps predict "$graph" --model "$folder/plain.model" --data "$folder/lines" -o "$folder/out" && [ "$(wc -l <"$folder/out")" = 2 ] &&
+        awk 'NR == 1 { good = $1 } NR == 2 { exit !(good > $1) }' "$folder/out"
+}
+check 'predicts lines without a number' predicts
+refuses() {
+    printf '(1 (0 a) (0 b))\n(1 (0 a))\n' >"$folder/bad"
+    heterps "$graph" --data "$folder/bad" 2>"$folder/log"
+    [ $? != 0 ] && grep -q 'bad:2: column 9: a node of kind inner takes 2 to 2 children, found 1' "$folder/log"
+}
+check 'refuses a node with too few children' refuses
+finish
