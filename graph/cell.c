@@ -113,14 +113,20 @@ static status cell_check(struct cells *cells, const struct cell_view *v)
     for (uint32_t i = 0; i < cells->state_count; i++)
         if (c->state[i] >= c->register_count)
             FAIL(INVALID, "expected a state's register below %u, found %u", c->register_count, c->state[i]);
+    uint64_t inputs[2] = {0, 0}; /* of nodes, of edges */
     for (uint32_t i = 0; i < c->product_count; i++) {
         const struct cell_product *p = &v->products[i];
         TRY(product_check(cells, c, p));
         uint32_t cols = cell_product_cols(cells, p);
         RAISE(cells->input_cols, cols);
+        inputs[p->is_edge] += cols;
         RAISE(cells->output_cols, p->output_count * cells->units);
         cells->flops += 2 * (uint64_t)cols * p->output_count * cells->units;
     }
+    if (inputs[0] > OP_COLS_MAX || inputs[1] > OP_COLS_MAX)
+        FAIL(INVALID, "expected at most %u columns of inputs of products", OP_COLS_MAX);
+    RAISE(cells->node_inputs, (uint32_t)inputs[0]);
+    RAISE(cells->edge_inputs, (uint32_t)inputs[1]);
     for (uint32_t i = 0; i < c->step_count; i++) TRY(step_check(cells, c, &v->steps[i]));
     cells->product_count += c->product_count;
     RAISE(cells->register_count, c->register_count);

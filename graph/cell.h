@@ -13,9 +13,11 @@
 #ifndef HETERPS_GRAPH_CELL_H
 #define HETERPS_GRAPH_CELL_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/base/fmath.h"
 #include "engine/base/status.h"
 
 #define CELL_STATES_MAX    4u
@@ -92,15 +94,24 @@ struct cells {
     uint32_t kind_count;
     uint32_t units, word_cols, state_count;
     uint32_t register_count, edge_count;
-    uint32_t input_cols;    /* of a product    */
-    uint32_t output_cols;   /* of a product    */
-    uint32_t product_count; /* of all cells  */
-    uint64_t flops;         /* of an average node: products alone, forward */
+    uint32_t input_cols;               /* of a product    */
+    uint32_t node_inputs, edge_inputs; /* columns of the inputs of all products of nodes, of edges */
+    uint32_t output_cols;              /* of a product    */
+    uint32_t product_count;            /* of all cells  */
+    uint64_t flops;                    /* of an average node: products alone, forward */
 };
 /* Looks at a tree's program, whatever its words: fills `cells`, given units, word_cols (0: no second input) and state_count, or INVALID. */
 MUST_USE status cells_check(struct cells *cells, const uint32_t *program, uint32_t word_count);
 /* Columns of an operand: 1 or `units` or word_cols. */
 uint32_t cell_operand_cols(const struct cells *cells, uint32_t operand);
+/* sin and cos of any angle, the same on every machine. */
+static inline float cell_turn(float x, double quarters)
+{
+    double turns = (double)x * 0.15915494309189533577 + quarters;
+    return (float)fmath_cos2pi(turns - nearbyint(turns));
+}
+static inline float cell_sin(float x) { return cell_turn(x, -0.25); }
+static inline float cell_cos(float x) { return cell_turn(x, 0); }
 /* Columns of all inputs of a product. */
 uint32_t cell_product_cols(const struct cells *cells, const struct cell_product *p);
 

@@ -12,8 +12,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/base/fmath.h"
-
 static const char *const gives_names[] = {"root", "nodes", NULL};
 struct tree_keys {
     uint32_t units, dim, gives;
@@ -50,16 +48,6 @@ status op_tree_parse(const struct op_parse *p)
     TRY(p->cells_add(p, keys->state, &attr.state_count));
     memcpy(p->attr, &attr, sizeof attr);
     return ST_OK;
-}
-
-/* What the cells of a node need; they have been checked. */
-static struct cells cells_of(const struct graph *g, const struct graph_node *n)
-{
-    struct tree_attr attr = attr_of(n->attr);
-    struct cells cells = {
-        .units = attr.units, .word_cols = n->input_count > 1 ? attr.dim : 0, .state_count = attr.state_count};
-    CHECK(cells_check(&cells, g->args + n->program_begin, n->program_count) == ST_OK);
-    return cells;
 }
 
 status op_tree_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count)
@@ -115,33 +103,6 @@ status op_tree_shape(struct op_shape *s, const struct graph_table *tables, uint3
 
 /* --- a node's values -------------------------------------------------------------------------- */
 
-/* One tree in one pass. */
-struct tree_run {
-    const struct op_context *c;
-    const struct graph_node *n;
-    struct tree_attr attr;
-    struct cells cells;
-    struct tree_frame frame;
-    struct cell_view view[TREE_KINDS_MAX];
-    uint32_t param[TREE_KINDS_MAX]; /* of its first product */
-    bool has_dx;
-};
-
-static void run_begin(struct tree_run *r, const struct op_context *c, const struct graph_node *n)
-{
-    *r = (struct tree_run){.c = c, .n = n, .attr = attr_of(n->attr), .cells = cells_of(c->graph, n)};
-    const uint32_t *at = c->graph->args + n->program_begin, *end = at + n->program_count;
-    for (uint32_t k = 0, param = 0; k < r->cells.kind_count; k++) {
-        CHECK(cell_view_next(&at, end, &r->view[k]));
-        r->param[k] = param;
-        param += 2 * r->view[k].cell->product_count;
-    }
-    uint32_t key_max = c->graph->fields[c->graph->tensors[op_arg(c, n, 0)].cols].ids_max;
-    struct layout l = {.base = (uint8_t *)op_saved(c, n, 0).data};
-    tree_frame_layout(&r->frame, &l, &r->cells, c->batch->example_count, key_max);
-    CHECK(l.bytes <= (size_t)c->batch->example_count * op_saved(c, n, 0).stride * sizeof(float));
-}
-
 /* The node, and within it the edge, that a step works for. */
 struct at {
     uint32_t node, edge;
@@ -191,20 +152,11 @@ static float *gradient_of(const struct tree_run *r, struct at at, uint32_t opera
     }
 }
 
-/* sin, or with a quarter turn more cos, of any angle. */
-static float turn(float x, double quarter)
-{
-    double turns = (double)x * 0.15915494309189533577 + quarter;
-    return (float)fmath_cos2pi(turns - nearbyint(turns));
-}
-static float sin_of(float x) { return turn(x, -0.25); }
-static float cos_of(float x) { return turn(x, 0); }
-
 /* --- forward ---------------------------------------------------------------------------------- */
 
 static void inputs_gather(const struct tree_run *r, struct at at, const struct cell_product *p)
 {
-    float *to = r->frame.in;
+    float *to = r->frame.scratch;
     for (uint32_t i = 0; i < p->input_count; i++) {
         uint32_t step, cols = cell_operand_cols(&r->cells, p->input[i]);
         memcpy(to, value_of(r, at, p->input[i], &step), cols * sizeof *to);
@@ -225,7 +177,7 @@ static void product_forward(const struct tree_run *r, struct at at, const struct
     inputs_gather(r, at, p);
     for (uint32_t j = 0; j < weight.cols; j++) out[j] = 0;
     for (uint32_t k = 0; k < weight.rows; k++)
-        for (uint32_t j = 0; j < weight.cols; j++) out[j] += r->frame.in[k] * view_row(weight, k)[j];
+        for (uint32_t j = 0; j < weight.cols; j++) out[j] += r->frame.scratch[k] * view_row(weight, k)[j];
     for (uint32_t j = 0; j < weight.cols; j++) out[j] += bias.data[j];
 }
 
@@ -256,8 +208,8 @@ static void step_forward(const struct tree_run *r, struct at at, const struct ce
         case CELL_MULTIPLY: to[i] = x * y; break;
         case CELL_FMA: to[i] = to[i] + x * y; break;
         case CELL_ACTIVATE: to[i] = activation_apply((enum activation)s->b, 0, x); break;
-        case CELL_SIN: to[i] = sin_of(x); break;
-        case CELL_COS: to[i] = cos_of(x); break;
+        case CELL_SIN: to[i] = cell_sin(x); break;
+        case CELL_COS: to[i] = cell_cos(x); break;
         case CELL_SUM:
         case CELL_PROD: to[i] = fold(r, at.node, s, i, TREE_NONE); break;
         default: to[i] = x; break;
@@ -309,7 +261,7 @@ static void outputs_write(const struct tree_run *r)
 void op_tree_forward(const struct op_context *c, const struct graph_node *n)
 {
     struct tree_run r;
-    run_begin(&r, c, n);
+    tree_run_begin(&r, c, n);
     tree_frame_fill(&r.frame, c, n);
     for (uint32_t node = 0; node < r.frame.nodes.count; node++) {
         const struct cell_view *v = &r.view[r.frame.nodes.kind[node]];
@@ -325,7 +277,7 @@ static void product_backward(const struct tree_run *r, struct at at, const struc
     struct view weight = op_param(r->c, r->n, param), dweight = op_dparam(r->c, r->n, param),
                 dbias = op_dparam(r->c, r->n, param + 1);
     const float *dz = product_at(r, at, p, true);
-    float *in = r->frame.in, *din = r->frame.din;
+    float *in = r->frame.scratch, *din = r->frame.din;
     inputs_gather(r, at, p);
     for (uint32_t j = 0; j < weight.cols && dbias.data; j++) dbias.data[j] += dz[j];
     for (uint32_t k = 0; k < weight.rows; k++) {
@@ -374,7 +326,7 @@ static void step_backward(const struct tree_run *r, struct at at, const struct c
         else if (s->op == CELL_ACTIVATE)
             dx = d * activation_slope((enum activation)s->b, 0, to[i]);
         else if (s->op == CELL_SIN || s->op == CELL_COS)
-            dx = s->op == CELL_SIN ? d * cos_of(x) : -d * sin_of(x);
+            dx = s->op == CELL_SIN ? d * cell_cos(x) : -d * cell_sin(x);
         if (da) da[i] = is_over ? dx : da[i] + dx;
         if (db) db[i] += multiplies ? d * x : s->op == CELL_SUBTRACT ? -d : d;
     }
@@ -411,12 +363,10 @@ static void gradients_begin(const struct tree_run *r, uint32_t node)
 void op_tree_backward(const struct op_context *c, const struct graph_node *n)
 {
     struct tree_run r;
-    run_begin(&r, c, n);
+    tree_run_begin(&r, c, n);
     tree_frame_fill(&r.frame, c, n); /* the same again: its numbers lie beside the registers */
-    struct view dx = n->input_count > 1 ? op_din(c, n, 1) : (struct view){0};
-    r.has_dx = dx.data != NULL;
-    for (uint32_t b = 0; b < dx.rows && r.has_dx && !op_din_adds(c, n, 1); b++)
-        memset(view_row(dx, b), 0, dx.cols * sizeof(float));
+    for (uint32_t b = 0; r.has_dx && b < c->batch->example_count && !op_din_adds(c, n, 1); b++)
+        memset(view_row(op_din(c, n, 1), b), 0, op_din(c, n, 1).cols * sizeof(float));
     for (uint32_t node = r.frame.nodes.count; node-- > 0;) {
         const struct cell_view *v = &r.view[r.frame.nodes.kind[node]];
         gradients_begin(&r, node);

@@ -3,7 +3,9 @@
 #define HETERPS_TESTS_ENGINE_CPU_KERNEL_CHECK_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #ifdef __SANITIZE_ADDRESS__ /* slow, and whether pieces are cut right shows without it */
 static const uint32_t members_tried[] = {1, 3};

@@ -1,0 +1,536 @@
+/* Cells over trees, many nodes together: a batch is all nodes of one kind and one height in a micro-batch, whose children are done.
+ *
+ *     forward    for each batch      gather inputs ─▶ product ─▶ the other steps, row by row
+ *     backward   for each, from the  gradients of its states ─▶ steps in reverse ─▶ product ─▶ to inputs: children, words, registers
+ *                last
+ *                for each product    d weight += inputs^T d outputs, of all its rows at once
+ *
+ * Rows are numbered by kind, height and node, a function of the data (graph/tree_frame.h), so no sum's order depends on who computes it. Steps are
+ * bound by sigmoid and tanh, a tenth of the products' time at 150 units. */
+#include "graph/tree_frame.h"
+
+#include "engine/device/cpu/isa/act.h"
+#include "engine/device/cpu/isa/kernels_isa.h"
+#include "engine/device/cpu/isa/product.h"
+#include "engine/device/cpu/isa/rows.h"
+
+/* Some steps of a batch between two products. */
+struct tree_call {
+    const struct tree_run *run;
+    uint32_t kind, row, rows; /* the batch */
+    uint32_t step_begin, step_end;
+    uint32_t product; /* of the cell */
+    struct product *products;
+    uint32_t product_count;
+};
+#define TREE_ROWS 8u
+
+/* A row, its node, and one of its edges. */
+struct tree_at {
+    uint32_t row, node, edge; /* edge: of tree_nodes */
+};
+
+static float *word_at(const struct tree_run *r, uint32_t node, bool is_gradient)
+{
+    struct view v = is_gradient ? op_din(r->c, r->n, 1) : op_in(r->c, r->n, 1);
+    return row_of(v, r->frame.example[node]) + r->frame.nodes.word[node] * (size_t)r->attr.dim;
+}
+
+static const float *value_at(const struct tree_run *r, struct tree_at at, uint32_t operand, uint32_t *step)
+{
+    const struct tree_frame *f = &r->frame;
+    struct cell_operand o = cell_operand(operand);
+    const size_t U = r->attr.units;
+    uint32_t edge = o.kind == CELL_STATE ? f->nodes.child_begin[at.node] + o.child : at.edge;
+    *step = o.kind != CELL_NUMBER && o.kind != CELL_CONSTANT;
+    switch ((enum cell_operand_kind)o.kind) {
+    case CELL_REGISTER: return f->reg + (at.row * (size_t)r->cells.register_count + o.index) * U;
+    case CELL_EDGE: return f->edge + (f->edge_row[at.edge] * (size_t)r->cells.edge_count + o.index) * U;
+    case CELL_WORD: return word_at(r, at.node, false);
+    case CELL_NUMBER: return &f->nodes.number[at.node];
+    case CELL_CONSTANT: return &r->view[f->nodes.kind[at.node]].constants[o.index];
+    default: {
+        uint32_t child = f->nodes.child[edge], state = r->view[f->nodes.kind[child]].cell->state[o.index];
+        return f->reg + (f->row[child] * (size_t)r->cells.register_count + state) * U;
+    }
+    }
+}
+
+/* NULL: nobody wants it. */
+static float *gradient_at(const struct tree_run *r, struct tree_at at, uint32_t operand)
+{
+    const struct tree_frame *f = &r->frame;
+    struct cell_operand o = cell_operand(operand);
+    const size_t U = r->attr.units;
+    uint32_t edge = o.kind == CELL_STATE ? f->nodes.child_begin[at.node] + o.child : at.edge;
+    switch ((enum cell_operand_kind)o.kind) {
+    case CELL_REGISTER: return f->dreg + (at.row * (size_t)r->cells.register_count + o.index) * U;
+    case CELL_EDGE: return f->dedge + (f->edge_row[at.edge] * (size_t)r->cells.edge_count + o.index) * U;
+    case CELL_WORD: return r->has_dx ? word_at(r, at.node, true) : NULL;
+    case CELL_STATE:
+    case CELL_CHILD_STATE: return f->dchild + (f->edge_row[edge] * (size_t)r->cells.state_count + o.index) * U;
+    default: return NULL;
+    }
+}
+
+static bool has_b(const struct cell_step *s)
+{
+    return s->op == CELL_ADD || s->op == CELL_SUBTRACT || s->op == CELL_MULTIPLY || s->op == CELL_FMA;
+}
+
+/* Of a vector, or of a number that stands for one. */
+ALWAYS_INLINE vf value_load(const float *p, uint32_t step, uint32_t i, size_t left)
+{
+    return step ? vf_load_upto(p + i, left) : vf_splat(*p);
+}
+
+/* --- steps, forward --------------------------------------------------------------------------- */
+
+static void step_forward(const struct tree_run *r, struct tree_at at, const struct cell_step *s)
+{
+    uint32_t step, step_a, step_b = 0, U = r->attr.units;
+    float *to = (float *)value_at(r, at, s->to, &step);
+    const float *a = value_at(r, at, s->a, &step_a), *b = has_b(s) ? value_at(r, at, s->b, &step_b) : a;
+    if (s->op == CELL_SIN || s->op == CELL_COS) {
+        for (uint32_t i = 0; i < U; i++) to[i] = s->op == CELL_SIN ? cell_sin(a[i * step_a]) : cell_cos(a[i * step_a]);
+        return;
+    }
+    for (uint32_t i = 0; i < U; i += VF) {
+        size_t left = U - i;
+        vf x = value_load(a, step_a, i, left), y = value_load(b, step_b, i, left);
+        switch ((enum cell_op)s->op) {
+        case CELL_ADD: x = x + y; break;
+        case CELL_SUBTRACT: x = x - y; break;
+        case CELL_MULTIPLY: x = x * y; break;
+        case CELL_FMA: x = vf_load_upto(to + i, left) + x * y; break;
+        case CELL_ACTIVATE: x = vf_activation((enum activation)s->b, 0, x); break;
+        default: break;
+        }
+        vf_store_upto(to + i, x, left);
+    }
+}
+
+/* sum(…), prod(…) of a node's edges but for edge `without`: of the numbers from i on. */
+static vf fold_at(const struct tree_run *r, struct tree_at at, const struct cell_step *s, uint32_t i, uint32_t without)
+{
+    const uint32_t *begin = &r->frame.nodes.child_begin[at.node];
+    vf all = vf_splat(s->op == CELL_PROD);
+    for (at.edge = begin[0]; at.edge < begin[1]; at.edge++) {
+        uint32_t step;
+        if (at.edge == without) continue;
+        vf x = vf_load_upto(value_at(r, at, s->a, &step) + i, r->attr.units - i);
+        all = s->op == CELL_PROD ? all * x : all + x;
+    }
+    return all;
+}
+
+static void fold_forward(const struct tree_run *r, struct tree_at at, const struct cell_step *s)
+{
+    uint32_t step;
+    float *to = (float *)value_at(r, at, s->to, &step);
+    for (uint32_t i = 0; i < r->attr.units; i += VF)
+        vf_store_upto(to + i, fold_at(r, at, s, i, TREE_NONE), r->attr.units - i);
+}
+
+/* --- steps, backward -------------------------------------------------------------------------- */
+
+static void gradient_add(float *to, vf d, uint32_t i, size_t left)
+{
+    if (to) vf_store_upto(to + i, vf_load_upto(to + i, left) + d, left);
+}
+
+static void turn_backward(const struct tree_run *r, const struct cell_step *s, const float *a, uint32_t step_a,
+                          const float *dto, float *da)
+{
+    for (uint32_t i = 0; i < r->attr.units && da; i++)
+        da[i] += s->op == CELL_SIN ? dto[i] * cell_cos(a[i * step_a]) : -dto[i] * cell_sin(a[i * step_a]);
+}
+
+static void step_backward(const struct tree_run *r, struct tree_at at, const struct cell_step *s)
+{
+    uint32_t step, step_a, step_b = 0, U = r->attr.units;
+    bool multiplies = s->op == CELL_MULTIPLY || s->op == CELL_FMA;
+    const float *to = value_at(r, at, s->to, &step), *a = value_at(r, at, s->a, &step_a),
+                *b = has_b(s) ? value_at(r, at, s->b, &step_b) : a;
+    float *dto = gradient_at(r, at, s->to), *da = gradient_at(r, at, s->a),
+          *db = has_b(s) ? gradient_at(r, at, s->b) : NULL;
+    if (s->op == CELL_SIN || s->op == CELL_COS) {
+        turn_backward(r, s, a, step_a, dto, da);
+        return;
+    }
+    for (uint32_t i = 0; i < U; i += VF) {
+        size_t left = U - i;
+        vf d = vf_load_upto(dto + i, left), dx = d;
+        if (multiplies)
+            dx = d * value_load(b, step_b, i, left);
+        else if (s->op == CELL_ACTIVATE)
+            dx = vf_activation_grad((enum activation)s->b, 0, vf_load_upto(to + i, left), d);
+        if (s->to == s->a)
+            vf_store_upto(dto + i, dx, left);
+        else
+            gradient_add(da, dx, i, left);
+        if (db)
+            gradient_add(db,
+                         multiplies               ? d * value_load(a, step_a, i, left)
+                         : s->op == CELL_SUBTRACT ? -d
+                                                  : d,
+                         i, left);
+    }
+}
+
+static void fold_backward(const struct tree_run *r, struct tree_at at, const struct cell_step *s)
+{
+    const float *dto = gradient_at(r, at, s->to);
+    const uint32_t *begin = &r->frame.nodes.child_begin[at.node];
+    for (uint32_t e = begin[0]; e < begin[1]; e++) {
+        float *da = gradient_at(r, (struct tree_at){at.row, at.node, e}, s->a);
+        for (uint32_t i = 0; i < r->attr.units; i += VF) {
+            vf d = vf_load_upto(dto + i, r->attr.units - i);
+            gradient_add(da, s->op == CELL_SUM ? d : d * fold_at(r, at, s, i, e), i, r->attr.units - i);
+        }
+    }
+}
+
+/* What a node's states get: of the output, then of its parents, in their order. */
+static void gradients_begin(const struct tree_run *r, struct tree_at at)
+{
+    const struct tree_frame *f = &r->frame;
+    const size_t U = r->attr.units, R = r->cells.register_count, E = r->cells.edge_count, S = r->cells.state_count;
+    const struct cell *cell = r->view[f->nodes.kind[at.node]].cell;
+    uint32_t b = f->example[at.node], edges = f->edge_at[at.row + 1] - f->edge_at[at.row];
+    float *dreg = f->dreg + at.row * R * U;
+    memset(dreg, 0, R * U * sizeof *dreg);
+    memset(f->dedge + f->edge_at[at.row] * E * U, 0, edges * E * U * sizeof *dreg);
+    memset(f->dchild + f->edge_at[at.row] * S * U, 0, edges * S * U * sizeof *dreg);
+    bool is_out = r->attr.gives || at.node + 1 == f->first[b + 1];
+    if (is_out) {
+        const float *dout = row_of(op_dout(r->c, r->n), b) + (r->attr.gives ? (at.node - f->first[b]) * U : 0);
+        memcpy(dreg + cell->state[0] * U, dout, U * sizeof *dreg);
+    }
+    for (uint32_t p = f->parent_begin[at.node]; p < f->parent_begin[at.node + 1]; p++)
+        for (size_t s = 0; s < S; s++)
+            for (uint32_t i = 0; i < U; i += VF)
+                gradient_add(dreg + cell->state[s] * U,
+                             vf_load_upto(f->dchild + (f->edge_row[f->parent[p]] * S + s) * U + i, U - i), i, U - i);
+}
+
+/* --- a batch ---------------------------------------------------------------------------------- */
+
+/* Runs a step for a row, or for each of its edges. */
+static void step_run(const struct tree_run *r, struct tree_at at, const struct cell_step *s, bool is_backward)
+{
+    const uint32_t *begin = &r->frame.nodes.child_begin[at.node];
+    void (*run)(const struct tree_run *, struct tree_at, const struct cell_step *) =
+        is_backward ? step_backward : step_forward;
+    if (s->op == CELL_SUM || s->op == CELL_PROD) run = is_backward ? fold_backward : fold_forward;
+    if (cell_operand(s->to).kind == CELL_EDGE)
+        for (at.edge = begin[0]; at.edge < begin[1]; at.edge++) run(r, at, s);
+    else
+        run(r, at, s);
+}
+
+static void steps_piece(const struct tree_call *call, uint32_t piece, bool is_backward)
+{
+    const struct tree_run *r = call->run;
+    const struct cell_step *steps = r->view[call->kind].steps;
+    uint32_t end = (piece + 1) * TREE_ROWS < call->rows ? (piece + 1) * TREE_ROWS : call->rows;
+    for (uint32_t i = piece * TREE_ROWS; i < end; i++) {
+        struct tree_at at = {.row = call->row + i, .node = r->frame.node_at[call->row + i]};
+        for (uint32_t s = call->step_begin; s < call->step_end; s++)
+            step_run(r, at, &steps[is_backward ? call->step_end - 1 - (s - call->step_begin) : s], is_backward);
+    }
+}
+
+static void forward_piece(void *context, uint32_t piece, void *scratch)
+{
+    (void)scratch;
+    steps_piece(context, piece, false);
+}
+
+static void backward_piece(void *context, uint32_t piece, void *scratch)
+{
+    (void)scratch;
+    steps_piece(context, piece, true);
+}
+
+static void begin_piece(void *context, uint32_t piece, void *scratch)
+{
+    (void)scratch;
+    const struct tree_call *call = context;
+    uint32_t end = (piece + 1) * TREE_ROWS < call->rows ? (piece + 1) * TREE_ROWS : call->rows;
+    for (uint32_t i = piece * TREE_ROWS; i < end; i++)
+        gradients_begin(call->run,
+                        (struct tree_at){.row = call->row + i, .node = call->run->frame.node_at[call->row + i]});
+}
+
+static uint32_t pieces_of(uint32_t rows) { return (rows + TREE_ROWS - 1) / TREE_ROWS; }
+
+/* Runs what stands between two products, if anything does. */
+static void steps_flush(const struct cpu_work *work, struct tree_call *call, team_work *piece)
+{
+    if (call->step_end > call->step_begin) team_run(work->team, piece, call, pieces_of(call->rows));
+}
+
+/* --- products --------------------------------------------------------------------------------- */
+
+static void product_call_piece(void *context, uint32_t piece, void *scratch)
+{
+    const struct tree_call *call = context;
+    KERNEL(product_piece)(call->products, piece, scratch);
+}
+
+static void product_run(const struct cpu_work *work, struct tree_call *call, struct product *p)
+{
+    p->type = PRODUCT_F32;
+    p->row_groups = p->term_groups = 1;
+    p->number = ++*work->product_count;
+    KERNEL(product_cut)(p, team_member_count(work->team));
+    call->products = p;
+    team_run(work->team, product_call_piece, call, p->piece_count);
+}
+
+/* Where a product's rows lie: those of the batch's nodes, or of their edges. */
+struct product_rows {
+    uint32_t begin, count;
+    float *in; /* [rows, in_stride]: of this product, from the frame's first row on */
+    size_t in_stride, out_stride;
+    float *out, *dout; /* likewise */
+};
+
+static struct product_rows product_rows_of(const struct tree_call *call, const struct cell_product *p)
+{
+    const struct tree_run *r = call->run;
+    const struct tree_frame *f = &r->frame;
+    const size_t U = r->attr.units;
+    uint32_t before = 0;
+    for (const struct cell_product *q = r->view[call->kind].products; q < p; q++)
+        if (q->is_edge == p->is_edge) before += cell_product_cols(&r->cells, q);
+    struct product_rows rows = {.begin = call->row,
+                                .count = call->rows,
+                                .in = f->in + before,
+                                .in_stride = r->cells.node_inputs,
+                                .out_stride = r->cells.register_count * U,
+                                .out = f->reg + p->output * U,
+                                .dout = f->dreg + p->output * U};
+    if (!p->is_edge) return rows;
+    rows.begin = f->edge_at[call->row];
+    rows.count = f->edge_at[call->row + call->rows] - rows.begin;
+    rows.in = f->edge_in + before;
+    rows.in_stride = r->cells.edge_inputs;
+    rows.out_stride = r->cells.edge_count * U;
+    rows.out = f->edge + p->output * U;
+    rows.dout = f->dedge + p->output * U;
+    return rows;
+}
+
+static void inputs_copy(const struct tree_run *r, struct tree_at at, const struct cell_product *p, float *to)
+{
+    for (uint32_t i = 0; i < p->input_count; i++) {
+        uint32_t step, cols = cell_operand_cols(&r->cells, p->input[i]);
+        memcpy(to, value_at(r, at, p->input[i], &step), cols * sizeof *to);
+        to += cols;
+    }
+}
+
+static void inputs_spread(const struct tree_run *r, struct tree_at at, const struct cell_product *p, const float *from)
+{
+    for (uint32_t k = 0; k < p->input_count; k++) {
+        uint32_t cols = cell_operand_cols(&r->cells, p->input[k]);
+        float *to = gradient_at(r, at, p->input[k]);
+        for (uint32_t i = 0; i < cols && to; i += VF) gradient_add(to, vf_load_upto(from + i, cols - i), i, cols - i);
+        from += cols;
+    }
+}
+
+/* Gathers the inputs of a product's rows, or gives back their gradients. */
+static void inputs_piece(const struct tree_call *call, uint32_t piece, bool is_backward)
+{
+    const struct tree_run *r = call->run;
+    const struct cell_product *p = &r->view[call->kind].products[call->product];
+    const struct product_rows rows = product_rows_of(call, p);
+    const size_t din_stride = r->cells.input_cols;
+    uint32_t end = (piece + 1) * TREE_ROWS < call->rows ? (piece + 1) * TREE_ROWS : call->rows;
+    for (uint32_t i = piece * TREE_ROWS; i < end; i++) {
+        struct tree_at at = {.row = call->row + i, .node = r->frame.node_at[call->row + i]};
+        uint32_t first = p->is_edge ? r->frame.nodes.child_begin[at.node] : 0,
+                 last = p->is_edge ? r->frame.nodes.child_begin[at.node + 1] : 1;
+        for (uint32_t e = first; e < last; e++) {
+            uint32_t at_row = p->is_edge ? r->frame.edge_row[e] : at.row;
+            at.edge = e;
+            if (is_backward)
+                inputs_spread(r, at, p, r->frame.din + (at_row - rows.begin) * din_stride);
+            else
+                inputs_copy(r, at, p, rows.in + at_row * rows.in_stride);
+        }
+    }
+}
+
+static void gather_piece(void *context, uint32_t piece, void *scratch)
+{
+    (void)scratch;
+    inputs_piece(context, piece, false);
+}
+
+static void spread_piece(void *context, uint32_t piece, void *scratch)
+{
+    (void)scratch;
+    inputs_piece(context, piece, true);
+}
+
+static void product_forward(const struct cpu_work *work, struct tree_call *call)
+{
+    const struct tree_run *r = call->run;
+    const struct cell_product *p = &r->view[call->kind].products[call->product];
+    uint32_t param = r->param[call->kind] + 2 * call->product;
+    struct view weight = op_param(r->c, r->n, param);
+    team_run(work->team, gather_piece, call, pieces_of(call->rows));
+    const struct product_rows rows = product_rows_of(call, p);
+    if (rows.count == 0) return;
+    struct product product = {.end = PRODUCT_ACTIVATES,
+                              .rows = rows.count,
+                              .cols = weight.cols,
+                              .terms = weight.rows,
+                              .left = rows.in + rows.begin * rows.in_stride,
+                              .left_row = rows.in_stride,
+                              .left_term = 1,
+                              .right = weight.data,
+                              .right_term = weight.stride,
+                              .right_col = 1,
+                              .result = rows.out + rows.begin * rows.out_stride,
+                              .result_row = rows.out_stride,
+                              .bias = op_param(r->c, r->n, param + 1).data};
+    product_run(work, call, &product);
+}
+
+static void product_backward(const struct cpu_work *work, struct tree_call *call)
+{
+    const struct tree_run *r = call->run;
+    const struct cell_product *p = &r->view[call->kind].products[call->product];
+    struct view weight = op_param(r->c, r->n, r->param[call->kind] + 2 * call->product);
+    const struct product_rows rows = product_rows_of(call, p);
+    bool is_word = p->input_count == 1 && cell_operand(p->input[0]).kind == CELL_WORD;
+    if (rows.count == 0 || (is_word && !r->has_dx)) return;
+    struct product product = {.end = PRODUCT_SLOPES,
+                              .rows = rows.count,
+                              .cols = weight.rows,
+                              .terms = weight.cols,
+                              .left = rows.dout + rows.begin * rows.out_stride,
+                              .left_row = rows.out_stride,
+                              .left_term = 1,
+                              .right = weight.data,
+                              .right_term = 1,
+                              .right_col = weight.stride,
+                              .result = r->frame.din,
+                              .result_row = r->cells.input_cols};
+    product_run(work, call, &product);
+    team_run(work->team, spread_piece, call, pieces_of(call->rows));
+}
+
+/* d weight and d bias of all products of a kind, whose rows are [call->row, + rows). */
+static void weights_backward(const struct cpu_work *work, struct tree_call *call)
+{
+    const struct tree_run *r = call->run;
+    const struct cell_view *v = &r->view[call->kind];
+    for (call->product = 0; call->product < v->cell->product_count; call->product++) {
+        uint32_t param = r->param[call->kind] + 2 * call->product;
+        struct view weight = op_param(r->c, r->n, param), dweight = op_dparam(r->c, r->n, param);
+        const struct product_rows rows = product_rows_of(call, &v->products[call->product]);
+        if (rows.count == 0 || dweight.data == NULL) continue;
+        struct product product = {.end = PRODUCT_ADDS,
+                                  .rows = weight.rows,
+                                  .cols = weight.cols,
+                                  .terms = rows.count,
+                                  .left = rows.in + rows.begin * rows.in_stride,
+                                  .left_row = 1,
+                                  .left_term = rows.in_stride,
+                                  .right = rows.dout + rows.begin * rows.out_stride,
+                                  .right_term = rows.out_stride,
+                                  .right_col = 1,
+                                  .result = dweight.data,
+                                  .result_row = dweight.stride,
+                                  .col_sums = op_dparam(r->c, r->n, param + 1).data};
+        product_run(work, call, &product);
+    }
+}
+
+/* --- passes ----------------------------------------------------------------------------------- */
+
+static struct tree_call batch_of(const struct tree_run *r, uint32_t number)
+{
+    const struct tree_frame *f = &r->frame;
+    uint32_t b = f->batch[number], row = f->batch_begin[b];
+    return (struct tree_call){
+        .run = r, .kind = f->nodes.kind[f->node_at[row]], .row = row, .rows = f->batch_begin[b + 1] - row};
+}
+
+static void output_write(const struct tree_run *r)
+{
+    const struct tree_frame *f = &r->frame;
+    struct view out = op_out(r->c, r->n);
+    const size_t U = r->attr.units;
+    for (uint32_t b = 0; b < out.rows; b++) {
+        uint32_t first = f->first[b], end = f->first[b + 1], from = r->attr.gives ? first : end - (end > first);
+        float *to = row_of(out, b);
+        for (uint32_t i = 0; i < out.cols; i++) to[i] = f->is_strange[b] ? NAN : 0;
+        for (uint32_t node = from; node < end; node++) {
+            uint32_t state = r->view[f->nodes.kind[node]].cell->state[0];
+            memcpy(to + (node - from) * U, f->reg + (f->row[node] * (size_t)r->cells.register_count + state) * U,
+                   U * sizeof *to);
+        }
+    }
+}
+
+void KERNEL(tree_forward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)
+{
+    struct tree_run r;
+    tree_run_begin(&r, c, n);
+    tree_frame_fill(&r.frame, c, n);
+    tree_frame_batch(&r.frame, r.cells.kind_count);
+    for (uint32_t i = 0; i < r.frame.batch_count; i++) {
+        struct tree_call call = batch_of(&r, i);
+        const struct cell_view *v = &r.view[call.kind];
+        for (uint32_t s = 0; s < v->cell->step_count; s++) {
+            if (v->steps[s].op != CELL_PRODUCT) continue;
+            call.step_end = s;
+            steps_flush(work, &call, forward_piece);
+            call.product = v->steps[s].a;
+            product_forward(work, &call);
+            call.step_begin = s + 1;
+        }
+        call.step_end = v->cell->step_count;
+        steps_flush(work, &call, forward_piece);
+    }
+    output_write(&r);
+}
+
+void KERNEL(tree_backward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)
+{
+    struct tree_run r;
+    tree_run_begin(&r, c, n);
+    tree_frame_fill(&r.frame, c, n); /* the same again: registers lie elsewhere */
+    tree_frame_batch(&r.frame, r.cells.kind_count);
+    for (uint32_t b = 0; r.has_dx && b < c->batch->example_count && !op_din_adds(c, n, 1); b++)
+        memset(row_of(op_din(c, n, 1), b), 0, op_din(c, n, 1).cols * sizeof(float));
+    for (uint32_t i = r.frame.batch_count; i-- > 0;) {
+        struct tree_call call = batch_of(&r, i);
+        const struct cell_view *v = &r.view[call.kind];
+        team_run(work->team, begin_piece, &call, pieces_of(call.rows));
+        call.step_end = v->cell->step_count;
+        for (uint32_t s = v->cell->step_count; s-- > 0;) {
+            if (v->steps[s].op != CELL_PRODUCT) continue;
+            call.step_begin = s + 1;
+            steps_flush(work, &call, backward_piece);
+            call.product = v->steps[s].a;
+            product_backward(work, &call);
+            call.step_end = s;
+        }
+        call.step_begin = 0;
+        steps_flush(work, &call, backward_piece);
+    }
+    for (uint32_t k = 0, row = 0; k < r.cells.kind_count; k++) {
+        struct tree_call call = {.run = &r, .kind = k, .row = row};
+        while (row < r.frame.nodes.count && r.frame.nodes.kind[r.frame.node_at[row]] == k) row++;
+        call.rows = row - call.row;
+        weights_backward(work, &call);
+    }
+}

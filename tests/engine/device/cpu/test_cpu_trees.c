@@ -1,0 +1,130 @@
+/* Trees, many nodes together, against the reference, which computes node by node: of every instruction set that runs here, by teams whose bytes
+ * are the same. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "engine/device/cpu/device.h"
+#include "tests/engine/device/cpu/kernel_check.h"
+#include "tests/graph/rig.h"
+#include "tests/graph/tree_texts.h"
+
+#define SEED      11
+#define TOLERANCE 1e-4 /* of sums of some thousand terms, in another order */
+
+/* Wide enough for whole tiles of products. */
+static const struct op_text wide = {
+    "wide",
+    "[data]\nformat = trees\nsparse = word, tree\nids_max = 60\nkinds = leaf, inner\n[train]\nbatch = 9\n"
+    "optimizer = sgd 0.1\nseed = 5\n[table emb]\ndim = 21\n[embedding e]\ntable = emb\ninput = word\npool = none\n" LEAF
+    "[cell inner]\nu = tanh(affine(left.h, right.h))\nc = u * sigmoid(affine(left.h, right.h)) + left.c * "
+    "sigmoid(affine(left.h, right.h)) + right.c * sigmoid(affine(left.h, right.h))\nh = tanh(c)\n[tree h]\ninput = "
+    "tree, e\nunits = 70\ndim = 21\nstate = h, c\ngives = nodes\n" OUT};
+
+static void run(struct rig *r, struct device *device)
+{
+    const struct graph *g = r->g;
+    memset(r->slot, 0xff, g->header->slot_bytes);
+    assert_int_equal(device_submit(device, &r->context, g->nodes, g->forward_count), ST_OK);
+    assert_int_equal(device_submit(device, &r->context, g->nodes + g->forward_count, g->node_count - g->forward_count),
+                     ST_OK);
+}
+
+static void compare(const char *what, const struct rig *r, const struct rig *expected, double tolerance)
+{
+    const struct graph *g = r->g;
+    char name[128];
+    const struct graph_node *loss = &g->nodes[graph_loss_next(g, 0)];
+    struct view out = op_out(&r->context, loss), out_expected = op_out(&expected->context, loss);
+    snprintf(name, sizeof name, "%s, loss", what);
+    floats_compare(name, out.data, out_expected.data, out.rows, 1, out.stride, tolerance);
+    snprintf(name, sizeof name, "%s, parameters", what);
+    floats_compare(name, r->param_grad, expected->param_grad, 1, g->header->grad_floats, g->header->grad_floats,
+                   tolerance);
+    for (uint32_t i = 0; i < g->lookup_count; i++) {
+        size_t floats = (size_t)r->ticket.table[0].unique_count * g->tables[0].dim;
+        snprintf(name, sizeof name, "%s, rows", what);
+        floats_compare(name, r->table_grad[i], expected->table_grad[i], 1, floats, floats, tolerance);
+    }
+}
+
+static void text_check(const struct op_text *text, uint32_t examples, uint64_t seed)
+{
+    struct graph g;
+    struct rig expected;
+    if (graph_compile(&g, "test.cfg", text->text, strlen(text->text), NULL, 0, NULL) != ST_OK)
+        fail_msg("%s", status_message());
+    rig_open(&expected, &g, seed, examples);
+    rig_forward(&expected);
+    rig_backward(&expected);
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        struct rig first;
+        bool is_first = true;
+        if (!isa_runs_here((enum isa)isa)) continue;
+        for (size_t m = 0; m < MEMBERS_TRIED; m++) {
+            struct device *device;
+            struct rig r;
+            char what[96];
+            snprintf(what, sizeof what, "%s of %u, %s by %u", text->name, examples, isa_names[isa], members_tried[m]);
+            rig_open(&r, &g, seed, examples);
+            assert_int_equal(cpu_device_open(&device, &g, members_tried[m], NULL, isa_names[isa]), ST_OK);
+            run(&r, device);
+            device_close(device);
+            compare(what, &r, &expected, TOLERANCE);
+            if (!is_first) compare(what, &r, &first, EXACT);
+            if (!is_first) rig_close(&r);
+            if (is_first) first = r, first.context.tensor = r.tensor;
+            is_first = false;
+        }
+        rig_close(&first);
+    }
+    rig_close(&expected);
+    graph_close(&g);
+}
+
+static void tree__every_text__equals_reference(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < TREE_TEXT_COUNT; i++)
+        for (uint32_t examples = 1; examples <= 6; examples += 5) text_check(&tree_texts[i], examples, SEED + i);
+}
+
+static void tree__whole_tiles__equals_reference(void **state)
+{
+    (void)state;
+    text_check(&wide, 9, SEED);
+}
+
+/* Keys that are no trees give NaN. */
+static void tree__strange_keys__are_not_a_number(void **state)
+{
+    (void)state;
+    const struct op_text *text = &tree_texts[0];
+    struct graph g;
+    struct rig r;
+    assert_int_equal(graph_compile(&g, "test.cfg", text->text, strlen(text->text), NULL, 0, NULL), ST_OK);
+    rig_open(&r, &g, SEED, 3);
+    r.m.key[r.m.key_begin[g.field_count + 1]] = tree_key(1, 2, false, 0); /* two children of a first node */
+    struct device *device;
+    assert_int_equal(cpu_device_open(&device, &g, 1, NULL, isa_names[isa_best()]), ST_OK);
+    assert_int_equal(device_submit(device, &r.context, g.nodes, g.forward_count), ST_OK);
+    device_close(device);
+    uint32_t node = 0;
+    while (g.nodes[node].op != OP_ID_tree) node++;
+    struct view out = op_out(&r.context, &g.nodes[node]);
+    assert_true(!isnan(out.data[0]) && isnan(out.data[out.stride]) && !isnan(out.data[2 * out.stride]));
+    rig_close(&r);
+    graph_close(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tree__every_text__equals_reference),
+        cmocka_unit_test(tree__whole_tiles__equals_reference),
+        cmocka_unit_test(tree__strange_keys__are_not_a_number),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
