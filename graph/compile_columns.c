@@ -1,6 +1,7 @@
 /* The columns of the data that the model uses, from [data], [column NAME] and [candidates NAME]; and the vocabularies, whose words
  * the caller's source reads. Fields become the first tensors, in their order; numeric columns together are "dense", and any of
  * them gets a tensor of its own when an op names it. */
+#include "engine/base/tree.h"
 #include "graph/compiler.h"
 #include "graph/graph_internal.h"
 #include "graph/op.h"
@@ -365,6 +366,52 @@ static status columns_standardise(struct compiler *c, const struct graph_source 
     return st;
 }
 
+#define KIND_SEPARATORS ", \t"
+#define KIND_BYTES_MAX  60
+#define KINDS_BYTES_MAX 4000u
+
+/* A name of a kind stands where a number may stand: it begins as none does. */
+static bool kind_is_named(const char *name, size_t bytes)
+{
+    bool is_name = bytes > 0 && bytes <= KIND_BYTES_MAX && !(*name >= '0' && *name <= '9') && *name != '-';
+    for (size_t i = 0; i < bytes && is_name; i++)
+        is_name = (name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') ||
+                  (name[i] >= '0' && name[i] <= '9') || name[i] == '_' || name[i] == '-';
+    return is_name;
+}
+
+/* Of trees: data.kinds has 1 to TREE_KINDS_MAX names, each once. */
+static status kinds_check(struct compiler *c, const struct ini_section *data)
+{
+    const struct ini_entry *entry = data ? ini_entry_find(data, "kinds") : NULL;
+    const char *kinds = c->settings.data_kinds, *at = kinds + strspn(kinds, KIND_SEPARATORS);
+    uint32_t count = 0;
+    if (c->settings.data_format != DATA_TREES) return ST_OK;
+    if (strlen(kinds) > KINDS_BYTES_MAX)
+        return ini_fail(&c->ini, data, entry, "expected at most %u characters, found %zu", KINDS_BYTES_MAX,
+                        strlen(kinds));
+    for (; *at; count++) {
+        const size_t bytes = strcspn(at, KIND_SEPARATORS);
+        if (!kind_is_named(at, bytes))
+            return ini_fail(&c->ini, data, entry,
+                            "expected names of at most %u letters, digits, _ and -, which begin with a letter or _, "
+                            "found \"%.*s\"",
+                            KIND_BYTES_MAX, (int)bytes, at);
+        for (const char *before = kinds + strspn(kinds, KIND_SEPARATORS); before < at;) {
+            const size_t length = strcspn(before, KIND_SEPARATORS);
+            if (length == bytes && memcmp(before, at, bytes) == 0)
+                return ini_fail(&c->ini, data, entry, "the kind %.*s is named twice", (int)bytes, at);
+            before += length;
+            before += strspn(before, KIND_SEPARATORS);
+        }
+        at += bytes;
+        at += strspn(at, KIND_SEPARATORS);
+    }
+    if (count == 0 || count > TREE_KINDS_MAX)
+        return ini_fail(&c->ini, data, entry, "expected 1 to %u kinds of nodes, found %u", TREE_KINDS_MAX, count);
+    return ST_OK;
+}
+
 status compile_columns(struct compiler *c, const struct graph_source *source)
 {
     const struct ini_section *data = ini_find(&c->ini, "data", "");
@@ -374,6 +421,7 @@ status compile_columns(struct compiler *c, const struct graph_source *source)
     struct column_list dense = {&c->denses, &c->dense_names, &format->dense, TENSOR_DENSE},
                        sparse = {&c->fields, &c->field_names, &format->sparse, TENSOR_FIELD},
                        label = {&c->labels, &c->label_names, &format->label, TENSOR_LABEL};
+    TRY(kinds_check(c, data));
     TRY(compile_vocabularies(c, source));
     TRY(names_each(c, data, data ? ini_entry_find(data, "dense") : NULL, s->data_dense, column_add, &dense));
     TRY(names_each(c, data, data ? ini_entry_find(data, "sparse") : NULL, s->data_sparse, column_add, &sparse));

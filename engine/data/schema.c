@@ -77,6 +77,7 @@ static status kinds_open(struct schema *schema, const struct graph *g, const str
         if (r->kind_count == TREE_KINDS_MAX) FAIL(INVALID, "data.kinds: expected at most %u kinds", TREE_KINDS_MAX);
         schema->kinds[r->kind_count++] = (struct reader_kind){.name = name, .children_max = TREE_CHILDREN_MAX};
     }
+    if (r->kind_count == 0) FAIL(INVALID, "data.kinds: expected a kind of nodes, found none");
     r->kind = schema->kinds;
     for (uint32_t n = 0; n < g->forward_count; n++) {
         const uint32_t *at = g->args + g->nodes[n].program_begin, *end = at + g->nodes[n].program_count;
@@ -126,7 +127,11 @@ status schema_open(struct schema *schema, const struct graph *g, const struct se
                                                              .text = schema->texts + v->word_begin,
                                                              .count = schema->counts + v->word_begin};
     }
-    TRY(kinds_open(schema, g, settings));
+    status st = kinds_open(schema, g, settings);
+    if (st != ST_OK) {
+        schema_close(schema);
+        return st;
+    }
     r->example = graph_example(g);
     r->dense = dense;
     r->field = field;

@@ -30,6 +30,7 @@ static const struct {
     {"data", "shuffle", CLASS_SEQUENCE},
     {"data", "label_map", CLASS_MODEL},
     {"data", "window", CLASS_MODEL},
+    {"data", "kinds", CLASS_MODEL},
     {"data", "eval_fraction", CLASS_SEQUENCE},
     {"column", NULL, CLASS_MODEL},
     {"vocabulary", NULL, CLASS_MODEL},

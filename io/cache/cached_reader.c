@@ -316,6 +316,15 @@ static uint64_t options_hash(const struct reader_options *o, struct example_shap
     hash_columns(&hash, s->label, shape.label_count);
     const char *const texts[] = {s->weight, s->group, s->label_map, s->columns, s->missing_text};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) hash_text(&hash, texts[i]);
+    hash_number(&hash, s->kind_count);
+    for (uint32_t k = 0; k < s->kind_count; k++) {
+        const struct reader_kind *kind = &s->kind[k];
+        hash_text(&hash, kind->name);
+        hash_number(&hash, kind->children_min);
+        hash_number(&hash, kind->children_max);
+        hash_number(&hash, kind->needs_word);
+        hash_number(&hash, kind->needs_number);
+    }
     for (uint32_t v = 0; v < s->vocabulary_count; v++) {
         hash_number(&hash, s->vocabulary[v].unknown);
         hash_number(&hash, s->vocabulary[v].word_count);

@@ -36,7 +36,7 @@ check 'predicts lines without a number' predicts
 refuses() {
     printf '(1 (0 a) (0 b))\n(1 (0 a))\n' >"$folder/bad"
     heterps "$graph" --data "$folder/bad" 2>"$folder/log"
-    [ $? != 0 ] && grep -q 'bad:2: column 9: a node of kind inner takes 2 to 2 children, found 1' "$folder/log"
+    [ $? != 0 ] && grep -q 'bad:2: column 9: a node of kind inner takes 2 children, found 1' "$folder/log"
 }
 check 'refuses a node with too few children' refuses
 finish

@@ -395,6 +395,27 @@ static void compile__names_of_each_format__are_those_it_says(void **state)
     }
 }
 
+#define KINDS(text) "[data]\nformat = trees\nids_max = 9\nsparse = word, tree\nkinds = " text "\n" LOSS
+
+static void compile__kinds_of_nodes__are_names_unlike_numbers(void **state)
+{
+    (void)state;
+    char text[8192] = "[data]\nformat = trees\nids_max = 9\nsparse = word, tree\nkinds = ";
+    const char *const wanted = "which begin with a letter or _, found \"";
+    refused(KINDS("leaf, 2"), NULL, wanted);
+    refused(KINDS("leaf, -e"), NULL, wanted);
+    refused(KINDS("le.af"), NULL, "expected names of at most 60 letters, digits, _ and -");
+    refused(KINDS("a:b"), NULL, "found \"a:b\"");
+    refused(KINDS("a23456789_123456789_123456789_123456789_123456789_123456789_1"), NULL, wanted);
+    refused(KINDS("leaf, leaves, leaf"), NULL, "the kind leaf is named twice");
+    refused(KINDS(","), NULL, "expected 1 to 128 kinds of nodes, found 0");
+    for (int i = 0; i < 129; i++) sprintf(text + strlen(text), "%sk%d", i ? ", " : "", i);
+    refused(strcat(text, "\n" LOSS), NULL, "expected 1 to 128 kinds of nodes, found 129");
+    strcpy(text, "[data]\nformat = trees\nids_max = 9\nsparse = word, tree\nkinds = a");
+    for (int i = 0; i < 1000; i++) strcat(text, "    ");
+    refused(strcat(text, "b\n" LOSS), NULL, "expected at most 4000 characters, found 4002");
+}
+
 /* Fields of one seed give a text one key; a format may have one for all. */
 static void compile__keys__seeds_by_name_or_format(void **state)
 {
@@ -467,6 +488,7 @@ int main(void)
         cmocka_unit_test(compile__standard__mean_and_scale_of_numeric_columns),
         cmocka_unit_test(graph_source_of__a_graph__knows_what_it_was_compiled_with),
         cmocka_unit_test(compile__columns_that_cannot_be__are_refused),
+        cmocka_unit_test(compile__kinds_of_nodes__are_names_unlike_numbers),
         cmocka_unit_test(compile__names_of_each_format__are_those_it_says),
         cmocka_unit_test(graph_column_data__offsets__within_dense_values_or_labels),
         cmocka_unit_test(compile__keys__seeds_by_name_or_format),

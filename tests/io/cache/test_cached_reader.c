@@ -18,6 +18,7 @@ static const char *const words[] = {"x", "y", "z"}, *const other_words[] = {"x",
 struct all {
     struct reader_column dense[2], field[2], label[1];
     struct reader_vocabulary vocabulary[1];
+    struct reader_kind kind[1];
     struct reader_options o;
 };
 
@@ -27,7 +28,8 @@ static void all_make(struct all *a, const char *path)
                       .field = {{.name = "f", .seed = 7, .ids_max = 2, .vocabulary = READER_NONE},
                                 {.name = "g", .seed = 8, .ids_max = 1, .vocabulary = 0}},
                       .label = {{.name = "l", .vocabulary = READER_NONE}},
-                      .vocabulary = {{.word_count = 3, .unknown = READER_NONE, .text = words}}};
+                      .vocabulary = {{.word_count = 3, .unknown = READER_NONE, .text = words}},
+                      .kind = {{.name = "leaf", .children_max = 2}}};
     a->o = (struct reader_options){.format = READER_CSV,
                                    .paths = path,
                                    .part = "test",
@@ -44,6 +46,8 @@ static void all_make(struct all *a, const char *path)
                                               .label = a->label,
                                               .vocabulary = a->vocabulary,
                                               .vocabulary_count = 1,
+                                              .kind = a->kind,
+                                              .kind_count = 1,
                                               .weight = "w",
                                               .group = "u",
                                               .label_map = "",
@@ -110,7 +114,13 @@ static const char *opened(const struct all *a)
     X(a.label[0].name = "d")                                                                                           \
     X(a.vocabulary[0].unknown = 1)                                                                                     \
     X(a.vocabulary[0].word_count = 2)                                                                                  \
-    X(a.vocabulary[0].text = other_words)
+    X(a.vocabulary[0].text = other_words)                                                                              \
+    X(a.o.schema.kind_count = 0)                                                                                       \
+    X(a.kind[0].name = "inner")                                                                                        \
+    X(a.kind[0].children_min = 1)                                                                                      \
+    X(a.kind[0].children_max = 1)                                                                                      \
+    X(a.kind[0].needs_word = true)                                                                                     \
+    X(a.kind[0].needs_number = true)
 
 static void cached_reader__any_option_that_decides__is_read_anew(void **state)
 {

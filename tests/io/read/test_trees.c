@@ -1,148 +1,360 @@
-/* The format trees: which keys nodes and words become, which kinds they have, and what is malformed. */
-#include "tests/io/read/text_test.h"
+/* The format trees: which keys a text gives, the label, what is wrong with a line and where, and how large it may be. */
+#include "tests/io/read/format_test.h"
 
 #include <math.h>
 
 #include "engine/base/tree.h"
+#include "io/cache/cached_reader.h"
 
-#define SEED 5
+#define SEED 7
 
-static const struct reader_kind kinds[] = {{"leaf", 0, 0, true, false},
-                                           {"inner", 2, 2, false, false},
-                                           {"const", 0, 0, false, true},
-                                           {"add", 1, TREE_CHILDREN_MAX, false, false}};
+static const struct reader_column fields[] = {{.name = "word", .seed = SEED, .ids_max = 6, .vocabulary = READER_NONE},
+                                              {.name = "tree", .seed = 1, .ids_max = 11, .vocabulary = READER_NONE}};
+static const struct reader_column label[] = {{.name = "label", .vocabulary = READER_NONE}};
+static const struct reader_column five[] = {
+    {.name = "label", .vocabulary = READER_NONE, .label_max = 4, .label_is_class = true}};
+static const struct reader_kind two[] = {{.name = "leaf", .children_max = TREE_CHILDREN_MAX},
+                                         {.name = "inner", .children_max = TREE_CHILDREN_MAX}};
+static const struct reader_kind maths[] = {
+    {.name = "const", .needs_number = true},
+    {.name = "sin", .children_min = 1, .children_max = 1},
+    {.name = "add", .children_min = 2, .children_max = TREE_CHILDREN_MAX},
+    {.name = "sub", .children_min = 2, .children_max = 3},
+    {.name = "name", .needs_word = true},
+};
 
-static struct reader_options trees_options(const char *paths, struct reader_column column[3])
+static struct reader_options options_of(const struct reader_kind *kind, uint32_t kind_count)
 {
-    static const char *const names[] = {"tree", "word", "label"};
-    for (int i = 0; i < 3; i++)
-        column[i] = (struct reader_column){.name = names[i], .seed = SEED, .ids_max = 8, .vocabulary = READER_NONE};
     return (struct reader_options){.format = READER_TREES,
-                                   .paths = paths,
-                                   .schema = {.example = {.field_count = 2, .key_count_max = 16, .label_count = 1},
-                                              .field = column,
-                                              .label = column + 2,
-                                              .kind = kinds,
-                                              .kind_count = 4},
-                                   .part = "test"};
+                                   .schema = {.example = {.field_count = 2, .key_count_max = 17, .label_count = 1},
+                                              .field = fields,
+                                              .label = label,
+                                              .kind = kind,
+                                              .kind_count = kind_count}};
 }
 
-/* The keys of an example's nodes. */
-static void nodes_check(const struct micro_batch *m, uint32_t example, const uint64_t *expected, uint32_t count)
+/* The keys of an example's field tree; a key of no number by NaN. */
+static void tree_check(const struct test_read *r, uint32_t example, const uint64_t *key, uint32_t count)
 {
-    uint32_t at = m->key_begin[2 * example];
-    assert_int_equal(m->key_begin[2 * example + 1] - at, count);
-    for (uint32_t i = 0; i < count; i++)
-        if (m->key[at + i] != expected[i])
-            fail_msg("example %u node %u: expected key %" PRIx64 ", found %" PRIx64, example, i, expected[i],
-                     m->key[at + i]);
+    uint32_t begin = r->m.key_begin[2 * example + 1];
+    assert_int_equal(r->m.key_begin[2 * example + 2] - begin, count);
+    for (uint32_t i = 0; i < count; i++) assert_int_equal(r->m.key[begin + i], key[i]);
 }
 
-static void trees_parse__kinds__are_said_or_follow_from_words(void **state)
+static void trees_parse__forms__are_these_keys(void **state)
 {
     (void)state;
-    struct reader_column column[3];
-    struct reader_options options = trees_options(
-        test_text("trees", "(3 (2 It) (4 (2 's)\t(-1.5 good)))\r\n(1 a)\n(add:7 (const:3) (add (const:4) (#0) ) )\n"
-                           "(leaf x) (const:2)\n"),
-        column);
-    const uint64_t sst[] = {tree_key(0, 0, true, 2), tree_key(0, 0, true, 2), tree_key(0, 0, true, -1.5f),
-                            tree_key(1, 2, false, 4), tree_key(1, 2, false, 3)};
-    const uint64_t one[] = {tree_key(0, 0, true, 1)};
-    const uint64_t typed[] = {tree_key(2, 0, false, 3), tree_key(2, 0, false, 4), tree_key_again(0),
-                              tree_key(3, 2, false, NAN), tree_key(3, 2, false, 7)};
-    const uint64_t forest[] = {tree_key(0, 0, true, NAN), tree_key(2, 0, false, 2)};
-    struct text_batch b;
-    text_batch_open(&b, options.schema.example);
-    text_pass(&options, 0, 0, &b);
-    assert_int_equal(b.m.example_count, 4);
-    nodes_check(&b.m, 0, sst, 5);
-    nodes_check(&b.m, 1, one, 1);
-    nodes_check(&b.m, 2, typed, 5);
-    nodes_check(&b.m, 3, forest, 2);
-    text_keys_check(&b.m, 0, 2, 1, SEED, "It 's good");
-    text_keys_check(&b.m, 1, 2, 1, SEED, "a");
-    text_keys_check(&b.m, 2, 2, 1, SEED, "");
-    text_keys_check(&b.m, 3, 2, 1, SEED, "x");
-    const float labels[] = {3, 1, 7, 2};
-    for (int e = 0; e < 4; e++) assert_true(b.m.label[e] == labels[e]);
-    text_batch_close(&b);
+    struct test_read r;
+    assert_ok(test_read(&r, options_of(two, 2),
+                        "(3 (2 It) (4 (2 's) (3 good)))\n"
+                        "\t(0\t(inner:-2.5 (leaf x)\t)(leaf:1e2)(1 2)) \r\n"
+                        "(1 #9) (2 (leaf a:b) (#0))(inner)(+.5e1)"));
+    assert_int_equal(r.m.example_count, 3);
+    assert_int_equal(r.counts.bad_count, 0);
+    test_keys(&r, 0, 0, SEED, "It|'s|good");
+    tree_check(&r, 0,
+               (const uint64_t[]){tree_key(0, 0, true, 2), tree_key(0, 0, true, 2), tree_key(0, 0, true, 3),
+                                  tree_key(1, 2, false, 4), tree_key(1, 2, false, 3)},
+               5);
+    test_keys(&r, 1, 0, SEED, "x|2");
+    tree_check(&r, 1,
+               (const uint64_t[]){tree_key(0, 0, true, NAN), tree_key(1, 1, false, -2.5f), tree_key(0, 0, false, 100),
+                                  tree_key(0, 0, true, 1), tree_key(1, 3, false, 0)},
+               5);
+    test_keys(&r, 2, 0, SEED, "#9|a:b");
+    tree_check(&r, 2,
+               (const uint64_t[]){tree_key(0, 0, true, 1), tree_key(0, 0, true, NAN), tree_key_again(0),
+                                  tree_key(1, 2, false, 2), tree_key(1, 0, false, NAN), tree_key(1, 0, false, 5)},
+               6);
+    assert_true(r.m.label[0] == 3 && r.m.label[1] == 0 && r.m.label[2] == 5);
+    test_read_close(&r);
 }
 
-static void trees_parse__malformed__says_where_and_what(void **state)
+/* Keys make the nodes that the text has. */
+static void trees_parse__keys__are_nodes_again(void **state)
+{
+    (void)state;
+    struct test_read r;
+    assert_ok(test_read(&r, options_of(two, 2), "(3 (1 a) (2 (#0) (0 b)) (#2))\n"));
+    uint8_t kind[8];
+    float number[8];
+    uint32_t word[8], begin[9] = {0}, child[8], stack[8];
+    struct tree_nodes nodes = {
+        .kind = kind, .number = number, .word = word, .child_begin = begin, .child = child, .count = 0};
+    assert_null(tree_nodes_add(&nodes, r.m.key + r.m.key_begin[1], r.m.key_begin[2] - r.m.key_begin[1],
+                               r.m.key_begin[1], 2, stack));
+    assert_int_equal(nodes.count, 4);
+    const uint32_t begins[] = {0, 0, 0, 2, 5}, children[] = {0, 1, 0, 2, 2};
+    const float numbers[] = {1, 0, 2, 3};
+    assert_memory_equal(begin, begins, sizeof begins);
+    assert_memory_equal(child, children, sizeof children);
+    assert_memory_equal(number, numbers, sizeof numbers);
+    assert_true(word[0] == 0 && word[1] == 1 && word[2] == TREE_NONE);
+    test_read_close(&r);
+}
+
+static void trees_parse__columns_in_any_order_or_no_words__are_read(void **state)
+{
+    (void)state;
+    const struct reader_column turned[] = {fields[1], fields[0]};
+    struct reader_options options = options_of(two, 2);
+    struct test_read r;
+    options.schema.field = turned;
+    options.schema.example.has_value = true;
+    assert_ok(test_read(&r, options, "(3 (2 It) (4 rains))\n(2 a)\n"));
+    test_keys(&r, 0, 1, SEED, "It|rains");
+    test_keys(&r, 1, 1, SEED, "a");
+    assert_int_equal(r.m.key[0], tree_key(0, 0, true, 2));
+    assert_int_equal(r.m.key[5], tree_key(0, 0, true, 2));
+    for (uint32_t i = 0; i < r.m.key_count; i++) assert_true(r.m.value[i] == 1);
+    test_read_close(&r);
+    options.schema.example = (struct example_shape){.field_count = 1, .key_count_max = 11};
+    options.schema.field = fields + 1;
+    assert_ok(test_read(&r, options, "(3 (2 It) (4 rains))\n(inner)\n"));
+    assert_int_equal(r.m.key_count, 4);
+    assert_int_equal(r.m.key[0], tree_key(0, 0, false, 2)); /* no word's key is there */
+    test_read_close(&r);
+}
+
+static void trees_parse__bad_lines__say_where_and_why(void **state)
 {
     (void)state;
     static const struct {
-        const char *line, *says;
+        const char *line, *words;
     } cases[] = {
-        {"(3 (2 a) (2 b)", "column 15: expected 1 brackets that close, found the end of the line"},
-        {"(3 a))", "column 6: expected a bracket that opens, found \")\""},
-        {"(3 a b)", "column 6: expected a bracket, found \"b\""},
-        {"a", "column 1: expected a bracket, found \"a\""},
+        {"(1 (2 a)", "data:1: column 9: expected 1 brackets that close, found the end of the line"},
+        {"(1 a))", "column 6: expected a bracket that opens, found \")\""},
+        {"(1 a) b", "column 7: expected a bracket, found \"b\""},
+        {"a (1 a)", "column 1: expected a bracket, found \"a\""},
+        {"(1 a)\n(1 a b)", "data:2: column 6: expected a bracket, found \"b\""},
+        {" \t", "data:1: expected a tree, found blanks"},
+        {"\n(1 a)", "data:1: the line is empty"},
         {"()", "column 2: expected a number, or a kind of data.kinds, found nothing"},
-        {"(leaves a)", "column 2: expected a number, or a kind of data.kinds, found \"leaves\""},
-        {"(const:1e39)", "column 8: expected a number behind \"const:\", found \"1e39\""},
-        {"(const:)", "column 8: expected a number behind \"const:\", found nothing"},
-        {"(1 (2 a))", "column 9: a node of kind inner takes 2 to 2 children, found 1"},
-        {"(leaf:1)", "column 8: expected a word in a node of kind leaf, found none"},
-        {"(const)", "column 7: expected a number in a node of kind const, found none"},
-        {"(add:1 (#0))", "column 9: expected # and a node that came before, of 0, found \"#0\""},
-        {"(add:1 (leaf a) (#x))", "column 18: expected # and a node that came before, of 1, found \"#x\""},
+        {"(1 ( a))", "column 5: expected a number, or a kind of data.kinds, found nothing"},
+        {"(1 (inne a))", "column 5: expected a number, or a kind of data.kinds, found \"inne\"; did you mean inner?"},
+        {"(Leaf:1 a)", "found \"Leaf:1\"; did you mean leaf?"},
+        {"(nan a)", "column 2: expected a number, or a kind of data.kinds, found \"nan\""},
+        {"(1 (1e39 a))", "column 5: expected a number of at most 3.4028235e38"},
+        {"(leaf:1e39 a)", "column 7: expected a number of at most 3.4028235e38"},
+        {"(leaf: a)", "column 7: expected a number behind \"leaf:\", found nothing"},
+        {"(leaf:b a)", "column 7: expected a number behind \"leaf:\", found \"b\""},
+        {"(1 a b)", "column 6: expected a bracket, found \"b\""},
         {"(1 a (2 b))", "column 10: expected a node of at most 65535 children and without a word"},
-        {"(add (const:1))", "column 16: the root has no number, which is the label"},
-        {"(1 a) (1 a) (1 a) (1 a) (1 a) (1 a) (1 a) (1 a) (1 a)",
-         "column 52: expected at most 8 words, ids_max of the column word, found more"},
-        {"(const:1)(const:1)(const:1)(const:1)(const:1)(const:1)(const:1)(const:1)(const:1)",
-         "column 81: expected at most 8 nodes, ids_max of the column tree, found more"},
-        {"(add(add(add(add(add(add(add(add(add(", "column 33: expected at most 8 open brackets"},
+        {"(1 (2 b) a)", "column 10: expected a bracket, found \"a\""},
+        {"(1 (#0))", "column 5: expected # and a node that came before, of 0, found \"#0\""},
+        {"(1 (2 a) (#1))", "column 11: expected # and a node that came before, of 1, found \"#1\""},
+        {"(1 (2 a) (#-1))", "found \"#-1\""},
+        {"(1 (2 a) (#))", "found \"#\""},
+        {"(1 (2 a) (#0000000000))", "found \"#0000000000\""},
+        {"(1 (2 a) (#4294967296))", "found \"#4294967296\""},
+        {"(1 (2 a) (#0 b))", "column 14: expected a bracket, found \"b\""},
+        {"(1 (2 a) (#0 (1 b)))", "expected a node of at most 65535 children and without a word"},
+        {"(leaf a)", "column 9: the root has no number, which is the label"},
+        {"(1 a)(#0)", "column 10: the root has no number, which is the label"},
+        {"(1 a)(inner (2 b))", "column 19: the root has no number, which is the label"},
+        {"(1 (1 a)(1 b)(1 c)(1 d)(1 e)(1 f)(1 g))",
+         "column 37: expected at most 6 words, ids_max of the column word, found more"},
+        {"(1)(1)(1)(1)(1)(1)(1)(1)(1)(1)(1)(1)",
+         "column 36: expected at most 11 nodes, ids_max of the column tree, found more"},
+        {"(1(1(1(1(1(1(1(1(1(1(1(1", "column 23: expected at most 11 open brackets, ids_max of the column tree"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct reader_column column[3];
-        char text[256];
-        snprintf(text, sizeof text, "(1 fine)\n%s\n", cases[i].line);
-        struct reader_options options = trees_options(test_text("trees", text), column);
-        struct text_batch b;
-        struct reader *reader;
-        bool end = false;
-        text_batch_open(&b, options.schema.example);
-        assert_ok(reader_open(&reader, &options));
-        assert_ok(reader_start(reader, 0));
-        assert_int_equal(reader_fill(reader, &b.m, TEXT_MICRO, &end), ST_INVALID);
-        assert_int_equal(b.m.example_count, 1);
-        if (strstr(status_message(), cases[i].says) == NULL || strstr(status_message(), "trees:2: ") == NULL)
-            fail_msg("%s: expected \"%s\" of line 2, found \"%s\"", cases[i].line, cases[i].says, status_message());
-        reader_close(reader);
-        text_batch_close(&b);
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        test_read_fails(options_of(two, 2), cases[i].line, cases[i].words);
+    char bytes[256];
+    for (int b = 0; b < 255; b++) bytes[b] = (char)(b == '\n' - 1 ? 'x' : b + 1);
+    bytes[255] = 0;
+    test_read_fails(options_of(two, 2), bytes, "data:1: column 1: expected a bracket, found \"\\x01");
 }
 
-/* A label that its head cannot take; in predictions it may be absent. */
-static void trees_parse__root_number__is_the_label(void **state)
+static void trees_parse__kinds__take_what_they_say(void **state)
 {
     (void)state;
-    struct reader_column column[3];
-    struct reader_options options = trees_options(test_text("trees", "(leaf a)\n"), column);
-    struct text_batch b;
-    text_batch_open(&b, options.schema.example);
+    static const struct {
+        const char *line, *words;
+    } cases[] = {
+        {"(add (const:1))", "column 15: a node of kind add takes at least 2 children, found 1"},
+        {"(add:1 (sin))", "column 12: a node of kind sin takes 1 child, found 0"},
+        {"(const x)", "column 9: expected a number in a node of kind const, found none"},
+        {"(const)", "column 7: expected a number in a node of kind const, found none"},
+        {"(name:1)", "column 8: expected a word in a node of kind name, found none"},
+        {"(const:1 (const:1))", "column 19: a node of kind const takes 0 children, found 1"},
+        {"(sub:1 (const:1))", "column 17: a node of kind sub takes 2 to 3 children, found 1"},
+        {"(sub:1 (const:1)(#0)(#0)(#0))", "column 29: a node of kind sub takes 2 to 3 children, found 4"},
+    };
+    struct test_read r;
+    assert_ok(test_read(&r, options_of(maths, 5),
+                        "(add:2.84 (sin:.84 (const:1)) (const:2))\n(name:1 x)(sub:1 (#0) (const:-1))\n"));
+    tree_check(&r, 0,
+               (const uint64_t[]){tree_key(0, 0, false, 1), tree_key(1, 1, false, .84f), tree_key(0, 0, false, 2),
+                                  tree_key(2, 2, false, 2.84f)},
+               4);
+    test_read_close(&r);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        test_read_fails(options_of(maths, 5), cases[i].line, cases[i].words);
+}
+
+static void trees_parse__label__is_the_roots_number(void **state)
+{
+    (void)state;
+    struct reader_options options = options_of(two, 2);
+    struct test_read r;
+    options.schema.label = five;
+    test_read_fails(options, "(7 (1 a))",
+                    "column 2: the root's number is the label: expected the number of a class, 0 to 4, found \"7\"");
+    test_read_fails(options, "(inner:1.5 (1 a))", "column 8: the root's number is the label: expected the number of");
+    assert_ok(test_read(&r, options, "(4 (-9.5 a))")); /* other numbers are no labels */
+    test_read_close(&r);
     options.label_optional = true;
-    text_pass(&options, 0, 0, &b);
-    assert_int_equal(b.m.example_count, 1);
-    assert_true(b.m.label[0] == 0);
-    options = trees_options(test_text("trees", "(5 a)\n"), column);
-    column[2].label_max = 4;
-    column[2].label_is_class = true;
+    assert_ok(test_read(&r, options, "(inner (1 a))\n(3 a)\n(7 a)\n(1 a)(#0)\n"));
+    const float labels[] = {0, 3, 7, 0};
+    assert_memory_equal(r.m.label, labels, sizeof labels);
+    test_read_close(&r);
+    /* The two classes of SST: neutral sentences are left out, with bad_lines = skip. */
+    options.label_optional = false;
+    options.schema.label_map = "0=0, 1=0, 3=1, 4=1";
+    test_read_fails(options, "(2 a)", "column 2: the root's number is the label: expected 0, 1, 3 or 4, found \"2\"");
+    options.bad_skip = true;
+    assert_ok(test_read(&r, options, "(2 a)\n(leaf:4 a)\n(1 (2 b))\n(0 c)\n"));
+    const float classes[] = {1, 0, 0};
+    assert_int_equal(r.m.example_count, 3);
+    assert_int_equal(r.counts.bad_count, 1);
+    assert_memory_equal(r.m.label, classes, sizeof classes);
+    test_read_close(&r);
+}
+
+static void trees_parse__words_of_a_vocabulary__or_the_unknown_one(void **state)
+{
+    (void)state;
+    static const char *const text[] = {"good", "<unk>"};
+    static const uint64_t count[] = {3, 1};
+    struct reader_vocabulary vocabulary = {.word_count = 2, .unknown = 1, .text = text, .count = count};
+    struct reader_column column[] = {fields[0], fields[1]};
+    struct reader_options options = options_of(two, 2);
+    struct test_read r;
+    column[0].vocabulary = 0;
+    options.schema.field = column;
+    options.schema.vocabulary = &vocabulary;
+    options.schema.vocabulary_count = 1;
+    assert_ok(test_read(&r, options, "(3 (2 It) (4 good))\n"));
+    test_keys(&r, 0, 0, SEED, "<unk>|good");
+    test_read_close(&r);
+    vocabulary.unknown = READER_NONE;
+    test_read_fails(options, "(3 (4 good) (2 It))\n", "column 16: expected a word of the vocabulary, found \"It\"");
+}
+
+/* `count` times a text, and what stands around. */
+static char *text_repeat(const char *front, const char *text, uint32_t count, const char *back, uint32_t back_count)
+{
+    const size_t each = strlen(text), tail = strlen(back);
+    char *out = malloc(strlen(front) + count * each + back_count * tail + 2), *at = out;
+    assert_non_null(out);
+    at = stpcpy(at, front);
+    for (uint32_t i = 0; i < count; i++) at = mempcpy(at, text, each);
+    for (uint32_t i = 0; i < back_count; i++) at = mempcpy(at, back, tail);
+    strcpy(at, "\n");
+    return out;
+}
+
+static void large_check(const char *text, uint32_t ids_max, const char *words)
+{
+    struct reader_column column[] = {fields[0], fields[1]};
+    struct reader_options options = options_of(two, 2);
+    column[1].ids_max = ids_max;
+    options.schema.field = column;
+    options.schema.example.key_count_max = ids_max + column[0].ids_max;
+    if (words) {
+        test_read_fails(options, text, words);
+        return;
+    }
+    struct test_read r;
+    assert_ok(test_read(&r, options, text));
+    assert_int_equal(r.m.key_count, ids_max);
+    test_read_close(&r);
+}
+
+static void trees_parse__deep_and_wide__are_read_or_refused(void **state)
+{
+    (void)state;
+    char *deep = text_repeat("", "(1", 100000, ")", 100000), *wide = text_repeat("(1", "(2)", 65535, ")", 1),
+         *wider = text_repeat("(1", "(2)", 65536, ")", 1), *widest = text_repeat("(1", "(2)", 1000000, ")", 1);
+    large_check(deep, 100000, NULL);
+    large_check(deep, 99999, "column 199999: expected at most 99999 open brackets");
+    large_check(wide, 65536, NULL);
+    large_check(wide, 65535, "column 196608: expected at most 65535 nodes");
+    large_check(wider, 70000, "column 196610: expected a node of at most 65535 children");
+    large_check(widest, 70000, "data:1: the line is longer than");
+    free(deep);
+    free(wide);
+    free(wider);
+    free(widest);
+}
+
+static void reader_open__what_trees_lack__is_named(void **state)
+{
+    (void)state;
     struct reader *reader;
-    assert_int_equal(reader_open(&reader, &options), ST_INVALID); /* which reads the first line */
-    assert_non_null(strstr(status_message(), "the root's number is the label: expected the number of a class, 0 to 4"));
-    text_batch_close(&b);
+    struct reader_column column[] = {fields[0], fields[1]};
+    struct reader_options options = options_of(two, 2);
+    options.paths = test_text("one", "(1 a)\n");
+    options.part = "test";
+    options.schema.field = column;
+    column[0].name = "words";
+    assert_fails(INVALID, "expected one of them, found \"words\"", reader_open(&reader, &options));
+    column[0].name = "tree";
+    assert_fails(INVALID, "expected the column tree once", reader_open(&reader, &options));
+    column[0].name = "word";
+    column[1].negative_count = 1;
+    assert_fails(INVALID, "expected the column tree once, and no candidates", reader_open(&reader, &options));
+    column[1].negative_count = 0;
+    options.schema.example.field_count = 1;
+    assert_fails(INVALID, "expected the column tree in data.sparse", reader_open(&reader, &options));
+    options.schema.example.field_count = 2;
+    options.schema.example.label_count = 2;
+    assert_fails(INVALID, "trees have one label", reader_open(&reader, &options));
+    options.schema.example.label_count = 0;
+    options.schema.example.dense_count = 2;
+    assert_fails(INVALID, "trees have no numeric columns; the graph uses 2", reader_open(&reader, &options));
+    options.schema.example.dense_count = 0;
+    options.schema.example.has_weight = true;
+    assert_fails(INVALID, "trees have no column of weights", reader_open(&reader, &options));
+    options.schema.example.has_weight = false;
+    options.schema.label_map = "a";
+    assert_fails(INVALID, "data.label_map: expected TEXT=NUMBER", reader_open(&reader, &options));
+}
+
+static status word_note(void *to, const char *text, size_t bytes, uint64_t count)
+{
+    char *at = to;
+    sprintf(at + strlen(at), "%.*s=%" PRIu64 " ", (int)bytes, text, count);
+    return ST_OK;
+}
+
+static void reader_words_count__trees__counts_words_not_heads(void **state)
+{
+    (void)state;
+    struct reader_options options = {.format = READER_TREES,
+                                     .paths = test_text("one", "(3 (2 a)(2 3))\n\n(inner:2 (leaf a) (#0)(1 b) )\n"),
+                                     .part = "test"};
+    char found[256] = "";
+    assert_ok(reader_words_count(&options, "word", 6, word_note, found));
+    assert_string_equal(found, "a=2 3=1 b=1 ");
+    assert_fails(INVALID, "words of trees are those of the column word",
+                 reader_words_count(&options, "tree", 6, word_note, found));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trees_parse__kinds__are_said_or_follow_from_words),
-        cmocka_unit_test(trees_parse__malformed__says_where_and_what),
-        cmocka_unit_test(trees_parse__root_number__is_the_label),
+        cmocka_unit_test(trees_parse__forms__are_these_keys),
+        cmocka_unit_test(trees_parse__keys__are_nodes_again),
+        cmocka_unit_test(trees_parse__columns_in_any_order_or_no_words__are_read),
+        cmocka_unit_test(trees_parse__bad_lines__say_where_and_why),
+        cmocka_unit_test(trees_parse__kinds__take_what_they_say),
+        cmocka_unit_test(trees_parse__label__is_the_roots_number),
+        cmocka_unit_test(trees_parse__words_of_a_vocabulary__or_the_unknown_one),
+        cmocka_unit_test(trees_parse__deep_and_wide__are_read_or_refused),
+        cmocka_unit_test(reader_open__what_trees_lack__is_named),
+        cmocka_unit_test(reader_words_count__trees__counts_words_not_heads),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+    return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove);
 }
