@@ -10,6 +10,7 @@
 #include "engine/base/fmath.h"
 #include "engine/base/random.h"
 #include "io/read/column_names.h"
+#include "io/read/decimal.h"
 #include "io/read/label_map.h"
 
 #define CLASSES       8u
@@ -17,6 +18,9 @@
 #define FEATURE_MAX   12u /* bytes of a feature around its id: field, colons, value            */
 #define PAIRS_MAX     20u /* items of a user                                                  */
 #define TOKENS_MAX    30u /* words of a line                                                  */
+#define LEAVES_MAX    30u /* of a tree                                                        */
+#define CHILDREN_MAX  4u  /* of a node, unless its kind needs more                            */
+#define KIND_MAX      68u /* bytes of a node around its number and its word: brackets, kind   */
 #define ROW_STREAM    UINT64_C(16)
 #define EFFECT_STREAM UINT64_C(17)
 
@@ -332,6 +336,116 @@ static size_t tokens_row(struct gen_graph *g, struct draw *d, char *line)
     return (size_t)(at - line);
 }
 
+/* A tree on its way: what its leaves have, and how much that is for the label. */
+struct gen_tree {
+    const struct gen_graph *g;
+    struct draw *draw;
+    const struct gen_field *word; /* or NULL */
+    uint32_t rank[LEAVES_MAX];
+    double number[LEAVES_MAX], sum[LEAVES_MAX + 1]; /* sum: of the effects of the leaves before */
+    uint32_t spare;                                 /* nodes with one child that may still come */
+    char *at;
+};
+
+static bool kind_takes(const struct reader_kind *k, uint32_t child_count)
+{
+    return child_count >= k->children_min && child_count <= k->children_max && !(child_count && k->needs_word);
+}
+
+static uint32_t leaves_max(const struct gen_graph *g)
+{
+    uint32_t most = LEAVES_MAX;
+    for (uint32_t i = 0; i < g->field_count; i++) {
+        const struct reader_column *c = g->fields[i].column;
+        const uint32_t holds = strcmp(c->name, "tree") == 0 ? c->ids_max / 2 + c->ids_max % 2 : c->ids_max;
+        if (holds < most) most = holds;
+    }
+    return most;
+}
+
+/* Of a node over so many leaves, and how many children it has: a kind that takes none only where one leaf is, a kind that takes one alone only
+ * where there is room. */
+static uint32_t kind_draw(struct gen_tree *t, uint32_t leaf_count, uint32_t *child_count)
+{
+    const struct reader_schema *s = t->g->o.schema;
+    uint32_t found = 0, chosen = 0;
+    for (uint32_t k = 0; k < s->kind_count; k++) {
+        const struct reader_kind *kind = &s->kind[k];
+        const bool is_chain = kind->children_max == 1 && kind_takes(kind, 1) && t->spare,
+                   is_leaf = leaf_count == 1 && kind->children_min == 0 && (k == 0 || kind->children_max == 0);
+        const uint32_t least = kind->children_min > 2 ? kind->children_min : 2;
+        const bool is_parent = leaf_count >= least && kind_takes(kind, least);
+        if (!is_chain && !is_leaf && !is_parent) continue;
+        if (draw_below(t->draw, ++found) != 0) continue;
+        uint32_t most = kind->children_max < leaf_count ? kind->children_max : leaf_count;
+        if (most > CHILDREN_MAX) most = CHILDREN_MAX > least ? CHILDREN_MAX : least;
+        chosen = k;
+        *child_count = is_leaf ? 0 : is_chain ? 1 : least + draw_below(t->draw, most - least + 1);
+    }
+    return chosen;
+}
+
+/* The logit of what so many leaves from `first` on say together. */
+static double leaves_logit(const struct gen_tree *t, uint32_t first, uint32_t count)
+{
+    return 2 * (t->sum[first + count] - t->sum[first]) / sqrt(count);
+}
+
+/* `label`: of the root, else NULL. */
+static void node_put(struct gen_tree *t, uint32_t first, uint32_t leaf_count, const bool *label)
+{
+    const struct reader_schema *s = t->g->o.schema;
+    uint32_t child_count = 0, kind = kind_draw(t, leaf_count, &child_count);
+    const bool has_word = child_count == 0 && t->word != NULL, is_leaf = child_count == 0;
+    *t->at++ = '(';
+    if (kind != (has_word || s->kind_count == 1 ? 0 : 1)) t->at += sprintf(t->at, "%s:", s->kind[kind].name);
+    if (label)
+        t->at = label_put(t->g, *label, t->at);
+    else if (is_leaf && s->kind[kind].needs_number)
+        t->at += sprintf(t->at, "%.2f", t->number[first]);
+    else
+        t->at = label_put(t->g, draw_unit(t->draw) < fmath_sigmoid(leaves_logit(t, first, leaf_count)), t->at);
+    if (has_word) {
+        *t->at++ = ' ';
+        t->at = value_put(t->word, t->rank[first], t->at);
+    }
+    if (child_count == 1) t->spare--;
+    for (uint32_t i = child_count; i > 0; i--) {
+        const uint32_t count = i == 1 ? leaf_count : 1 + draw_below(t->draw, leaf_count - i + 1);
+        *t->at++ = ' ';
+        node_put(t, first, count, NULL);
+        first += count;
+        leaf_count -= count;
+    }
+    *t->at++ = ')';
+}
+
+static size_t trees_row(struct gen_graph *g, struct draw *d, char *line, struct gen_criteo_truth *truth)
+{
+    const struct reader_schema *s = g->o.schema;
+    struct gen_tree t = {.g = g, .draw = d, .word = field_of(g, "word"), .at = line};
+    const struct gen_field *tree = field_of(g, "tree");
+    bool has_numbers = false;
+    for (uint32_t k = 0; k < s->kind_count; k++) has_numbers |= s->kind[k].needs_number;
+    /* A leaf's number is no label. */
+    const uint32_t most = leaves_max(g), least = has_numbers && most > 1 ? 2 : 1;
+    const uint32_t count = least + draw_below(d, most - least + 1), room = tree ? tree->column->ids_max : 0;
+    t.spare = room > 2 * count - 1 + count / 2 ? count / 2 : room > 2 * count - 1 ? room - (2 * count - 1) : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        t.number[i] = has_numbers ? 2 * draw_unit(d) - 1 : 0;
+        t.sum[i + 1] = t.sum[i] + t.number[i];
+        if (t.word == NULL) continue;
+        t.rank[i] = draw_rank(g, d, ranks_of(g, t.word->vocabulary));
+        t.sum[i + 1] += effect_of(g, t.word->space, t.rank[i]);
+    }
+    const double z = leaves_logit(&t, 0, count);
+    const bool is_one = draw_unit(d) < fmath_sigmoid(z);
+    *truth = (struct gen_criteo_truth){.logit = (float)z, .label = s->example.label_count ? (float)is_one : NAN};
+    node_put(&t, 0, count, &is_one);
+    *t.at++ = '\n';
+    return (size_t)(t.at - line);
+}
+
 size_t gen_graph_row(struct gen_graph *g, uint64_t row, char *line, struct gen_criteo_truth *truth)
 {
     struct draw d = {.stream = g->rows, .item = row};
@@ -340,6 +454,7 @@ size_t gen_graph_row(struct gen_graph *g, uint64_t row, char *line, struct gen_c
     case READER_CSV: return csv_row(g, &d, line, truth);
     case READER_PAIRS: return pairs_row(g, &d, line);
     case READER_TOKENS: return tokens_row(g, &d, line);
+    case READER_TREES: return trees_row(g, &d, line, truth);
     default: return ids_row(g, &d, line, truth);
     }
 }
@@ -469,11 +584,13 @@ static size_t row_bytes_of(const struct gen_graph *g, uint32_t *ids_max)
         uint32_t most = f->column->ids_max;
         if (g->o.format == READER_PAIRS) most = PAIRS_MAX + 1;
         if (g->o.format == READER_TOKENS) most = TOKENS_MAX;
+        if (g->o.format == READER_TREES) most = LEAVES_MAX;
         bytes += (size_t)most * (vocabulary_bytes_max(f->vocabulary) + FEATURE_MAX);
         if (f->column->ids_max > *ids_max) *ids_max = f->column->ids_max;
     }
     /* Without fields, of any. */
     if (g->field_count == 0) bytes += (size_t)(PAIRS_MAX + TOKENS_MAX) * TEXT_MAX;
+    if (g->o.format == READER_TREES) bytes += 3 * LEAVES_MAX * (KIND_MAX + g->label_bytes_max);
     if (g->o.format == READER_LIBFM)
         for (uint32_t i = 0; i < g->field_count; i++) bytes += 4 * (size_t)number_of(&g->fields[i]);
     return bytes;
@@ -484,6 +601,30 @@ static size_t header_bytes_of(const struct gen_graph *g)
     size_t bytes = 1;
     for (uint32_t i = 0; i < g->column_count; i++) bytes += strlen(g->columns[i].name) + 1;
     return bytes;
+}
+
+/* Any tree can be made of a kind that may be a leaf and one of two children; labels stand where numbers do. */
+static status trees_check(const struct gen_graph *g)
+{
+    const struct reader_schema *s = g->o.schema;
+    bool has_leaf = false, has_pair = false;
+    for (uint32_t k = 0; k < s->kind_count; k++) {
+        has_leaf |= s->kind[k].children_min == 0 && (k == 0 || s->kind[k].children_max == 0);
+        has_pair |= kind_takes(&s->kind[k], 2);
+    }
+    if (!has_leaf || !has_pair)
+        FAIL(INVALID,
+             "trees are generated of a kind of nodes that may be leaves and one that takes two children; "
+             "data.kinds has no such kind%s",
+             has_leaf || has_pair ? "" : "s");
+    for (uint32_t i = 0; i < g->labels.count + g->labels.has_others; i++) {
+        float number;
+        double ignored;
+        const struct label_entry *e = &g->labels.entry[i];
+        if (i == g->labels.count || !decimal_parse(e->text, e->bytes, &ignored, &number))
+            FAIL(INVALID, "data.label_map: expected a number for each text, for labels of trees are numbers of nodes");
+    }
+    return ST_OK;
 }
 
 static status place(struct gen_graph *g)
@@ -512,6 +653,7 @@ static status place(struct gen_graph *g)
     if (g->values == NULL) FAIL(MEMORY, "no memory for lists of %u keys", ids_max);
     TRY(arena_open(&g->arena, "generator", label_map_bytes(s->label_map)));
     TRY(label_map_place(&g->labels, &g->arena, s->label_map));
+    if (g->o.format == READER_TREES) TRY(trees_check(g));
     g->scale = fmath_exp(0.5 * fmath_log(26.0 / (g->field_count > 26 ? g->field_count : 26)));
     g->bias = -1;
     return ST_OK;

@@ -15,6 +15,9 @@
  *                        has to tell apart
  *   columns              labels, weight, group, numeric columns, fields, in this order, or that of data.columns, where columns that the
  *                        graph does not use are empty; in quotation marks if need be. Of libfm fields are places in the line
+ *   trees                1 to 30 leaves, each with a word, or a number of -1 to 1 where the kinds need numbers; a node over n leaves has 1 with
+ *                        probability 1 / (1 + exp(-2 sum / sqrt(n))), the sum being of its words' effects and its leaves' numbers; its kind
+ *                        is one that takes its children, by even chance
  *   a label that is a word, pairs, tokens: a user's items, and a word's successor, are of one class nine times in ten */
 #ifndef HETERPS_ENGINE_DATA_GEN_GRAPH_H
 #define HETERPS_ENGINE_DATA_GEN_GRAPH_H
@@ -32,7 +35,8 @@ struct gen_graph_options {
     double zipf;    /* exponent, 0 .. 10                                                            */
 };
 
-/* *gen is yours: gen_graph_close. MEMORY; INVALID: a row would be longer than a reader takes. */
+/* *gen is yours: gen_graph_close. MEMORY; INVALID: a row would be longer than a reader takes; or trees of such
+ * kinds, or labels, are not made. */
 MUST_USE status gen_graph_open(struct gen_graph **gen, const struct gen_graph_options *options);
 void gen_graph_close(struct gen_graph *gen);
 /* Room that a row, or the header, needs. */

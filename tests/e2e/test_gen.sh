@@ -113,6 +113,51 @@ ids_over = cut' 'features, F4, F2'
 rounds libfm
 check 'libfm: fields are in their places' test "$(grep -cE '^[01] 0:0 [1-9][0-9]*:1 0:0 [1-9][0-9]*:1( [0-9]+:1)+$' libfm.txt)" = 200
 
+sed 's/ids_max = 128/ids_max = 20/; s/^epochs.*/epochs = 1/' "$root/samples/sst.cfg" >trees.cfg
+check 'trees: compiles' "$h" compile trees.cfg -o trees.bin -q --set words.dim=4 --set t.dim=4 --set t.units=4 --set y.units=2
+rounds trees
+check 'trees: no line has more nodes than ids_max, and some have as many as fit' python3 -c '
+most = max(line.count("(") for line in open("trees.txt"))
+assert most == 19, most'
+
+# Nodes of several kinds, with numbers, of one child or more (a node without a name is a sin); labels are what data.label_map has.
+cat >typed.cfg <<CFG
+[data]
+format = trees
+sparse = tree
+label = label
+label_map = -1=0, 2.5=1
+ids_max = 40
+kinds = const, sin, add, if
+[cell const]
+h = number
+[cell sin]
+h = sin(left.h)
+[cell add]
+h = sum(child.h)
+[cell if]
+h = left.h * right.h + child3.h
+[tree t]
+input = tree
+units = 2
+[fc o]
+input = t
+units = 1
+[loss bce]
+input = o
+[train]
+batch = 10
+CFG
+check 'typed trees: compiles' "$h" compile typed.cfg -o typed.bin -q
+rounds typed
+check 'typed trees: all kinds, and roots as data.label_map has them' test "$(cut -d: -f2 typed.txt | cut -d' ' -f1 | sort -u | tr '\n' ' ') $(grep -o '[a-z]*:' typed.txt | sort -u | tr -d '\n')" = '-1 2.5  add:const:if:'
+check 'typed trees: chains' grep -qE '\((0|1|-1|2\.5) \((add|if|const)' typed.txt
+"$h" compile typed.cfg -o words.bin -q --set data.label_map='no=0, yes=1'
+fails 1 'data.label_map: expected a number for each text' 'trees: labels that are no numbers' "$h" gen words.bin --rows 1 -o no.txt
+sed -e '/^.cell add/,+1d; /^.cell if/,+1d; s/^kinds.*/kinds = const, sin/' typed.cfg >chains.cfg
+"$h" compile chains.cfg -o words.bin -q
+fails 1 'a kind of nodes that may be leaves and one that takes two children' 'trees: kinds that make none' "$h" gen words.bin --rows 1 -o no.txt
+
 # What gen says of its rows is what is in them.
 "$h" gen criteo --rows 1000 --seed 3 -o told.tsv --log json >told
 check 'figures of what is written' python3 -c '

@@ -61,6 +61,11 @@ static void scene_close(struct scene *s)
     "c\npool = none\n"                                                                                                 \
     "[match m]\ninput = a, k\n[loss l]\nkind = sampled_softmax\ninput = m, c.log_q\n"
 
+#define TABLE_OF_WORDS "[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput = word\npool = none\n"
+#define OF_TREES(input)                                                                                                \
+    "[tree t]\ninput = " input "\nunits = 4\nstate = h\n[fc y]\ninput = t\nunits = 1\n[loss l]\ninput = y\n"
+#define BINARY "[cell leaf]\nh = tanh(x)\n[cell inner]\nh = tanh(affine(left.h, right.h))\n" OF_TREES("tree, e")
+
 static const struct {
     const char *text;
     uint32_t vocab;
@@ -111,6 +116,17 @@ static const struct {
      "next]\nvocabulary = v\n[column context]\nvocabulary = v\n" TABLE
      "[fc y]\ninput = e\nunits = 20\n[loss l]\nkind = softmax\ninput = y\nlabel = next\n",
      300, 1.1, UINT64_C(0x689aad8d4e02e61e)},
+    {"[data]\nformat = trees\nsparse = word, tree\nids_max = 40\n" TABLE_OF_WORDS BINARY, 1000, 1.1,
+     UINT64_C(0x5bfd033aafb931b4)},
+    /* typed nodes, numbers, chains, a vocabulary, few nodes */
+    {"[data]\nformat = trees\nsparse = tree\nids_max = 11\nkinds = const, sin, add, if\nlabel_map = -1=0, 2.5=1\n[cell "
+     "const]\nh = number\n[cell sin]\nh = sin(left.h)\n[cell add]\nh = sum(child.h)\n[cell if]\nh = left.h * right.h + "
+     "child3.h\n" OF_TREES("tree"),
+     1000, 1.1, UINT64_C(0xb3a3990faf7c3266)},
+    {"[data]\nformat = trees\nsparse = tree, word\n[column word]\nids_max = 7\nvocabulary = v\n[column tree]\nids_max "
+     "= "
+     "99\n[vocabulary v]\ncolumn = word\npath = p\n" TABLE_OF_WORDS BINARY,
+     1000, 1.1, UINT64_C(0x33ec00692e44d9d9)},
 };
 
 static void gen_graph_row__every_format__keeps_its_bytes(void **state)
