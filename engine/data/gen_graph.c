@@ -363,8 +363,8 @@ static uint32_t leaves_max(const struct gen_graph *g)
     return most;
 }
 
-/* Of a node over so many leaves, and how many children it has: a kind that takes none only where one leaf is, a kind that takes one alone only
- * where there is room. */
+/* Of a node over so many leaves, and how many children it has: none only where one leaf is; one, of a kind that takes
+ * no more, only where there is room. */
 static uint32_t kind_draw(struct gen_tree *t, uint32_t leaf_count, uint32_t *child_count)
 {
     const struct reader_schema *s = t->g->o.schema;

@@ -161,6 +161,30 @@ static status features_put(struct piece line, struct piece label, struct evbuffe
     return put(to, "\n", 1);
 }
 
+/* --- trees ------------------------------------------------------------------------------------ */
+
+/* The number of the line's last node without a parent is its label; one that has none, or is malformed, stays so. */
+static status tree_put(struct piece line, struct piece label, struct evbuffer *to)
+{
+    const char *end = line.text + line.bytes, *root = end;
+    size_t depth = 0;
+    for (const char *c = line.text; c < end; c++) {
+        if (*c == '(' && depth++ == 0) root = c + 1;
+        if (*c == ')' && depth) depth--;
+    }
+    const char *stop = root;
+    while (stop < end && *stop != ' ' && *stop != '\t' && *stop != '(' && *stop != ')') stop++;
+    const bool has_head = stop > root && *root != '#';
+    const bool is_number = has_head && (memchr("+-.", *root, 3) || (*root >= '0' && *root <= '9'));
+    const char *colon = has_head && !is_number ? memchr(root, ':', (size_t)(stop - root)) : NULL;
+    const char *kept = !has_head ? stop : is_number ? root : colon ? colon : stop; /* before the number */
+    TRY(put(to, line.text, (size_t)(kept - line.text)));
+    if (has_head && !is_number) TRY(put(to, ":", 1));
+    if (has_head) TRY(put(to, label.text, label.bytes));
+    TRY(put(to, stop, (size_t)(end - stop)));
+    return put(to, "\n", 1);
+}
+
 /* --- all -------------------------------------------------------------------------------------- */
 
 static status places_open(struct places *p, const struct setup *setup)
@@ -172,7 +196,7 @@ static status places_open(struct places *p, const struct setup *setup)
                                                             : ' ',
                          .has_quotes = format == DATA_CSV && s->has_quotes,
                          .label_count = s->example.label_count};
-    if (p->label_count == 0 || format == DATA_PAIRS || format == DATA_TOKENS || format == DATA_TREES)
+    if (p->label_count == 0 || format == DATA_PAIRS || format == DATA_TOKENS)
         FAIL(INVALID, "labels cannot come apart from lines of %s: these have none of their own",
              cfg_data_formats[format]);
     p->label = calloc(p->label_count, sizeof *p->label);
@@ -206,7 +230,8 @@ static status lines_put(struct places *p, const struct setup *setup, const char 
             TRY(columns_put(p, &at, end, label.bytes ? value : NULL, has_header, to));
         } else {
             const struct piece line = line_next(&at, end);
-            if (label.bytes) TRY(features_put(line, value[0], to));
+            const bool is_tree = format == DATA_TREES;
+            if (label.bytes) TRY(is_tree ? tree_put(line, value[0], to) : features_put(line, value[0], to));
         }
     }
     while (label_at < label_end) found++, (void)line_next(&label_at, label_end);

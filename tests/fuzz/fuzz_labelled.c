@@ -11,8 +11,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     static const uint32_t formats[] = {DATA_CSV, DATA_CRITEO, DATA_LIBSVM, DATA_PAIRS};
     const uint8_t choice = bytes ? data[0] : 0;
     if (bytes) data++, bytes--;
-    const struct setup setup =
-        labelled_setup(formats[choice % 4], choice & 64 ? 2 : 1, choice & 128 ? "a, click, b, buy" : NULL);
+    const struct setup setup = labelled_setup(choice & 4 ? DATA_TREES : formats[choice % 4], choice & 64 ? 2 : 1,
+                                              choice & 128 ? "a, click, b, buy" : NULL);
     const uint8_t *stop = memchr(data, 0, bytes);
     const size_t text_bytes = stop ? (size_t)(stop - data) : bytes, label_bytes = stop ? bytes - text_bytes - 1 : 0;
     struct evbuffer *to = evbuffer_new();

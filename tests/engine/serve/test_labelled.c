@@ -86,6 +86,17 @@ static void labelled__numbered_features__label_in_front(void **state)
     check(&s, "7\n", "0\n", "0 \n"); /* a label alone: an example of nothing */
 }
 
+static void labelled__trees__label_is_the_number_of_the_root(void **state)
+{
+    (void)state;
+    const struct setup s = labelled_setup(DATA_TREES, 1, NULL);
+    check(&s, "(3 (2 a) (1 b))\n(leaf a)\r\n(inner:7(1 a)(2 b))\n(1 a)\n", "0\n1\n-2.5\n\n",
+          "(0 (2 a) (1 b))\n(leaf:1 a)\n(inner:-2.5(1 a)(2 b))\n");
+    check(&s, "(1 a) (.5 b)\n(-1)\n(inner)", "2\n3\n4", "(1 a) (2 b)\n(3)\n(inner:4)\n");
+    check(&s, "(1 a)(#0)\n()\na\n(1 a))(2 b\n", "2\n2\n2\n2\n", "(1 a)(#0)\n()\na\n(1 a))(2 b\n"); /* stay so */
+    check(&s, "((1 a)\n(3 (2 a)\n", "2\n2\n", "((1 a)\n(2 (2 a)\n");
+}
+
 static void labelled__what_does_not_fit__is_refused(void **state)
 {
     (void)state;
@@ -106,6 +117,7 @@ int main(void)
         cmocka_unit_test(labelled__columns_by_order__label_in_its_place),
         cmocka_unit_test(labelled__quotation_mark_that_none_ends__ends_with_its_line),
         cmocka_unit_test(labelled__numbered_features__label_in_front),
+        cmocka_unit_test(labelled__trees__label_is_the_number_of_the_root),
         cmocka_unit_test(labelled__what_does_not_fit__is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
