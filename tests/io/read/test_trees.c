@@ -193,6 +193,16 @@ static void trees_parse__kinds__take_what_they_say(void **state)
         test_read_fails(options_of(maths, 5), cases[i].line, cases[i].words);
 }
 
+static void trees_parse__one_kind__is_that_of_all_nodes(void **state)
+{
+    (void)state;
+    struct test_read r;
+    assert_ok(test_read(&r, options_of(two, 1), "(1 (2) (3 a))\n"));
+    tree_check(&r, 0, (const uint64_t[]){tree_key(0, 0, false, 2), tree_key(0, 0, true, 3), tree_key(0, 2, false, 1)},
+               3);
+    test_read_close(&r);
+}
+
 static void trees_parse__label__is_the_roots_number(void **state)
 {
     (void)state;
@@ -350,6 +360,7 @@ int main(void)
         cmocka_unit_test(trees_parse__columns_in_any_order_or_no_words__are_read),
         cmocka_unit_test(trees_parse__bad_lines__say_where_and_why),
         cmocka_unit_test(trees_parse__kinds__take_what_they_say),
+        cmocka_unit_test(trees_parse__one_kind__is_that_of_all_nodes),
         cmocka_unit_test(trees_parse__label__is_the_roots_number),
         cmocka_unit_test(trees_parse__words_of_a_vocabulary__or_the_unknown_one),
         cmocka_unit_test(trees_parse__deep_and_wide__are_read_or_refused),
