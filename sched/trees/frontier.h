@@ -1,0 +1,60 @@
+/* The frontier: nodes that are not computed and whose children are, kind by kind. */
+#ifndef HETERPS_SCHED_TREES_FRONTIER_H
+#define HETERPS_SCHED_TREES_FRONTIER_H
+
+#include <string.h>
+
+#include "sched/trees/itinerary.h"
+
+struct frontier {
+    const struct tree_nodes *nodes;
+    struct itinerary_scratch *scratch;
+    uint32_t kind_count;
+    uint32_t kinds[KIND_WORDS];           /* bits: kinds with ready nodes                           */
+    uint32_t ready[TREE_KINDS_MAX];       /* of a kind: a ready node, which says the next; or NONE  */
+    uint32_t ready_count[TREE_KINDS_MAX]; /* how many there are                                     */
+    uint64_t height_sum[TREE_KINDS_MAX];  /* of these                                               */
+};
+
+/* Looks at heights and who is whose parent; before the first frontier_begin. */
+void frontier_open(struct frontier *f, const struct tree_nodes *nodes, uint32_t kind_count,
+                   struct itinerary_scratch *scratch);
+/* Nothing is computed: ready are the nodes without children. */
+void frontier_begin(struct frontier *f);
+
+static inline void frontier_add(struct frontier *f, uint32_t node)
+{
+    uint32_t kind = f->nodes->kind[node];
+    f->scratch->next[node] = f->ready[kind];
+    f->ready[kind] = node;
+    f->ready_count[kind]++;
+    f->height_sum[kind] += f->scratch->height[node];
+    f->kinds[kind / 32] |= UINT32_C(1) << kind % 32;
+}
+
+/* The agenda's kind, of equals the first; NONE: no node is ready, all are computed. */
+uint32_t frontier_lowest(const struct frontier *f);
+struct automaton_sight frontier_sight(const struct frontier *f);
+
+/* Takes all ready nodes of a kind as one batch, whose number they get in batch_of[nodes]. */
+static inline void frontier_take(struct frontier *f, uint32_t kind, uint32_t batch, uint32_t *batch_of)
+{
+    const struct itinerary_scratch *s = f->scratch;
+    uint32_t node = f->ready[kind], next;
+    f->ready[kind] = TREE_NONE;
+    f->ready_count[kind] = 0;
+    f->height_sum[kind] = 0;
+    f->kinds[kind / 32] &= ~(UINT32_C(1) << kind % 32);
+    for (; node != TREE_NONE; node = next) {
+        next = s->next[node];
+        batch_of[node] = batch;
+        for (uint32_t e = s->edge[node]; e != TREE_NONE; e = s->edge_next[e])
+            if (--s->left[s->edge_parent[e]] == 0) frontier_add(f, s->edge_parent[e]);
+    }
+}
+
+/* Computes all nodes by an automaton, or, with NULL and where it knows no answer, by the agenda. Returns how many
+ * batches; stops at batch_max. */
+uint32_t frontier_run(struct frontier *f, const struct automaton *automaton, uint32_t *batch_of, uint32_t batch_max);
+
+#endif

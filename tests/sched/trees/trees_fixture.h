@@ -1,0 +1,64 @@
+/* Lists of nodes with itineraries, in memory of their own. */
+#ifndef HETERPS_TESTS_SCHED_TREES_FIXTURE_H
+#define HETERPS_TESTS_SCHED_TREES_FIXTURE_H
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched/trees/itinerary.h"
+#include "sched/trees/random_trees.h"
+
+struct trees_fixture {
+    struct tree_nodes nodes;
+    struct itinerary itinerary;
+    struct itinerary_scratch scratch;
+    double *value; /* [nodes] */
+    void *memory[2];
+};
+
+/* Everything lies in a block that the sanitizers know, each array to its last byte; filled with what is no zero. */
+static inline void fixture_open(struct trees_fixture *f, size_t node_max, size_t edge_max)
+{
+    for (int pass = 0; pass < 2; pass++) {
+        struct layout l = {.align = 8}, s = {.align = 8};
+        if (pass) {
+            l.base = f->memory[0];
+            s.base = f->memory[1];
+        }
+        random_trees_layout(&f->nodes, &l, node_max, edge_max);
+        itinerary_layout(&f->itinerary, &l, node_max);
+        LAYOUT_TAKE(&l, f->value, node_max);
+        itinerary_scratch_layout(&f->scratch, &s, node_max, edge_max);
+        if (pass) break;
+        f->memory[0] = malloc(l.bytes);
+        f->memory[1] = malloc(s.bytes);
+        assert_non_null(f->memory[0]);
+        assert_non_null(f->memory[1]);
+        memset(f->memory[0], 0xaa, l.bytes);
+        memset(f->memory[1], 0xaa, s.bytes);
+    }
+    f->nodes.count = 0;
+    f->nodes.child_begin[0] = 0;
+}
+
+static inline void fixture_close(struct trees_fixture *f)
+{
+    free(f->memory[0]);
+    free(f->memory[1]);
+}
+
+static inline void fixture_clear(struct trees_fixture *f) { f->nodes.count = 0; }
+
+static inline uint32_t put(struct trees_fixture *f, uint32_t kind, uint32_t child_count, uint32_t a, uint32_t b)
+{
+    return tree_node_put(&f->nodes, kind, (uint32_t[]){a, b}, child_count);
+}
+
+static inline uint32_t batches(struct trees_fixture *f, batching_id id, uint32_t kind_count)
+{
+    itinerary_make(&f->itinerary, &f->nodes, kind_count, &(struct batching){.id = id}, &f->scratch);
+    return f->itinerary.batch_count;
+}
+
+#endif
