@@ -6,12 +6,12 @@
  *     order        0 1 3 | 2 | 4        batch_begin 0 3 4 5        batch_kind leaf inner inner
  *
  * One is made for every micro-batch: nothing is allocated, and time is linear in nodes and children. Nanoseconds a
- * node, one core of an EPYC (Zen 5), every micro-batch another one:
+ * node, one of two busy cores of an EPYC (Zen 5), every micro-batch another one, the least of 20 runs:
  *
- *                                                       node   height   agenda
- *     25 binary trees of 5 to 34 words                   1.3       14       23
- *     25 trees of MathFunc, 40 to 64 nodes               1.4       20       31
- *     a graph of 1,000 nodes of three kinds              1.4       21       64
+ *                                                       node   height   agenda   learned
+ *     25 binary trees of 5 to 34 words                   1.4       15       25        26
+ *     25 trees of MathFunc, 40 to 64 nodes               1.4       18       30        35
+ *     a graph of 1,000 nodes of three kinds              1.0       14       35        60
  */
 #ifndef HETERPS_SCHED_TREES_ITINERARY_H
 #define HETERPS_SCHED_TREES_ITINERARY_H

@@ -8,35 +8,8 @@
 
 #include <stdio.h>
 
+#include "sched/trees/frontier.h"
 #include "tests/sched/trees/trees_fixture.h"
-
-/* Each node once, in an earlier batch than its parents; batches of one kind, ascending. */
-static void check(const struct trees_fixture *f)
-{
-    const struct itinerary *it = &f->itinerary;
-    const struct tree_nodes *nodes = &f->nodes;
-    uint32_t *batch_of = malloc((nodes->count + 1) * sizeof *batch_of);
-    assert_non_null(batch_of);
-    memset(batch_of, 0xff, nodes->count * sizeof *batch_of);
-    assert_int_equal(it->batch_begin[0], 0);
-    assert_int_equal(it->batch_begin[it->batch_count], nodes->count);
-    for (uint32_t b = 0; b < it->batch_count; b++) {
-        assert_true(it->batch_begin[b] < it->batch_begin[b + 1]);
-        for (uint32_t i = it->batch_begin[b]; i < it->batch_begin[b + 1]; i++) {
-            uint32_t node = it->order[i];
-            assert_true(node < nodes->count && batch_of[node] == UINT32_MAX);
-            batch_of[node] = b;
-            assert_int_equal(nodes->kind[node], it->batch_kind[b]);
-            if (i > it->batch_begin[b]) assert_true(it->order[i - 1] < node);
-        }
-    }
-    for (uint32_t i = 0; i < nodes->count; i++) {
-        assert_true(batch_of[i] < it->batch_count);
-        for (uint32_t e = nodes->child_begin[i]; e < nodes->child_begin[i + 1]; e++)
-            assert_true(batch_of[nodes->child[e]] < batch_of[i]);
-    }
-    free(batch_of);
-}
 
 /* Every policy; `expected` [BATCHING_ID_COUNT], and the bound; NULL: whatever is right. */
 static void check_all(struct trees_fixture *f, uint32_t kind_count, const uint32_t *expected)
@@ -44,7 +17,7 @@ static void check_all(struct trees_fixture *f, uint32_t kind_count, const uint32
     uint32_t bound = itinerary_bound(&f->nodes, kind_count, &f->scratch);
     for (uint32_t id = 0; id < BATCHING_ID_COUNT; id++) {
         uint32_t count = batches(f, (batching_id)id, kind_count);
-        check(f);
+        itinerary_check(f);
         assert_in_range(bound, 0, count);
         if (expected && count != expected[id])
             fail_msg("%s: %u batches; expected %u", batching_table[id].name, count, expected[id]);
@@ -76,6 +49,46 @@ static void itinerary__small_structures__have_known_counts(void **state)
     put(&f, 2, 1, 2, 0);
     put(&f, 1, 2, 3, 5);
     check_all(&f, 3, EXPECT(7, 4, 4, 4, 3));
+    fixture_clear(&f);
+    put(&f, 0, 0, 0, 0); /* a node's first parent is not the one under the longest chain */
+    put(&f, 1, 1, 0, 0);
+    put(&f, 0, 1, 0, 0);
+    put(&f, 0, 1, 2, 0);
+    check_all(&f, 2, EXPECT(4, 4, 4, 4, 4));
+    fixture_close(&f);
+}
+
+/* Kind 33 waits lower than kind 5, which then has two. */
+static void itinerary__many_kinds__agenda_takes_the_lowest(void **state)
+{
+    (void)state;
+    struct trees_fixture f;
+    fixture_open(&f, 16, 16);
+    put(&f, 0, 0, 0, 0);
+    put(&f, 1, 1, 0, 0);
+    put(&f, 33, 1, 0, 0);
+    put(&f, 5, 1, 1, 0);
+    put(&f, 5, 1, 2, 0);
+    check_all(&f, 34, EXPECT(5, 4, 4, 4, 4));
+    fixture_close(&f);
+}
+
+static void frontier_sight__equal_counts__most_is_the_first(void **state)
+{
+    (void)state;
+    struct trees_fixture f;
+    struct frontier frontier;
+    fixture_open(&f, 16, 16);
+    for (uint32_t i = 0; i < 5; i++) put(&f, (const uint8_t[]){2, 40, 40, 99, 99}[i], 0, 0, 0);
+    put(&f, 3, 1, 0, 0);
+    frontier_open(&frontier, &f.nodes, 100, &f.scratch);
+    frontier_begin(&frontier);
+    struct automaton_sight sight = frontier_sight(&frontier);
+    const uint32_t kinds[KIND_WORDS] = {1 << 2, 1 << 8, 0, 1 << 3};
+    assert_int_equal(sight.most, 40);
+    assert_memory_equal(sight.kinds, kinds, sizeof kinds);
+    frontier_take(&frontier, 40, 0, f.scratch.batch);
+    assert_int_equal(frontier_sight(&frontier).most, 99);
     fixture_close(&f);
 }
 
@@ -192,6 +205,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(itinerary__small_structures__have_known_counts),
+        cmocka_unit_test(itinerary__many_kinds__agenda_takes_the_lowest),
+        cmocka_unit_test(frontier_sight__equal_counts__most_is_the_first),
         cmocka_unit_test(itinerary__interleaved_chains__agenda_needs_half),
         cmocka_unit_test(itinerary__order__is_as_expected),
         cmocka_unit_test(itinerary__random_structures__every_policy_is_right),

@@ -61,4 +61,32 @@ static inline uint32_t batches(struct trees_fixture *f, batching_id id, uint32_t
     return f->itinerary.batch_count;
 }
 
+/* Each node once, in an earlier batch than its parents; batches of one kind, ascending. */
+static inline void itinerary_check(const struct trees_fixture *f)
+{
+    const struct itinerary *it = &f->itinerary;
+    const struct tree_nodes *nodes = &f->nodes;
+    uint32_t *batch_of = malloc((nodes->count + 1) * sizeof *batch_of);
+    assert_non_null(batch_of);
+    memset(batch_of, 0xff, nodes->count * sizeof *batch_of);
+    assert_int_equal(it->batch_begin[0], 0);
+    assert_int_equal(it->batch_begin[it->batch_count], nodes->count);
+    for (uint32_t b = 0; b < it->batch_count; b++) {
+        assert_true(it->batch_begin[b] < it->batch_begin[b + 1]);
+        for (uint32_t i = it->batch_begin[b]; i < it->batch_begin[b + 1]; i++) {
+            uint32_t node = it->order[i];
+            assert_true(node < nodes->count && batch_of[node] == UINT32_MAX);
+            batch_of[node] = b;
+            assert_int_equal(nodes->kind[node], it->batch_kind[b]);
+            if (i > it->batch_begin[b]) assert_true(it->order[i - 1] < node);
+        }
+    }
+    for (uint32_t i = 0; i < nodes->count; i++) {
+        assert_true(batch_of[i] < it->batch_count);
+        for (uint32_t e = nodes->child_begin[i]; e < nodes->child_begin[i + 1]; e++)
+            assert_true(batch_of[nodes->child[e]] < batch_of[i]);
+    }
+    free(batch_of);
+}
+
 #endif
