@@ -81,8 +81,7 @@ static status step_check(const struct cells *cells, const struct cell *cell, con
     if (s->op >= CELL_OP_COUNT) FAIL(INVALID, "expected a step below %d, found %u", CELL_OP_COUNT, s->op);
     if (s->op == CELL_PRODUCT && s->a < cell->product_count) return ST_OK;
     struct cell_operand to = cell_operand(s->to);
-    bool of_edge = to.kind == CELL_EDGE, is_fold = s->op == CELL_SUM || s->op == CELL_PROD,
-         has_b = s->op == CELL_ADD || s->op == CELL_SUBTRACT || s->op == CELL_MULTIPLY || s->op == CELL_FMA;
+    bool of_edge = to.kind == CELL_EDGE, is_fold = cell_step_is_fold(s), has_b = cell_step_has_b(s);
     bool is_right = s->op != CELL_PRODUCT && (to.kind == CELL_REGISTER || (of_edge && !is_fold)) &&
                     operand_is_there(cells, cell, s->to, of_edge) &&
                     operand_is_there(cells, cell, s->a, of_edge || is_fold);

@@ -65,6 +65,12 @@ enum cell_op {
 struct cell_step {
     uint32_t op, to, a, b;
 };
+static inline bool cell_step_has_b(const struct cell_step *s)
+{
+    return s->op == CELL_ADD || s->op == CELL_SUBTRACT || s->op == CELL_MULTIPLY || s->op == CELL_FMA;
+}
+/* Whether it is of all edges of a node. */
+static inline bool cell_step_is_fold(const struct cell_step *s) { return s->op == CELL_SUM || s->op == CELL_PROD; }
 /* result [rows, output_count * units] = [inputs] weight + bias; a row a node, or an edge. */
 struct cell_product {
     uint32_t is_edge;

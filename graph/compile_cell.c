@@ -377,11 +377,10 @@ static status registers_place(struct cell_compiler *c)
             c->products[i].input[k] = operand_place(c, c->products[i].input[k]);
     for (uint32_t i = 0; i < c->cell.step_count; i++) {
         struct cell_step *s = &c->steps[i];
-        bool has_b = s->op == CELL_ADD || s->op == CELL_SUBTRACT || s->op == CELL_MULTIPLY || s->op == CELL_FMA;
         if (s->op == CELL_PRODUCT) continue;
         s->to = operand_place(c, s->to);
         s->a = operand_place(c, s->a);
-        if (has_b) s->b = operand_place(c, s->b);
+        if (cell_step_has_b(s)) s->b = operand_place(c, s->b);
     }
     return ST_OK;
 }

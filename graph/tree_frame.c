@@ -1,6 +1,7 @@
 /* The nodes of a micro-batch, and where what is computed at them lies. */
 #include "graph/tree_frame.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -19,58 +20,41 @@ void tree_frame_layout(struct tree_frame *f, struct layout *l, const struct cell
     LAYOUT_TAKE(l, f->parent_begin, nodes + examples);
     LAYOUT_TAKE(l, f->parent, nodes);
     LAYOUT_TAKE(l, f->stack, nodes);
+    LAYOUT_TAKE(l, f->height, nodes);
+    LAYOUT_TAKE(l, f->row, nodes);
+    LAYOUT_TAKE(l, f->node_at, nodes);
+    LAYOUT_TAKE(l, f->edge_row, nodes);
+    LAYOUT_TAKE(l, f->edge_at, nodes + examples);
+    LAYOUT_TAKE(l, f->batch_begin, nodes + examples);
+    LAYOUT_TAKE(l, f->batch, nodes);
+    LAYOUT_TAKE(l, f->batch_count, 1);
     LAYOUT_TAKE(l, f->reg, nodes * cells->register_count * units);
     LAYOUT_TAKE(l, f->dreg, nodes * cells->register_count * units);
     LAYOUT_TAKE(l, f->edge, nodes * cells->edge_count * units);
     LAYOUT_TAKE(l, f->dedge, nodes * cells->edge_count * units);
     LAYOUT_TAKE(l, f->dchild, nodes * cells->state_count * units);
-    LAYOUT_TAKE(l, f->scratch, cells->input_cols);
-    LAYOUT_TAKE(l, f->row, nodes);
-    LAYOUT_TAKE(l, f->node_at, nodes);
-    LAYOUT_TAKE(l, f->edge_row, nodes);
-    LAYOUT_TAKE(l, f->edge_at, nodes + examples);
-    LAYOUT_TAKE(l, f->height, nodes);
-    LAYOUT_TAKE(l, f->batch_begin, nodes + examples);
-    LAYOUT_TAKE(l, f->batch, nodes);
     LAYOUT_TAKE(l, f->in, nodes * cells->node_inputs);
     LAYOUT_TAKE(l, f->edge_in, nodes * cells->edge_inputs);
-    LAYOUT_TAKE(l, f->din, nodes * cells->input_cols);
+    LAYOUT_TAKE(l, f->din, (nodes + examples) * cells->input_cols);
 }
 
+/* --- nodes ------------------------------------------------------------------------------------ */
+
 /* Whether nodes from `first` on are such as their cells take. */
-static bool nodes_fit(const struct tree_nodes *nodes, uint32_t first, const uint32_t *program, uint32_t word_count)
+static bool nodes_fit(const struct tree_run *r, uint32_t first)
 {
+    const struct tree_nodes *nodes = &r->frame.nodes;
     for (uint32_t i = first; i < nodes->count; i++) {
-        const uint32_t *at = program;
-        struct cell_view view = {0};
-        for (uint32_t k = 0; k <= nodes->kind[i]; k++)
-            if (!cell_view_next(&at, program + word_count, &view)) return false;
+        const struct cell *cell = r->view[nodes->kind[i]].cell;
         uint32_t children = nodes->child_begin[i + 1] - nodes->child_begin[i];
-        if (children < view.cell->children_min || children > view.cell->children_max) return false;
-        if (view.cell->needs_word && nodes->word[i] == TREE_NONE) return false;
+        if (children < cell->children_min || children > cell->children_max) return false;
+        if (cell->needs_word && nodes->word[i] == TREE_NONE) return false;
     }
     return true;
 }
 
-void tree_frame_fill(struct tree_frame *f, const struct op_context *c, const struct graph_node *n)
+static void parents_find(struct tree_frame *f)
 {
-    const struct micro_batch *m = c->batch;
-    const uint32_t field = c->graph->tensors[op_arg(c, n, 0)].cols, fields = c->graph->field_count;
-    struct tree_attr attr;
-    memcpy(&attr, n->attr, sizeof attr);
-    uint32_t words = n->input_count > 1 ? op_in(c, n, 1).cols / attr.dim : UINT32_MAX;
-    f->nodes.count = 0;
-    f->nodes.child_begin[0] = 0;
-    for (uint32_t b = 0; b < m->example_count; b++) {
-        uint32_t home = b * fields + field, count = m->key_begin[home + 1] - m->key_begin[home], first = f->nodes.count;
-        f->first[b] = first;
-        f->is_strange[b] =
-            tree_nodes_add(&f->nodes, m->key + m->key_begin[home], count, words, TREE_KINDS_MAX, f->stack) != NULL ||
-            !nodes_fit(&f->nodes, first, c->graph->args + n->program_begin, n->program_count);
-        if (f->is_strange[b]) f->nodes.count = first;
-        for (uint32_t i = first; i < f->nodes.count; i++) f->example[i] = b;
-        f->first[b + 1] = f->nodes.count;
-    }
     const uint32_t nodes = f->nodes.count, edges = f->nodes.child_begin[nodes];
     memset(f->parent_begin, 0, (nodes + 1) * sizeof *f->parent_begin);
     for (uint32_t e = 0; e < edges; e++) f->parent_begin[f->nodes.child[e] + 1]++;
@@ -78,6 +62,26 @@ void tree_frame_fill(struct tree_frame *f, const struct op_context *c, const str
     for (uint32_t e = 0; e < edges; e++) f->parent[f->parent_begin[f->nodes.child[e]]++] = e;
     for (uint32_t i = nodes; i > 0; i--) f->parent_begin[i] = f->parent_begin[i - 1];
     f->parent_begin[0] = 0;
+}
+
+static void nodes_read(struct tree_run *r)
+{
+    struct tree_frame *f = &r->frame;
+    const struct micro_batch *m = r->c->batch;
+    const uint32_t field = r->c->graph->tensors[op_arg(r->c, r->n, 0)].cols, fields = r->c->graph->field_count;
+    const uint32_t words = r->n->input_count > 1 ? op_in(r->c, r->n, 1).cols / r->attr.dim : UINT32_MAX;
+    f->nodes.count = 0;
+    f->nodes.child_begin[0] = f->first[0] = 0;
+    for (uint32_t b = 0; b < m->example_count; b++) {
+        uint32_t home = b * fields + field, count = m->key_begin[home + 1] - m->key_begin[home];
+        const uint64_t *key = m->key + m->key_begin[home];
+        f->is_strange[b] = tree_nodes_add(&f->nodes, key, count, words, r->cells.kind_count, f->stack) != NULL ||
+                           !nodes_fit(r, f->first[b]);
+        if (f->is_strange[b]) f->nodes.count = f->first[b];
+        for (uint32_t i = f->first[b]; i < f->nodes.count; i++) f->example[i] = b;
+        f->first[b + 1] = f->nodes.count;
+    }
+    parents_find(f);
 }
 
 /* --- rows and batches ------------------------------------------------------------------------- */
@@ -105,7 +109,7 @@ static void kind_batch(struct tree_frame *f, uint32_t kind, uint32_t *row, uint3
     for (uint32_t h = 0, at = *row; h < heights; h++) {
         uint32_t in_height = counts[h];
         counts[h] = at;
-        if (in_height) f->batch_begin[f->batch_count++] = at;
+        if (in_height) f->batch_begin[(*f->batch_count)++] = at;
         at += in_height;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -120,24 +124,24 @@ static void kind_batch(struct tree_frame *f, uint32_t kind, uint32_t *row, uint3
 static void batches_sort(struct tree_frame *f, uint32_t *counts)
 {
     uint32_t heights = 0;
-    for (uint32_t b = 0; b < f->batch_count; b++) {
+    for (uint32_t b = 0; b < *f->batch_count; b++) {
         uint32_t height = f->height[f->node_at[f->batch_begin[b]]];
         while (heights <= height + 1) counts[heights++] = 0;
         counts[height + 1]++;
     }
     for (uint32_t h = 1; h < heights; h++) counts[h] += counts[h - 1];
-    for (uint32_t b = 0; b < f->batch_count; b++) f->batch[counts[f->height[f->node_at[f->batch_begin[b]]]]++] = b;
+    for (uint32_t b = 0; b < *f->batch_count; b++) f->batch[counts[f->height[f->node_at[f->batch_begin[b]]]]++] = b;
 }
 
-void tree_frame_batch(struct tree_frame *f, uint32_t kind_count)
+static void rows_number(struct tree_frame *f, uint32_t kind_count)
 {
     uint32_t *counts = f->edge_at; /* free until edges are placed */
     uint32_t row = 0;
-    f->batch_count = 0;
+    *f->batch_count = 0;
     heights_find(f);
     for (uint32_t k = 0; k < kind_count; k++) kind_batch(f, k, &row, counts);
     CHECK(row == f->nodes.count);
-    f->batch_begin[f->batch_count] = row;
+    f->batch_begin[*f->batch_count] = row;
     batches_sort(f, counts);
     f->edge_at[0] = 0;
     for (uint32_t r = 0, at = 0; r < row; r++) {
@@ -147,9 +151,11 @@ void tree_frame_batch(struct tree_frame *f, uint32_t kind_count)
     }
 }
 
-void tree_run_begin(struct tree_run *r, const struct op_context *c, const struct graph_node *n)
+/* --- a pass ----------------------------------------------------------------------------------- */
+
+static void run_open(struct tree_run *r, const struct op_context *c, const struct graph_node *n)
 {
-    memset(r, 0, offsetof(struct tree_run, view));
+    memset(r, 0, offsetof(struct tree_run, param));
     r->c = c;
     r->n = n;
     memcpy(&r->attr, n->attr, sizeof r->attr);
@@ -166,6 +172,108 @@ void tree_run_begin(struct tree_run *r, const struct op_context *c, const struct
     struct layout l = {.base = (uint8_t *)op_saved(c, n, 0).data};
     tree_frame_layout(&r->frame, &l, &r->cells, c->batch->example_count, key_max);
     CHECK(l.bytes <= (size_t)c->batch->example_count * op_saved(c, n, 0).stride * sizeof(float));
+}
+
+void tree_forward_begin(struct tree_run *r, const struct op_context *c, const struct graph_node *n)
+{
+    run_open(r, c, n);
+    nodes_read(r);
+    rows_number(&r->frame, r->cells.kind_count);
+}
+
+void tree_backward_begin(struct tree_run *r, const struct op_context *c, const struct graph_node *n)
+{
+    run_open(r, c, n);
+    r->frame.nodes.count = r->frame.first[c->batch->example_count];
     struct view dx = n->input_count > 1 ? op_din(c, n, 1) : (struct view){0};
     r->has_dx = dx.data != NULL;
+    for (uint32_t b = 0; r->has_dx && b < dx.rows && !op_din_adds(c, n, 1); b++)
+        memset(dx.data + (size_t)b * dx.stride, 0, dx.cols * sizeof *dx.data);
+}
+
+/* --- where values lie ------------------------------------------------------------------------- */
+
+static float *word_at(const struct tree_run *r, uint32_t node, struct view of)
+{
+    return of.data + (size_t)r->frame.example[node] * of.stride + r->frame.nodes.word[node] * (size_t)r->attr.dim;
+}
+
+/* The edge of a state's operand. */
+static uint32_t edge_of(const struct tree_run *r, struct tree_at at, struct cell_operand o)
+{
+    return o.kind == CELL_STATE ? r->frame.nodes.child_begin[at.node] + o.child : at.edge;
+}
+
+static float *state_of(const struct tree_run *r, uint32_t node, uint32_t state)
+{
+    const size_t place = r->view[r->frame.nodes.kind[node]].cell->state[state];
+    return r->frame.reg + (r->frame.row[node] * (size_t)r->cells.register_count + place) * r->attr.units;
+}
+
+float *tree_value(const struct tree_run *r, struct tree_at at, uint32_t operand, uint32_t *step)
+{
+    const struct tree_frame *f = &r->frame;
+    const struct cell_operand o = cell_operand(operand);
+    const size_t U = r->attr.units;
+    *step = o.kind != CELL_NUMBER && o.kind != CELL_CONSTANT;
+    switch ((enum cell_operand_kind)o.kind) {
+    case CELL_REGISTER: return f->reg + (at.row * (size_t)r->cells.register_count + o.index) * U;
+    case CELL_EDGE: return f->edge + (f->edge_row[at.edge] * (size_t)r->cells.edge_count + o.index) * U;
+    case CELL_WORD: return word_at(r, at.node, op_in(r->c, r->n, 1));
+    case CELL_NUMBER: return &f->nodes.number[at.node];
+    case CELL_CONSTANT: return (float *)&r->view[f->nodes.kind[at.node]].constants[o.index];
+    default: return state_of(r, f->nodes.child[edge_of(r, at, o)], o.index);
+    }
+}
+
+float *tree_gradient(const struct tree_run *r, struct tree_at at, uint32_t operand)
+{
+    const struct tree_frame *f = &r->frame;
+    const struct cell_operand o = cell_operand(operand);
+    const size_t U = r->attr.units;
+    switch ((enum cell_operand_kind)o.kind) {
+    case CELL_REGISTER: return f->dreg + (at.row * (size_t)r->cells.register_count + o.index) * U;
+    case CELL_EDGE: return f->dedge + (f->edge_row[at.edge] * (size_t)r->cells.edge_count + o.index) * U;
+    case CELL_WORD: return r->has_dx ? word_at(r, at.node, op_din(r->c, r->n, 1)) : NULL;
+    case CELL_STATE:
+    case CELL_CHILD_STATE:
+        return f->dchild + (f->edge_row[edge_of(r, at, o)] * (size_t)r->cells.state_count + o.index) * U;
+    default: return NULL;
+    }
+}
+
+void tree_gradients_begin(const struct tree_run *r, struct tree_at at)
+{
+    const struct tree_frame *f = &r->frame;
+    const size_t U = r->attr.units, R = r->cells.register_count, E = r->cells.edge_count, S = r->cells.state_count;
+    const struct cell *cell = r->view[f->nodes.kind[at.node]].cell;
+    const struct view dout = op_dout(r->c, r->n);
+    uint32_t b = f->example[at.node], edges = f->edge_at[at.row + 1] - f->edge_at[at.row];
+    float *dreg = f->dreg + at.row * R * U;
+    memset(dreg, 0, R * U * sizeof *dreg);
+    memset(f->dedge + f->edge_at[at.row] * E * U, 0, edges * E * U * sizeof *dreg);
+    memset(f->dchild + f->edge_at[at.row] * S * U, 0, edges * S * U * sizeof *dreg);
+    size_t place = r->attr.gives ? (at.node - f->first[b]) * U : 0; /* of its output */
+    if (r->attr.gives || at.node + 1 == f->first[b + 1])
+        memcpy(dreg + cell->state[0] * U, dout.data + (size_t)b * dout.stride + place, U * sizeof *dreg);
+    for (uint32_t p = f->parent_begin[at.node]; p < f->parent_begin[at.node + 1]; p++)
+        for (size_t s = 0; s < S; s++) {
+            const float *from = f->dchild + (f->edge_row[f->parent[p]] * S + s) * U;
+            float *to = dreg + cell->state[s] * U;
+            for (size_t i = 0; i < U; i++) to[i] += from[i];
+        }
+}
+
+void tree_output_write(const struct tree_run *r)
+{
+    const struct tree_frame *f = &r->frame;
+    const struct view out = op_out(r->c, r->n);
+    const size_t U = r->attr.units;
+    for (uint32_t b = 0; b < out.rows; b++) {
+        uint32_t first = f->first[b], end = f->first[b + 1], from = r->attr.gives ? first : end - (end > first);
+        float *to = out.data + (size_t)b * out.stride;
+        for (uint32_t i = 0; i < out.cols; i++) to[i] = f->is_strange[b] ? NAN : 0;
+        for (uint32_t node = from; node < end; node++)
+            memcpy(to + (node - from) * U, state_of(r, node, 0), U * sizeof *to);
+    }
 }

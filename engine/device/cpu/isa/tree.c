@@ -1,12 +1,12 @@
-/* Cells over trees, many nodes together: a batch is all nodes of one kind and one height in a micro-batch, whose children are done.
+/* Cells over trees, many nodes together: a batch is all nodes of one kind and one height in a micro-batch, whose
+ * children are done.
  *
  *     forward    for each batch      gather inputs ─▶ product ─▶ the other steps, row by row
- *     backward   for each, from the  gradients of its states ─▶ steps in reverse ─▶ product ─▶ to inputs: children, words, registers
- *                last
+ *     backward   for each, from the  gradients of its states ─▶ steps in reverse ─▶ product ─▶ to its inputs: children,
+ *                last                words, registers
  *                for each product    d weight += inputs^T d outputs, of all its rows at once
  *
- * Rows are numbered by kind, height and node, a function of the data (graph/tree_frame.h), so no sum's order depends on who computes it. Steps are
- * bound by sigmoid and tanh, a tenth of the products' time at 150 units. */
+ * Rows are numbered by the data alone (graph/tree_frame.h), so no sum's order depends on who computes it. */
 #include "graph/tree_frame.h"
 
 #include "engine/device/cpu/isa/act.h"
@@ -25,59 +25,6 @@ struct tree_call {
 };
 #define TREE_ROWS 8u
 
-/* A row, its node, and one of its edges. */
-struct tree_at {
-    uint32_t row, node, edge; /* edge: of tree_nodes */
-};
-
-static float *word_at(const struct tree_run *r, uint32_t node, bool is_gradient)
-{
-    struct view v = is_gradient ? op_din(r->c, r->n, 1) : op_in(r->c, r->n, 1);
-    return row_of(v, r->frame.example[node]) + r->frame.nodes.word[node] * (size_t)r->attr.dim;
-}
-
-static const float *value_at(const struct tree_run *r, struct tree_at at, uint32_t operand, uint32_t *step)
-{
-    const struct tree_frame *f = &r->frame;
-    struct cell_operand o = cell_operand(operand);
-    const size_t U = r->attr.units;
-    uint32_t edge = o.kind == CELL_STATE ? f->nodes.child_begin[at.node] + o.child : at.edge;
-    *step = o.kind != CELL_NUMBER && o.kind != CELL_CONSTANT;
-    switch ((enum cell_operand_kind)o.kind) {
-    case CELL_REGISTER: return f->reg + (at.row * (size_t)r->cells.register_count + o.index) * U;
-    case CELL_EDGE: return f->edge + (f->edge_row[at.edge] * (size_t)r->cells.edge_count + o.index) * U;
-    case CELL_WORD: return word_at(r, at.node, false);
-    case CELL_NUMBER: return &f->nodes.number[at.node];
-    case CELL_CONSTANT: return &r->view[f->nodes.kind[at.node]].constants[o.index];
-    default: {
-        uint32_t child = f->nodes.child[edge], state = r->view[f->nodes.kind[child]].cell->state[o.index];
-        return f->reg + (f->row[child] * (size_t)r->cells.register_count + state) * U;
-    }
-    }
-}
-
-/* NULL: nobody wants it. */
-static float *gradient_at(const struct tree_run *r, struct tree_at at, uint32_t operand)
-{
-    const struct tree_frame *f = &r->frame;
-    struct cell_operand o = cell_operand(operand);
-    const size_t U = r->attr.units;
-    uint32_t edge = o.kind == CELL_STATE ? f->nodes.child_begin[at.node] + o.child : at.edge;
-    switch ((enum cell_operand_kind)o.kind) {
-    case CELL_REGISTER: return f->dreg + (at.row * (size_t)r->cells.register_count + o.index) * U;
-    case CELL_EDGE: return f->dedge + (f->edge_row[at.edge] * (size_t)r->cells.edge_count + o.index) * U;
-    case CELL_WORD: return r->has_dx ? word_at(r, at.node, true) : NULL;
-    case CELL_STATE:
-    case CELL_CHILD_STATE: return f->dchild + (f->edge_row[edge] * (size_t)r->cells.state_count + o.index) * U;
-    default: return NULL;
-    }
-}
-
-static bool has_b(const struct cell_step *s)
-{
-    return s->op == CELL_ADD || s->op == CELL_SUBTRACT || s->op == CELL_MULTIPLY || s->op == CELL_FMA;
-}
-
 /* Of a vector, or of a number that stands for one. */
 ALWAYS_INLINE vf value_load(const float *p, uint32_t step, uint32_t i, size_t left)
 {
@@ -89,8 +36,8 @@ ALWAYS_INLINE vf value_load(const float *p, uint32_t step, uint32_t i, size_t le
 static void step_forward(const struct tree_run *r, struct tree_at at, const struct cell_step *s)
 {
     uint32_t step, step_a, step_b = 0, U = r->attr.units;
-    float *to = (float *)value_at(r, at, s->to, &step);
-    const float *a = value_at(r, at, s->a, &step_a), *b = has_b(s) ? value_at(r, at, s->b, &step_b) : a;
+    float *to = tree_value(r, at, s->to, &step);
+    const float *a = tree_value(r, at, s->a, &step_a), *b = cell_step_has_b(s) ? tree_value(r, at, s->b, &step_b) : a;
     if (s->op == CELL_SIN || s->op == CELL_COS) {
         for (uint32_t i = 0; i < U; i++) to[i] = s->op == CELL_SIN ? cell_sin(a[i * step_a]) : cell_cos(a[i * step_a]);
         return;
@@ -118,7 +65,7 @@ static vf fold_at(const struct tree_run *r, struct tree_at at, const struct cell
     for (at.edge = begin[0]; at.edge < begin[1]; at.edge++) {
         uint32_t step;
         if (at.edge == without) continue;
-        vf x = vf_load_upto(value_at(r, at, s->a, &step) + i, r->attr.units - i);
+        vf x = vf_load_upto(tree_value(r, at, s->a, &step) + i, r->attr.units - i);
         all = s->op == CELL_PROD ? all * x : all + x;
     }
     return all;
@@ -127,7 +74,7 @@ static vf fold_at(const struct tree_run *r, struct tree_at at, const struct cell
 static void fold_forward(const struct tree_run *r, struct tree_at at, const struct cell_step *s)
 {
     uint32_t step;
-    float *to = (float *)value_at(r, at, s->to, &step);
+    float *to = tree_value(r, at, s->to, &step);
     for (uint32_t i = 0; i < r->attr.units; i += VF)
         vf_store_upto(to + i, fold_at(r, at, s, i, TREE_NONE), r->attr.units - i);
 }
@@ -150,10 +97,10 @@ static void step_backward(const struct tree_run *r, struct tree_at at, const str
 {
     uint32_t step, step_a, step_b = 0, U = r->attr.units;
     bool multiplies = s->op == CELL_MULTIPLY || s->op == CELL_FMA;
-    const float *to = value_at(r, at, s->to, &step), *a = value_at(r, at, s->a, &step_a),
-                *b = has_b(s) ? value_at(r, at, s->b, &step_b) : a;
-    float *dto = gradient_at(r, at, s->to), *da = gradient_at(r, at, s->a),
-          *db = has_b(s) ? gradient_at(r, at, s->b) : NULL;
+    const float *to = tree_value(r, at, s->to, &step), *a = tree_value(r, at, s->a, &step_a),
+                *b = cell_step_has_b(s) ? tree_value(r, at, s->b, &step_b) : a;
+    float *dto = tree_gradient(r, at, s->to), *da = tree_gradient(r, at, s->a),
+          *db = cell_step_has_b(s) ? tree_gradient(r, at, s->b) : NULL;
     if (s->op == CELL_SIN || s->op == CELL_COS) {
         turn_backward(r, s, a, step_a, dto, da);
         return;
@@ -180,38 +127,15 @@ static void step_backward(const struct tree_run *r, struct tree_at at, const str
 
 static void fold_backward(const struct tree_run *r, struct tree_at at, const struct cell_step *s)
 {
-    const float *dto = gradient_at(r, at, s->to);
+    const float *dto = tree_gradient(r, at, s->to);
     const uint32_t *begin = &r->frame.nodes.child_begin[at.node];
     for (uint32_t e = begin[0]; e < begin[1]; e++) {
-        float *da = gradient_at(r, (struct tree_at){at.row, at.node, e}, s->a);
+        float *da = tree_gradient(r, (struct tree_at){at.row, at.node, e}, s->a);
         for (uint32_t i = 0; i < r->attr.units; i += VF) {
             vf d = vf_load_upto(dto + i, r->attr.units - i);
             gradient_add(da, s->op == CELL_SUM ? d : d * fold_at(r, at, s, i, e), i, r->attr.units - i);
         }
     }
-}
-
-/* What a node's states get: of the output, then of its parents, in their order. */
-static void gradients_begin(const struct tree_run *r, struct tree_at at)
-{
-    const struct tree_frame *f = &r->frame;
-    const size_t U = r->attr.units, R = r->cells.register_count, E = r->cells.edge_count, S = r->cells.state_count;
-    const struct cell *cell = r->view[f->nodes.kind[at.node]].cell;
-    uint32_t b = f->example[at.node], edges = f->edge_at[at.row + 1] - f->edge_at[at.row];
-    float *dreg = f->dreg + at.row * R * U;
-    memset(dreg, 0, R * U * sizeof *dreg);
-    memset(f->dedge + f->edge_at[at.row] * E * U, 0, edges * E * U * sizeof *dreg);
-    memset(f->dchild + f->edge_at[at.row] * S * U, 0, edges * S * U * sizeof *dreg);
-    bool is_out = r->attr.gives || at.node + 1 == f->first[b + 1];
-    if (is_out) {
-        const float *dout = row_of(op_dout(r->c, r->n), b) + (r->attr.gives ? (at.node - f->first[b]) * U : 0);
-        memcpy(dreg + cell->state[0] * U, dout, U * sizeof *dreg);
-    }
-    for (uint32_t p = f->parent_begin[at.node]; p < f->parent_begin[at.node + 1]; p++)
-        for (size_t s = 0; s < S; s++)
-            for (uint32_t i = 0; i < U; i += VF)
-                gradient_add(dreg + cell->state[s] * U,
-                             vf_load_upto(f->dchild + (f->edge_row[f->parent[p]] * S + s) * U + i, U - i), i, U - i);
 }
 
 /* --- a batch ---------------------------------------------------------------------------------- */
@@ -222,7 +146,7 @@ static void step_run(const struct tree_run *r, struct tree_at at, const struct c
     const uint32_t *begin = &r->frame.nodes.child_begin[at.node];
     void (*run)(const struct tree_run *, struct tree_at, const struct cell_step *) =
         is_backward ? step_backward : step_forward;
-    if (s->op == CELL_SUM || s->op == CELL_PROD) run = is_backward ? fold_backward : fold_forward;
+    if (cell_step_is_fold(s)) run = is_backward ? fold_backward : fold_forward;
     if (cell_operand(s->to).kind == CELL_EDGE)
         for (at.edge = begin[0]; at.edge < begin[1]; at.edge++) run(r, at, s);
     else
@@ -235,7 +159,7 @@ static void steps_piece(const struct tree_call *call, uint32_t piece, bool is_ba
     const struct cell_step *steps = r->view[call->kind].steps;
     uint32_t end = (piece + 1) * TREE_ROWS < call->rows ? (piece + 1) * TREE_ROWS : call->rows;
     for (uint32_t i = piece * TREE_ROWS; i < end; i++) {
-        struct tree_at at = {.row = call->row + i, .node = r->frame.node_at[call->row + i]};
+        struct tree_at at = tree_at_row(r, call->row + i);
         for (uint32_t s = call->step_begin; s < call->step_end; s++)
             step_run(r, at, &steps[is_backward ? call->step_end - 1 - (s - call->step_begin) : s], is_backward);
     }
@@ -259,8 +183,7 @@ static void begin_piece(void *context, uint32_t piece, void *scratch)
     const struct tree_call *call = context;
     uint32_t end = (piece + 1) * TREE_ROWS < call->rows ? (piece + 1) * TREE_ROWS : call->rows;
     for (uint32_t i = piece * TREE_ROWS; i < end; i++)
-        gradients_begin(call->run,
-                        (struct tree_at){.row = call->row + i, .node = call->run->frame.node_at[call->row + i]});
+        tree_gradients_begin(call->run, tree_at_row(call->run, call->row + i));
 }
 
 static uint32_t pieces_of(uint32_t rows) { return (rows + TREE_ROWS - 1) / TREE_ROWS; }
@@ -327,7 +250,7 @@ static void inputs_copy(const struct tree_run *r, struct tree_at at, const struc
 {
     for (uint32_t i = 0; i < p->input_count; i++) {
         uint32_t step, cols = cell_operand_cols(&r->cells, p->input[i]);
-        memcpy(to, value_at(r, at, p->input[i], &step), cols * sizeof *to);
+        memcpy(to, tree_value(r, at, p->input[i], &step), cols * sizeof *to);
         to += cols;
     }
 }
@@ -336,7 +259,7 @@ static void inputs_spread(const struct tree_run *r, struct tree_at at, const str
 {
     for (uint32_t k = 0; k < p->input_count; k++) {
         uint32_t cols = cell_operand_cols(&r->cells, p->input[k]);
-        float *to = gradient_at(r, at, p->input[k]);
+        float *to = tree_gradient(r, at, p->input[k]);
         for (uint32_t i = 0; i < cols && to; i += VF) gradient_add(to, vf_load_upto(from + i, cols - i), i, cols - i);
         from += cols;
     }
@@ -351,7 +274,7 @@ static void inputs_piece(const struct tree_call *call, uint32_t piece, bool is_b
     const size_t din_stride = r->cells.input_cols;
     uint32_t end = (piece + 1) * TREE_ROWS < call->rows ? (piece + 1) * TREE_ROWS : call->rows;
     for (uint32_t i = piece * TREE_ROWS; i < end; i++) {
-        struct tree_at at = {.row = call->row + i, .node = r->frame.node_at[call->row + i]};
+        struct tree_at at = tree_at_row(r, call->row + i);
         uint32_t first = p->is_edge ? r->frame.nodes.child_begin[at.node] : 0,
                  last = p->is_edge ? r->frame.nodes.child_begin[at.node + 1] : 1;
         for (uint32_t e = first; e < last; e++) {
@@ -463,30 +386,11 @@ static struct tree_call batch_of(const struct tree_run *r, uint32_t number)
         .run = r, .kind = f->nodes.kind[f->node_at[row]], .row = row, .rows = f->batch_begin[b + 1] - row};
 }
 
-static void output_write(const struct tree_run *r)
-{
-    const struct tree_frame *f = &r->frame;
-    struct view out = op_out(r->c, r->n);
-    const size_t U = r->attr.units;
-    for (uint32_t b = 0; b < out.rows; b++) {
-        uint32_t first = f->first[b], end = f->first[b + 1], from = r->attr.gives ? first : end - (end > first);
-        float *to = row_of(out, b);
-        for (uint32_t i = 0; i < out.cols; i++) to[i] = f->is_strange[b] ? NAN : 0;
-        for (uint32_t node = from; node < end; node++) {
-            uint32_t state = r->view[f->nodes.kind[node]].cell->state[0];
-            memcpy(to + (node - from) * U, f->reg + (f->row[node] * (size_t)r->cells.register_count + state) * U,
-                   U * sizeof *to);
-        }
-    }
-}
-
 void KERNEL(tree_forward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)
 {
     struct tree_run r;
-    tree_run_begin(&r, c, n);
-    tree_frame_fill(&r.frame, c, n);
-    tree_frame_batch(&r.frame, r.cells.kind_count);
-    for (uint32_t i = 0; i < r.frame.batch_count; i++) {
+    tree_forward_begin(&r, c, n);
+    for (uint32_t i = 0; i < *r.frame.batch_count; i++) {
         struct tree_call call = batch_of(&r, i);
         const struct cell_view *v = &r.view[call.kind];
         for (uint32_t s = 0; s < v->cell->step_count; s++) {
@@ -500,18 +404,14 @@ void KERNEL(tree_forward_f32)(const struct cpu_work *work, const struct op_conte
         call.step_end = v->cell->step_count;
         steps_flush(work, &call, forward_piece);
     }
-    output_write(&r);
+    tree_output_write(&r);
 }
 
 void KERNEL(tree_backward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)
 {
     struct tree_run r;
-    tree_run_begin(&r, c, n);
-    tree_frame_fill(&r.frame, c, n); /* the same again: registers lie elsewhere */
-    tree_frame_batch(&r.frame, r.cells.kind_count);
-    for (uint32_t b = 0; r.has_dx && b < c->batch->example_count && !op_din_adds(c, n, 1); b++)
-        memset(row_of(op_din(c, n, 1), b), 0, op_din(c, n, 1).cols * sizeof(float));
-    for (uint32_t i = r.frame.batch_count; i-- > 0;) {
+    tree_backward_begin(&r, c, n);
+    for (uint32_t i = *r.frame.batch_count; i-- > 0;) {
         struct tree_call call = batch_of(&r, i);
         const struct cell_view *v = &r.view[call.kind];
         team_run(work->team, begin_piece, &call, pieces_of(call.rows));
