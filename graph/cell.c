@@ -87,8 +87,6 @@ static status step_check(const struct cells *cells, const struct cell *cell, con
                     operand_is_there(cells, cell, s->a, of_edge || is_fold);
     if (is_right && has_b) is_right = operand_is_there(cells, cell, s->b, of_edge);
     if (is_right && s->op == CELL_ACTIVATE) is_right = s->b < ACT_COUNT;
-    if (is_right && cell_operand(s->a).kind == CELL_WORD) is_right = cells->word_cols == cells->units;
-    if (is_right && has_b && cell_operand(s->b).kind == CELL_WORD) is_right = cells->word_cols == cells->units;
     if (!is_right)
         FAIL(INVALID, "expected a step on what the cell has, found step %u of %#x, %#x, %#x", s->op, s->to, s->a, s->b);
     return ST_OK;
@@ -98,6 +96,23 @@ static status step_check(const struct cells *cells, const struct cell *cell, con
     do {                                                                                                               \
         if ((value) > (most)) (most) = (value);                                                                        \
     } while (0)
+
+/* x is there, and where it is no product's input it is as wide as a state. */
+static status word_check(const struct cells *cells, const struct cell_view *v)
+{
+    if (v->cell->needs_word > (cells->word_cols > 0))
+        FAIL(INVALID, "the cells read x, the vector of a node's word: expected an [embedding] with pool = none as the "
+                      "second input, found none");
+    for (uint32_t i = 0; i < v->cell->step_count; i++) {
+        const struct cell_step *s = &v->steps[i];
+        bool reads = s->op != CELL_PRODUCT && (cell_operand(s->a).kind == CELL_WORD ||
+                                               (cell_step_has_b(s) && cell_operand(s->b).kind == CELL_WORD));
+        if (reads && cells->word_cols != cells->units)
+            FAIL(INVALID, "outside of affine(…) x is as wide as a state: expected dim = units = %u, found dim = %u",
+                 cells->units, cells->word_cols);
+    }
+    return ST_OK;
+}
 
 static status cell_check(struct cells *cells, const struct cell_view *v)
 {
@@ -112,6 +127,7 @@ static status cell_check(struct cells *cells, const struct cell_view *v)
     for (uint32_t i = 0; i < cells->state_count; i++)
         if (c->state[i] >= c->register_count)
             FAIL(INVALID, "expected a state's register below %u, found %u", c->register_count, c->state[i]);
+    TRY(word_check(cells, v));
     uint64_t inputs[2] = {0, 0}; /* of nodes, of edges */
     for (uint32_t i = 0; i < c->product_count; i++) {
         const struct cell_product *p = &v->products[i];

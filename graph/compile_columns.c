@@ -84,7 +84,7 @@ static const struct format {
                     false,
                     NULL,
                     "(3 (2 It) (4 (2 's) (3 good))): a tree; a node is a number, a kind of data.kinds or kind:number, "
-                    "then a word or nodes"},
+                    "then a word, nodes, or both"},
 };
 
 void format_print(FILE *out, bool as_markdown, uint32_t format)

@@ -1,14 +1,18 @@
 /* Trees as bracketed text, one example a line, as the Stanford Sentiment Treebank has them:
  *
- *     (3 (2 It) (4 (2 's) (3 good)))                  a number, then a word or children
+ *     (3 (2 It) (4 (2 's) (3 good)))                  a number, then a word or children, or both
  *     (add:2.84 (sin:0.84 (const:1)) (const:2))       a kind, perhaps a number, then the same
  *     (add (const:1) (#0))                            node 0 of the line, once more
  *
- * Nodes are counted from 0 in the order in which their brackets close. A node that names no kind is of the first if it has a word, else of the
- * second. The field word has the keys of the words, in the order of the nodes; the field tree a key a node (engine/base/tree.h); the label is
- * the number of the last node that has no parent, the root, or what data.label_map makes of its text.
+ *     (3 runs (1 dog (0 the)) (2 fast))               a word and children, as dependency trees have them
  *
- * Nothing is cut: a line with more words or nodes than ids_max is malformed. Open brackets lie on a stack of as many places.
+ * Nodes are counted from 0 in the order in which their brackets close. A node that names no kind is of the first if it
+ * has no children, else of the second. The field word has the keys of the words, in the order of the nodes; the field
+ * tree a key a node (engine/base/tree.h); the label is the number of the last node that has no parent, the root, or
+ * what data.label_map makes of its text.
+ *
+ * Nothing is cut: a line with more words or nodes than ids_max is malformed. Open brackets lie on a stack of as many
+ * places.
  *
  * Workload: a node of 8 bytes, 40 ns. */
 #include <math.h>
@@ -27,6 +31,7 @@ struct open_node {
     uint32_t child_count;
     float number;
     bool has_word, is_again;
+    uint64_t word; /* its key */
 };
 
 struct trees {
@@ -214,15 +219,9 @@ static enum reader_found word_take(const struct trees *t, struct line *l)
         return reader_bad(l->why, "column %zu: expected a bracket, found %s", column_of(l, text),
                           reader_quote(quote, text, bytes));
     node->has_word = true;
-    if (t->word_field == t->field_count) return FOUND_EXAMPLE;
-    if (l->word_count == t->word_max)
-        return reader_bad(l->why, "column %zu: expected at most %u words, ids_max of the column word, found more",
-                          column_of(l, text), t->word_max);
-    const struct text_field *field = &t->texts.field[t->word_field];
-    if (!text_field_find(field, text, bytes, &t->word_key[l->word_count]))
+    if (t->word_field < t->field_count && !text_field_find(&t->texts.field[t->word_field], text, bytes, &node->word))
         return reader_bad(l->why, "column %zu: expected a word of the vocabulary, found %s; give it an unknown word",
                           column_of(l, text), reader_quote(quote, text, bytes));
-    l->word_count++;
     return FOUND_EXAMPLE;
 }
 
@@ -259,8 +258,9 @@ static enum reader_found node_close(const struct trees *t, struct line *l, const
                           column_of(l, place), t->tree_max);
     if (l->depth) {
         struct open_node *parent = &t->open[l->depth - 1];
-        if (parent->has_word || parent->is_again || parent->child_count == TREE_CHILDREN_MAX)
-            return reader_bad(l->why, "column %zu: expected a node of at most %u children and without a word",
+        if (parent->is_again || parent->child_count == TREE_CHILDREN_MAX)
+            return reader_bad(l->why,
+                              "column %zu: expected at most %u children, of a node that is no other, found more",
                               column_of(l, place), TREE_CHILDREN_MAX);
         parent->child_count++;
     }
@@ -268,9 +268,14 @@ static enum reader_found node_close(const struct trees *t, struct line *l, const
         t->tree_key[l->key_count++] = tree_key_again(node->kind);
         return FOUND_EXAMPLE;
     }
-    uint32_t kind = node->kind != READER_NONE ? node->kind : !node->has_word && t->kind_count > 1;
+    bool is_inner = node->child_count > 0 && t->kind_count > 1;
+    uint32_t kind = node->kind != READER_NONE ? node->kind : is_inner;
     if (!kind_suits(&t->kind[kind], node)) return kind_refuse(l, place, &t->kind[kind], node);
     bool has_word = node->has_word && t->word_field < t->field_count;
+    if (has_word && l->word_count == t->word_max)
+        return reader_bad(l->why, "column %zu: expected at most %u words, ids_max of the column word, found more",
+                          column_of(l, place), t->word_max);
+    if (has_word) t->word_key[l->word_count++] = node->word;
     t->tree_key[l->key_count++] = tree_key(kind, node->child_count, has_word, node->number);
     l->node_count++;
     return FOUND_EXAMPLE;

@@ -39,4 +39,49 @@ refuses() {
     [ $? != 0 ] && grep -q 'bad:2: column 9: a node of kind inner takes 2 children, found 1' "$folder/log"
 }
 check 'refuses a node with too few children' refuses
+# Words at all nodes, gates of each child: a child-sum Tree-LSTM.
+dependencies() {
+    cat >"$folder/sum.cfg" <<'CFG'
+[data]
+format = trees
+sparse = word, tree
+ids_max = 32
+kinds = node
+[table words]
+dim = 6
+[embedding e]
+table = words
+input = word
+pool = none
+[cell node]
+s = sum(child.h)
+c = sigmoid(affine(x, s)) * tanh(affine(x, s)) + sum(sigmoid(affine(x, child.h)) * child.c)
+h = sigmoid(affine(x, s)) * tanh(c)
+[tree t]
+input = tree, e
+units = 6
+state = h, c
+[fc y]
+input = t
+units = 1
+[loss l]
+input = y
+[train]
+batch = 20
+epochs = 4
+optimizer = adagrad 0.2
+CFG
+    sed -e :a -e 's/(\([01]\) (/(\1 of (/;ta' "$data" >"$folder/sum.txt"
+    heterps compile "$folder/sum.cfg" -o "$folder/sum.bin" && trains sum "$folder/sum.bin" --data "$folder/sum.txt" &&
+        trains_same sum "$folder/sum.bin" --data "$folder/sum.txt" --threads 1 &&
+        "$HETERPS" eval "$folder/sum.bin" --model "$folder/sum.model" --data "$folder/sum.txt" 2>&1 | grep -q ' AUC 0\.9'
+}
+check 'words of parents, and any number of children' dependencies
+says() { # PATTERN SED: what compiling samples/sst.cfg changed so says
+    sed "$2" samples/sst.cfg >"$folder/changed.cfg"
+    ! "$HETERPS" compile "$folder/changed.cfg" -o "$folder/changed.bin" 2>"$folder/log" && grep -q "$1" "$folder/log"
+}
+check 'cells that read x need its vectors' says 'expected an \[embedding\] with pool = none as the second input' 's/^input = tree, e$/input = tree/'
+check 'outside of affine x is a state wide' says 'expected dim = units = 150, found dim = 300' 's/^c = affine(x)$/c = x + number/'
+check 'a cell of no kind' says 'expected the name of a kind of nodes, data.kinds = leaf, inner' 's/^\[cell leaf\]/[cell leave]/'
 finish

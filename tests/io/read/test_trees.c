@@ -64,9 +64,23 @@ static void trees_parse__forms__are_these_keys(void **state)
     test_keys(&r, 2, 0, SEED, "#9|a:b");
     tree_check(&r, 2,
                (const uint64_t[]){tree_key(0, 0, true, 1), tree_key(0, 0, true, NAN), tree_key_again(0),
-                                  tree_key(1, 2, false, 2), tree_key(1, 0, false, NAN), tree_key(1, 0, false, 5)},
+                                  tree_key(1, 2, false, 2), tree_key(1, 0, false, NAN), tree_key(0, 0, false, 5)},
                6);
     assert_true(r.m.label[0] == 3 && r.m.label[1] == 0 && r.m.label[2] == 5);
+    test_read_close(&r);
+}
+
+/* A node's word stands before its children, and its key comes behind theirs, as the node's does. */
+static void trees_parse__words_of_parents__come_in_the_order_of_nodes(void **state)
+{
+    (void)state;
+    struct test_read r;
+    assert_ok(test_read(&r, options_of(two, 2), "(3 runs (1 dog (0 the)) (leaf:2 fast (1 so)))\n"));
+    test_keys(&r, 0, 0, SEED, "the|dog|so|fast|runs");
+    tree_check(&r, 0,
+               (const uint64_t[]){tree_key(0, 0, true, 0), tree_key(1, 1, true, 1), tree_key(0, 0, true, 1),
+                                  tree_key(0, 1, true, 2), tree_key(1, 2, true, 3)},
+               5);
     test_read_close(&r);
 }
 
@@ -139,7 +153,7 @@ static void trees_parse__bad_lines__say_where_and_why(void **state)
         {"(leaf: a)", "column 7: expected a number behind \"leaf:\", found nothing"},
         {"(leaf:b a)", "column 7: expected a number behind \"leaf:\", found \"b\""},
         {"(1 a b)", "column 6: expected a bracket, found \"b\""},
-        {"(1 a (2 b))", "column 10: expected a node of at most 65535 children and without a word"},
+        {"(1 (2 b) a)", "column 10: expected a bracket, found \"a\""},
         {"(1 (2 b) a)", "column 10: expected a bracket, found \"a\""},
         {"(1 (#0))", "column 5: expected # and a node that came before, of 0, found \"#0\""},
         {"(1 (2 a) (#1))", "column 11: expected # and a node that came before, of 1, found \"#1\""},
@@ -148,12 +162,12 @@ static void trees_parse__bad_lines__say_where_and_why(void **state)
         {"(1 (2 a) (#0000000000))", "found \"#0000000000\""},
         {"(1 (2 a) (#4294967296))", "found \"#4294967296\""},
         {"(1 (2 a) (#0 b))", "column 14: expected a bracket, found \"b\""},
-        {"(1 (2 a) (#0 (1 b)))", "expected a node of at most 65535 children and without a word"},
+        {"(1 (2 a) (#0 (1 b)))", "expected at most 65535 children, of a node that is no other, found more"},
         {"(leaf a)", "column 9: the root has no number, which is the label"},
         {"(1 a)(#0)", "column 10: the root has no number, which is the label"},
         {"(1 a)(inner (2 b))", "column 19: the root has no number, which is the label"},
         {"(1 (1 a)(1 b)(1 c)(1 d)(1 e)(1 f)(1 g))",
-         "column 37: expected at most 6 words, ids_max of the column word, found more"},
+         "column 38: expected at most 6 words, ids_max of the column word, found more"},
         {"(1)(1)(1)(1)(1)(1)(1)(1)(1)(1)(1)(1)",
          "column 36: expected at most 11 nodes, ids_max of the column tree, found more"},
         {"(1(1(1(1(1(1(1(1(1(1(1(1", "column 23: expected at most 11 open brackets, ids_max of the column tree"},
@@ -291,7 +305,7 @@ static void trees_parse__deep_and_wide__are_read_or_refused(void **state)
     large_check(deep, 99999, "column 199999: expected at most 99999 open brackets");
     large_check(wide, 65536, NULL);
     large_check(wide, 65535, "column 196608: expected at most 65535 nodes");
-    large_check(wider, 70000, "column 196610: expected a node of at most 65535 children");
+    large_check(wider, 70000, "column 196610: expected at most 65535 children");
     large_check(widest, 70000, "data:1: the line is longer than");
     free(deep);
     free(wide);
@@ -356,6 +370,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trees_parse__forms__are_these_keys),
+        cmocka_unit_test(trees_parse__words_of_parents__come_in_the_order_of_nodes),
         cmocka_unit_test(trees_parse__keys__are_nodes_again),
         cmocka_unit_test(trees_parse__columns_in_any_order_or_no_words__are_read),
         cmocka_unit_test(trees_parse__bad_lines__say_where_and_why),
