@@ -1,15 +1,18 @@
-/* A cell: what a tree computes at each of its nodes, as a small program. [cell NAME] says it by equations, graph/compile_cell.c turns them
- * into steps, the op tree (graph/op_tree.c) runs them. It lies in the graph's args as 32-bit words:
+/* A cell: what a tree computes at each of its nodes, as a small program. [cell NAME] says it by equations,
+ * graph/compile_cell.c turns them into steps, the op tree (graph/op_tree.c) runs them. It lies in the graph's args
+ * as 32-bit words:
  *
  *     i = sigmoid(affine(left.h, right.h))         product 0: inputs left.h, right.h; outputs registers 0, 1
  *     u = tanh(affine(left.h, right.h))            step  product 0;   activate r0 sigmoid;   activate r1 tanh
  *     c = i * u + left.c                                 mul  r2 = r0 r1;   add  r2 = r2 left.c
  *
- * A register is a vector of `units` numbers that a node has; an edge register one that each of its children has for it, within sum(…) and
- * prod(…). All affine(…) of the same inputs are one product with one weight. A state is a register that a node's parents see.
+ * A register is a vector of `units` numbers that a node has; an edge register one that each of its children has for
+ * it, within sum(…) and prod(…). All affine(…) of the same inputs are one product with one weight. A state is a
+ * register that a node's parents see.
  *
- * Backward the steps run in reverse. Where `to` is also an operand (an addition in place) the gradient is where it belongs already; products,
- * sums and multiplications need no output of theirs, and an activation only its own, so such registers are written twice. */
+ * Backward the steps run in reverse. Where `to` is also an operand (an addition in place) the gradient is where it
+ * belongs already; products, sums and multiplications need no output of theirs, and an activation only its own, so
+ * such registers are written twice. */
 #ifndef HETERPS_GRAPH_CELL_H
 #define HETERPS_GRAPH_CELL_H
 
@@ -106,7 +109,8 @@ struct cells {
     uint32_t product_count;            /* of all cells  */
     uint64_t flops;                    /* of an average node: products alone, forward */
 };
-/* Looks at a tree's program, whatever its words: fills `cells`, given units, word_cols (0: no second input) and state_count, or INVALID. */
+/* Looks at a tree's program, whatever its words: fills `cells`, given units, word_cols (0: no second input) and
+ * state_count, or INVALID. */
 MUST_USE status cells_check(struct cells *cells, const uint32_t *program, uint32_t word_count);
 /* Columns of an operand: 1 or `units` or word_cols. */
 uint32_t cell_operand_cols(const struct cells *cells, uint32_t operand);

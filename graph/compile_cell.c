@@ -2,10 +2,11 @@
  *
  *     line    name = sum            sum   term {+ term | - term}         term   factor {* factor}
  *     factor  (sum)  number  1.5  x  name  left.STATE  right.STATE  childN.STATE  child.STATE
- *             affine(vector, …)  sigmoid(sum)  tanh(sum)  relu(sum)  softsign(sum)  sin(sum)  cos(sum)  sum(sum)  prod(sum)
+ *             affine(vector, …)  sigmoid(sum)  tanh(sum)  relu(sum)  softsign(sum)  sin(sum)  cos(sum)
+ *             sum(sum)  prod(sum)
  *
- * A name stands for its line from there on. child.STATE is a child of whom sum(…) or prod(…) makes one number of all; what stands in them is
- * computed for each child. What no name has been given may be written over: a temporary. */
+ * A name stands for its line from there on. child.STATE is a child of whom sum(…) or prod(…) makes one number of
+ * all; what stands in them is computed for each child. What no name has been given may be written over: a temporary. */
 #include "graph/compile_cell.h"
 
 #include <math.h>
@@ -41,7 +42,6 @@ struct cell_compiler {
         uint32_t operand;
     } names[NAMES_MAX];
     uint32_t name_count;
-    /* Outputs of products are registers numbered from here on, until all are known: product * CELL_REGISTERS_MAX + output. */
     uint32_t own_count[2]; /* registers, edge registers that are no product's */
 };
 #define OF_PRODUCT  0x800u /* in an operand's index: a product's output; product << 6 | output */

@@ -253,7 +253,8 @@ static uint32_t table_dim(const struct op_parse *p, uint32_t table)
 
 #define NAMES_BYTES_MAX 4096u
 
-/* Cuts "a, b" into names: fills at most `max` of names, which point into copy [NAMES_BYTES_MAX]; returns how many there are. */
+/* Cuts "a, b" into names: fills at most `max` of names, which point into copy [NAMES_BYTES_MAX]; returns how many
+ * there are. */
 static uint32_t names_cut(const char *text, char copy[NAMES_BYTES_MAX], const char **names, uint32_t max)
 {
     uint32_t count = 0;

@@ -248,7 +248,8 @@ struct op_parse {
     /* finds a [table NAME]; GRAPH_NONE if there is none */
     uint32_t (*table_find)(const struct op_parse *, const char *name);
     uint32_t (*table_dim)(const struct op_parse *, uint32_t table);
-    /* Compiles the [cell NAME] of every kind of nodes into the node's program; `states`: names, separated by commas, as many as *state_count. */
+    /* Compiles the [cell NAME] of every kind of nodes into the node's program; `states`: names, separated by commas,
+     * as many as *state_count. */
     status (*cells_add)(const struct op_parse *, const char *states, uint32_t *state_count);
     void *compiler;
 };

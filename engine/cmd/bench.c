@@ -84,6 +84,7 @@ const struct command command_bench = {
         "    net      messages between two processes over loopback, dense sums by two and by four, plain and sealed; "
         "limit: "
         "the same bytes\n             through plain sockets\n"
+        "    trees    batches of the nodes of random trees and graphs, by each policy; limit: no itinerary has fewer\n"
         "    train    training with micro-batches in memory: ctrdnn, ctrdnn1, ctrdnn2, or GRAPH: the name of a "
         "sample (dcnv2 is\n"
         "             another), a model text or a compiled graph; limit: its operations at the peak\n"

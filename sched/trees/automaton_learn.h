@@ -5,10 +5,9 @@
  * What has been learned is polished: each state tries every kind, and none, as long as that saves batches, at most
  * 1,000 trials; states that save nothing are left out.
  *
- *     20 sets to learn from, 20 others to try               by height   agenda   learned   bound     states
- *     25 trees of MathFunc, 40 to 64 nodes                      1,212      936       853     538       18
- *     a graph of 1,000 nodes of three kinds, reach 50           3,525    2,707     2,502   1,687        7
- *     a graph of 500 nodes of twelve kinds, reach 50            4,789    3,730     3,697   1,592    1,500 */
+ *     20 sets to learn from, 20 others to try (`heterps-run bench trees`)   by height   agenda   learned   bound
+ *     25 trees of MathFunc, 40 to 64 nodes                                      1,195      927       817     543
+ *     a graph of 1,000 nodes of three kinds, reach 50                           3,638    2,805     2,519   1,710 */
 #ifndef HETERPS_SCHED_TREES_AUTOMATON_LEARN_H
 #define HETERPS_SCHED_TREES_AUTOMATON_LEARN_H
 

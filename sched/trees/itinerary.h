@@ -5,13 +5,13 @@
  *     nodes        0 leaf   1 leaf   2 inner of 0, 1   3 leaf   4 inner of 2, 3
  *     order        0 1 3 | 2 | 4        batch_begin 0 3 4 5        batch_kind leaf inner inner
  *
- * One is made for every micro-batch: nothing is allocated, and time is linear in nodes and children. Nanoseconds a
- * node, one of two busy cores of an EPYC (Zen 5), every micro-batch another one, the least of 20 runs:
+ * One is made for every micro-batch: nothing is allocated, and time is linear in nodes and children: `heterps-run bench
+ * trees`, nanoseconds a node on an EPYC (Zen 5):
  *
  *                                                       node   height   agenda   learned
- *     25 binary trees of 5 to 34 words                   1.4       15       25        26
- *     25 trees of MathFunc, 40 to 64 nodes               1.4       18       30        35
- *     a graph of 1,000 nodes of three kinds              1.0       14       35        60
+ *     25 binary trees of 5 to 34 words                   1.3       13       22        19
+ *     25 trees of MathFunc, 40 to 64 nodes               1.0       11       22        31
+ *     a graph of 1,000 nodes of three kinds              1.0       12       31        52
  */
 #ifndef HETERPS_SCHED_TREES_ITINERARY_H
 #define HETERPS_SCHED_TREES_ITINERARY_H

@@ -77,7 +77,8 @@ static inline const struct graph_node *rig_tree_of(const struct graph *g, uint32
     return NULL;
 }
 
-/* A random tree of the cells of the node that reads the field, now and then a graph or a forest: fills key [returned]. */
+/* A random tree of the cells of the node that reads the field, now and then a graph or a forest: fills key
+ * [returned]. */
 static inline uint32_t rig_tree_make(struct rig *r, const struct graph_node *n, uint32_t field, uint64_t *key)
 {
     uint32_t count = 0, depth = 0, nodes = 0, words = 0, most = 1 + rig_random(r) % r->g->fields[field].ids_max;

@@ -23,20 +23,10 @@ PEERS, CELLS, WORKS, BATCHES, THREADS = ('node', 'level', 'dynet', 'dgl'), ('pap
 # --- peers: each returns a function that trains on, or infers, a list of trees -------------------------------------------
 
 
-def torch_peer(name, cell, work, numbers, threads):
+def torch_pass(work, scores_of, optimizers):
+    """What trains on trees, or infers: scores_of(trees) gives scores and labels of their nodes."""
     import torch
-    from trees_net import Levels, Net, loss_of
-    torch.set_num_threads(threads)
-    torch.manual_seed(1)
-    net = Net(len(numbers), cell, CLASSES, DIM, UNITS)
-    optimizers = [torch.optim.Adagrad(p, lr=RATE) for p in (net.rows.parameters(), net.dense())]
-
-    def scores_of(trees):
-        if name == 'level':
-            batch = Levels(trees, numbers)
-            return net.by_level(batch), batch.label
-        scores = [net.by_node(tree, torch.tensor([numbers[word] for word in tree.words])) for tree in trees]
-        return torch.cat(scores), torch.tensor([label for tree in trees for label in tree.label])
+    from trees_net import loss_of
 
     def train(trees):
         for optimizer in optimizers:
@@ -50,6 +40,24 @@ def torch_peer(name, cell, work, numbers, threads):
             scores_of(trees)[0].argmax(1)
 
     return train if work == 'train' else infer
+
+
+def torch_peer(name, cell, work, numbers, threads):
+    import torch
+    from trees_net import Levels, Net
+    torch.set_num_threads(threads)
+    torch.manual_seed(1)
+    net = Net(len(numbers), cell, CLASSES, DIM, UNITS)
+    optimizers = [torch.optim.Adagrad(p, lr=RATE) for p in (net.rows.parameters(), net.dense())]
+
+    def scores_of(trees):
+        if name == 'level':
+            batch = Levels(trees, numbers)
+            return net.by_level(batch), batch.label
+        scores = [net.by_node(tree, torch.tensor([numbers[word] for word in tree.words])) for tree in trees]
+        return torch.cat(scores), torch.tensor([label for tree in trees for label in tree.label])
+
+    return torch_pass(work, scores_of, optimizers)
 
 
 def dynet_peer(name, cell, work, numbers, threads):
@@ -112,7 +120,7 @@ def dgl_peer(name, cell, work, numbers, threads):
     os.environ['DGLBACKEND'] = 'pytorch'
     import dgl
     import torch
-    from trees_net import Net, loss_of
+    from trees_net import Net
     torch.set_num_threads(threads)
     torch.manual_seed(1)
     net = Net(len(numbers), cell, CLASSES, DIM, UNITS)
@@ -145,18 +153,7 @@ def dgl_peer(name, cell, work, numbers, threads):
         graph.prop_nodes(levels, message, reduce)
         return net.out(graph.ndata['h']), torch.tensor([label for tree in trees for label in tree.label])
 
-    def train(trees):
-        for optimizer in optimizers:
-            optimizer.zero_grad(set_to_none=True)
-        loss_of(*scores_of(trees), len(trees)).backward()
-        for optimizer in optimizers:
-            optimizer.step()
-
-    def infer(trees):
-        with torch.no_grad():
-            scores_of(trees)[0].argmax(1)
-
-    return train if work == 'train' else infer
+    return torch_pass(work, scores_of, optimizers)
 
 
 def case_run(data, case, seconds):

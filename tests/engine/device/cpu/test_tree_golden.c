@@ -127,7 +127,7 @@ static void one_read(struct one_tree *o, char **rest, uint32_t number, uint32_t 
     memset(o->grad, 0, o->g->header->grad_floats * sizeof *o->grad);
     for (char *end; **rest != '|'; *rest = end + strspn(end, " ")) {
         uint32_t children = (uint32_t)strtoul(*rest, &end, 10);
-        bool has_word = o->m.key_begin && (kind_count == 1 || children == 0 || strstr(o->g->text, "affine(x, left.h)"));
+        bool has_word = kind_count == 1 || children == 0 || strstr(o->g->text, "affine(x, left.h)");
         assert_true(o->node_count < NODES_MAX);
         nodes[o->node_count++] = tree_key(children ? kind_count - 1 : 0, children, has_word, NAN);
         o->word_count += has_word;
