@@ -310,6 +310,19 @@ static status cells_add(const struct op_parse *p, const char *states, uint32_t *
 
 /* --- ops -------------------------------------------------------------------------------------- */
 
+/* Of trees: the column `tree` holds nodes, and goes into [tree] alone; nothing else does. */
+static status field_suits(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry,
+                          const struct op *op, uint32_t field)
+{
+    const char *name = compiler_string(c, LIST_AT(c->fields, struct graph_field, field)->column);
+    bool holds_nodes = c->settings.data_format == DATA_TREES && strcmp(name, "tree") == 0;
+    if (holds_nodes == (op->inputs == OP_INPUTS_TREE)) return ST_OK;
+    if (holds_nodes)
+        return ini_fail(&c->ini, section, entry, "the column tree holds nodes, which go into a [tree]; expected word");
+    return ini_fail(&c->ini, section, entry, "expected the column tree of data.format = trees, found %s of %s", name,
+                    cfg_data_formats[c->settings.data_format]);
+}
+
 static status input_add(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry,
                         const char *name, void *context)
 {
@@ -322,7 +335,10 @@ static status input_add(struct compiler *c, const struct ini_section *section, c
         if (c->fields.count == 0) return ini_fail(&c->ini, section, entry, "[data] names no sparse fields");
         /* Fields are the first tensors; candidates are named by themselves. */
         for (uint32_t i = 0; i < c->fields.count; i++)
-            if (LIST_AT(c->fields, struct graph_field, i)->negative_count == 0) TRY(arg_add(c, i));
+            if (LIST_AT(c->fields, struct graph_field, i)->negative_count == 0) {
+                TRY(field_suits(c, section, entry, op, i));
+                TRY(arg_add(c, i));
+            }
         return ST_OK;
     }
     uint32_t tensor = compiler_tensor_find(c, name);
@@ -338,6 +354,7 @@ static status input_add(struct compiler *c, const struct ini_section *section, c
                         is_field ? "\"%s\" is a sparse field: it goes through an [embedding] first"
                                  : "expected sparse fields, but \"%s\" is not one",
                         name);
+    if (is_field) TRY(field_suits(c, section, entry, op, compiler_tensor(c, tensor)->cols));
     return arg_add(c, tensor);
 }
 

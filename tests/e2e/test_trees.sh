@@ -86,5 +86,8 @@ says() { # PATTERN SED: what compiling samples/sst.cfg changed so says
 }
 check 'cells that read x need its vectors' says 'expected an \[embedding\] with pool = none as the second input' 's/^input = tree, e$/input = tree/'
 check 'outside of affine x is a state wide' says 'expected dim = units = 150, found dim = 300' 's/^c = affine(x)$/c = x + number/'
+check 'nodes are no words' says 'the column tree holds nodes, which go into a \[tree\]; expected word' 's/^input = word$/input = tree/'
+check 'words are no nodes' says 'expected the column tree of data.format = trees, found word of trees' 's/^input = tree, e$/input = word, e/'
+check 'nor are columns of another format' says 'expected the column tree of data.format = trees, found tree of csv' 's/^format = trees$/format = csv/'
 check 'a cell of no kind' says 'expected the name of a kind of nodes, data.kinds = leaf, inner' 's/^\[cell leaf\]/[cell leave]/'
 finish

@@ -362,7 +362,7 @@ static void compile__names_of_each_format__are_those_it_says(void **state)
         {"libfm", "", "I1, F1", "F1, F65535, features", "F0, F65536, C1", true},
         {"pairs", "", "I1, user", "user, item", "users, context, C1", false},
         {"tokens", "", "I1, next", "context, next", "user, C1", false},
-        {"trees", "", "I1, word", "word, tree", "words, C1", false},
+        {"trees", "", "I1, word", "word", "words, C1", false}, /* tree: goes into [tree] alone */
     };
     char text[512];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
