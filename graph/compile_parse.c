@@ -57,7 +57,7 @@ uint32_t op_common_keys(const struct op *op, struct cfg_key keys[OP_COMMON_KEYS_
 {
     uint32_t count = sizeof common_keys / sizeof *common_keys;
     memcpy(keys, common_keys, sizeof common_keys);
-    if (op->inputs == OP_INPUTS_LOSS) keys[count++] = label_key;
+    if (op->inputs == OP_INPUTS_LOSS || op->inputs == OP_INPUTS_NODES) keys[count++] = label_key;
     if (op->inputs == OP_INPUTS_SCORES) keys[count++] = scores_label_key;
     if (*op->kind) {
         keys[count] = kind_key;
@@ -316,7 +316,7 @@ static status field_suits(struct compiler *c, const struct ini_section *section,
 {
     const char *name = compiler_string(c, LIST_AT(c->fields, struct graph_field, field)->column);
     bool holds_nodes = c->settings.data_format == DATA_TREES && strcmp(name, "tree") == 0;
-    if (holds_nodes == (op->inputs == OP_INPUTS_TREE)) return ST_OK;
+    if (holds_nodes == (op->inputs == OP_INPUTS_TREE || op->inputs == OP_INPUTS_NODES)) return ST_OK;
     if (holds_nodes)
         return ini_fail(&c->ini, section, entry, "the column tree holds nodes, which go into a [tree]; expected word");
     return ini_fail(&c->ini, section, entry, "expected the column tree of data.format = trees, found %s of %s", name,
@@ -543,6 +543,7 @@ static status input_count_check(struct compiler *c, const struct op *op, const s
         [OP_INPUTS_CANDIDATES] = {2, 2, "two inputs, logits and the log_q of [candidates]"},
         [OP_INPUTS_LOSS] = {1, 1, "one input"},
         [OP_INPUTS_SCORES] = {1, 2, "one or two inputs"},
+        [OP_INPUTS_NODES] = {2, 2, "two inputs, scores of all nodes and the field of trees"},
     };
     enum op_inputs kind = op->inputs == OP_INPUTS_SCORES && has_label ? OP_INPUTS_LOSS : op->inputs;
     if (count >= expected[kind].least && count <= expected[kind].most) return ST_OK;
@@ -589,7 +590,8 @@ static status op_parse_section(struct compiler *c, const struct op *op, const st
                           "expected the log_q of [candidates] as the second input, found \"%s\"",
                           compiler_string(c, compiler_tensor(c, inputs[1])->name)),
                  done);
-    if (op->inputs == OP_INPUTS_LOSS || (op->inputs == OP_INPUTS_SCORES && *common.label))
+    if (op->inputs == OP_INPUTS_LOSS || op->inputs == OP_INPUTS_NODES ||
+        (op->inputs == OP_INPUTS_SCORES && *common.label))
         TRY_GOTO(label_add(c, section, common.label), done);
     node = compiler_node(c, node_index);
     node->input_count = c->args.count - node->arg_begin;

@@ -436,7 +436,7 @@ static bool input_fits(const struct check *c, const struct graph_node *n, uint32
     const struct graph_tensor *t = &c->g->tensors[tensor];
     if (op_input_is_field(op_table[n->op].inputs, k)) return t->kind == TENSOR_FIELD;
     if (op_table[n->op].inputs == OP_INPUTS_CANDIDATES && k == 1) return t->kind == TENSOR_DENSE;
-    if (op_input_is_label(n, k)) return t->kind == TENSOR_LABEL;
+    if (k == op_label_input(n)) return t->kind == TENSOR_LABEL;
     return t->kind == TENSOR_DENSE ||
            (t->kind == TENSOR_ACTIVATION && t->type == TENSOR_F32 && t->rows == 0 && c->states[tensor] & IS_WRITTEN);
 }

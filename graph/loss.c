@@ -73,23 +73,35 @@ uint32_t graph_match_of(const struct graph *g, uint32_t head)
     return GRAPH_NONE;
 }
 
-bool op_input_is_label(const struct graph_node *n, uint32_t k)
+uint32_t op_label_input(const struct graph_node *n)
 {
     struct metric_attr attr;
     memcpy(&attr, n->attr, sizeof attr);
-    enum op_inputs inputs = op_table[n->op].inputs;
-    return k == 1 && (inputs == OP_INPUTS_LOSS || (inputs == OP_INPUTS_SCORES && attr.has_label));
+    switch (op_table[n->op].inputs) {
+    case OP_INPUTS_LOSS: return 1;
+    case OP_INPUTS_SCORES: return attr.has_label ? 1 : GRAPH_NONE;
+    case OP_INPUTS_NODES: return 2;
+    default: return GRAPH_NONE;
+    }
 }
 
-/* Of a forward node with two inputs, of which the second is a label. */
+uint32_t op_predict_cols(const struct graph *g, const struct graph_node *loss)
+{
+    const uint32_t *inputs = &g->args[loss->arg_begin], cols = g->tensors[inputs[0]].cols;
+    if (op_table[loss->op].inputs != OP_INPUTS_NODES) return cols;
+    return cols / g->fields[g->tensors[inputs[1]].cols].ids_max;
+}
+
+/* Of a forward node with a label. */
 static struct label_range label_range_of(const struct graph *g, const struct graph_node *n)
 {
     const struct op *op = &op_table[n->op];
-    uint32_t cols = g->tensors[g->args[n->arg_begin]].cols;
+    uint32_t cols = op_predict_cols(g, n);
     if (op->predicts == OP_PREDICTS_PROBABILITY) return (struct label_range){.max = 1};
     if (op->predicts != OP_PREDICTS_CLASSES && !(op->inputs == OP_INPUTS_SCORES && cols > 1))
         return (struct label_range){0};
-    return (struct label_range){.max = (float)(cols - 1), .is_class = true};
+    return (struct label_range){
+        .max = (float)(cols - 1), .is_class = true, .is_of_nodes = op->inputs == OP_INPUTS_NODES};
 }
 
 static bool range_holds(struct label_range range, float y)
@@ -103,12 +115,14 @@ struct label_range graph_label_range(const struct graph *g, uint32_t label)
     struct label_range all = {0};
     for (uint32_t i = graph_head_next(g, 0); i < g->forward_count; i = graph_head_next(g, i + 1)) {
         const struct graph_node *n = &g->nodes[i];
-        if (n->input_count < 2 || !op_input_is_label(n, 1)) continue;
-        const struct graph_tensor *t = &g->tensors[g->args[n->arg_begin + 1]];
+        const uint32_t k = op_label_input(n);
+        if (k == GRAPH_NONE) continue;
+        const struct graph_tensor *t = &g->tensors[g->args[n->arg_begin + k]];
         struct label_range range = label_range_of(g, n);
         if (t->kind != TENSOR_LABEL || t->offset != label || range.max == 0) continue;
         if (all.max == 0 || range.max < all.max) all.max = range.max;
         all.is_class |= range.is_class;
+        all.is_of_nodes |= range.is_of_nodes;
     }
     return all;
 }
@@ -117,13 +131,14 @@ status op_labels_check(const struct op_context *c, const struct graph_node *n, c
                        uint64_t example_begin)
 {
     const struct graph *g = c->graph;
-    if (n->input_count < 2 || !op_input_is_label(n, 1)) return ST_OK;
-    struct view label = op_in(c, n, 1);
+    const uint32_t k = op_label_input(n);
+    if (k == GRAPH_NONE) return ST_OK;
+    struct view label = op_in(c, n, k);
     struct label_range range = label_range_of(g, n);
     for (uint32_t b = 0; b < label.rows; b++)
         if (!range_holds(range, *view_row(label, b)))
             FAIL(INVALID, "%s %" PRIu64 ": label \"%s\" of [%s %s] is %g; expected %s0 to %g", where, example_begin + b,
-                 graph_string(g, g->tensors[op_arg(c, n, 1)].name), op_table[n->op].section, graph_string(g, n->name),
+                 graph_string(g, g->tensors[op_arg(c, n, k)].name), op_table[n->op].section, graph_string(g, n->name),
                  (double)*view_row(label, b), range.is_class ? "the number of a class, " : "", (double)range.max);
     return ST_OK;
 }

@@ -51,14 +51,15 @@ enum op_inputs {
     OP_INPUTS_TREE,       /* the sparse field of trees, and perhaps a tensor, the vectors of their words */
     OP_INPUTS_CANDIDATES, /* logits, then columns of the data: the log_q of [candidates]            */
     OP_INPUTS_LOSS,       /* a prediction, then the label                                      */
-    OP_INPUTS_SCORES      /* one or two tensors, and no label; or one, and the label (metric_attr) */
+    OP_INPUTS_SCORES,     /* one or two tensors, and no label; or one, and the label (metric_attr) */
+    OP_INPUTS_NODES       /* scores of a tree's nodes, the sparse field of trees, then the label, the root's */
 };
 
 /* Whether input k is a sparse field. */
 static inline bool op_input_is_field(enum op_inputs inputs, uint32_t k)
 {
     return inputs == OP_INPUTS_FIELDS || (inputs == OP_INPUTS_PAIR_FIELD && k == 2) ||
-           (inputs == OP_INPUTS_TREE && k == 0);
+           (inputs == OP_INPUTS_TREE && k == 0) || (inputs == OP_INPUTS_NODES && k == 1);
 }
 
 /* The elementwise functions that fc can end with. */
@@ -341,12 +342,16 @@ static inline uint32_t graph_loss_next(const struct graph *g, uint32_t node)
 /* The match whose output a head over drawn candidates reads, so that evaluation can rank all words by it (engine/eval/rank.h): what it reads
  * stays in the slot too. GRAPH_NONE: the head is none, or reads something else. */
 uint32_t graph_match_of(const struct graph *g, uint32_t head);
-/* Whether input k of a forward node is a label. */
-bool op_input_is_label(const struct graph_node *n, uint32_t k);
+/* Which input of a forward node is a label; GRAPH_NONE: none. */
+uint32_t op_label_input(const struct graph_node *n);
+/* How many columns of a loss's first input, from the first on, are an example's prediction: all, or those of the root
+ * where the others are of a tree's other nodes. */
+uint32_t op_predict_cols(const struct graph *g, const struct graph_node *loss);
 /* The labels that a head can take: any number, or those of 0 to `max`, perhaps whole ones alone, which are classes. */
 struct label_range {
     float max; /* 0: any */
     bool is_class;
+    bool is_of_nodes; /* numbers of a tree's other nodes, too */
 };
 /* Of all heads that read label `label`. */
 struct label_range graph_label_range(const struct graph *g, uint32_t label);

@@ -1,7 +1,7 @@
 /* Runs cells over the nodes of an example's tree, or any directed acyclic graph: children before their parents. The
  * first input is the field that holds the structure (engine/base/tree.h), the second, where cells read x, holds the
  * vectors of its words: an [embedding] with pool = none. Out are the first state of the root [B, units], or of all
- * nodes [B, ids_max * units] in their order, zeros behind the last.
+ * nodes [B, ids_max * units], the last first, so that the root's comes first; zeros behind them.
  *
  * A node's steps run in order (graph/cell.h), a product's terms are added in the order of its inputs. Backward nodes
  * come in reverse; what a state gets is first what the output got, then what its parents give, in their order. Weights
@@ -25,7 +25,7 @@ static const struct cfg_key tree_keys[] = {
      .offset = offsetof(struct tree_keys, state)},
     {"dim", CFG_U32, "0", 0, OP_COLS_MAX, "", "numbers of a word's vector, x of the cells; 0: as many as units",
      .offset = offsetof(struct tree_keys, dim)},
-    {"gives", CFG_CHOICE, "root", 0, 0, "", "whose state goes out: the root's, or those of all nodes",
+    {"gives", CFG_CHOICE, "root", 0, 0, "", "whose state goes out: the root's, or those of all nodes, the root's first",
      .offset = offsetof(struct tree_keys, gives), .choices = gives_names},
 };
 const struct op_keys op_tree_keys = OP_KEYS(tree_keys, struct tree_keys);

@@ -41,6 +41,7 @@ static const char *const inputs_names[] = {
     [OP_INPUTS_CANDIDATES] = "logits, log_q of candidates",
     [OP_INPUTS_LOSS] = "a prediction; a label",
     [OP_INPUTS_SCORES] = "scores; perhaps a label",
+    [OP_INPUTS_NODES] = "scores of all nodes, the field of trees; a label",
 };
 
 /* "[loss] kind = bce", as the texts have it. */
@@ -50,14 +51,28 @@ static const char *op_title(char title[64], const struct op *op)
     return title;
 }
 
+/* The ops of a section next to each other, sections by their first op: a new op comes last in ops.def. */
+static void ops_order(uint32_t order[OP_ID_COUNT])
+{
+    bool has_come[OP_ID_COUNT] = {false};
+    for (uint32_t i = 0, count = 0; i < OP_ID_COUNT; i++)
+        for (uint32_t j = i; j < OP_ID_COUNT; j++) {
+            if (has_come[j] || strcmp(op_table[i].section, op_table[j].section) != 0) continue;
+            has_come[j] = true;
+            order[count++] = j;
+        }
+}
+
 /* Every op in a line, then the keys: those that all have, those of sections with kinds, and each one's own. */
 static void ops_print(FILE *out, bool as_markdown)
 {
     struct cfg_key keys[OP_COMMON_KEYS_MAX];
+    uint32_t order[OP_ID_COUNT];
+    ops_order(order);
     fprintf(out, as_markdown ? "### Ops\n\n| section | takes | computes, or where it comes from |\n|---|---|---|\n"
                              : "\nOps: section; what it takes; what it computes, or where it comes from\n");
     for (uint32_t i = 0; i < OP_ID_COUNT; i++) {
-        const struct op *op = &op_table[i];
+        const struct op *op = &op_table[order[i]];
         char title[64];
         fprintf(out, as_markdown ? "| `%s` | %s | %s |\n" : "  %-32s %s; %s\n", op_title(title, op),
                 inputs_names[op->inputs], op->source);
@@ -66,7 +81,7 @@ static void ops_print(FILE *out, bool as_markdown)
     keys_print(out, as_markdown, "any op", keys, op_common_keys(&op_table[0], keys));
     const char *section = "";
     for (uint32_t i = 0; i < OP_ID_COUNT; i++) {
-        const struct op *op = &op_table[i];
+        const struct op *op = &op_table[order[i]];
         char title[64];
         if (*op->kind && strcmp(op->section, section) != 0) {
             section = op->section;

@@ -253,7 +253,7 @@ void tree_gradients_begin(const struct tree_run *r, struct tree_at at)
     memset(dreg, 0, R * U * sizeof *dreg);
     memset(f->dedge + f->edge_at[at.row] * E * U, 0, edges * E * U * sizeof *dreg);
     memset(f->dchild + f->edge_at[at.row] * S * U, 0, edges * S * U * sizeof *dreg);
-    size_t place = r->attr.gives ? (at.node - f->first[b]) * U : 0; /* of its output */
+    size_t place = (size_t)(f->first[b + 1] - 1 - at.node) * U; /* of its output */
     if (r->attr.gives || at.node + 1 == f->first[b + 1])
         memcpy(dreg + cell->state[0] * U, dout.data + (size_t)b * dout.stride + place, U * sizeof *dreg);
     for (uint32_t p = f->parent_begin[at.node]; p < f->parent_begin[at.node + 1]; p++)
@@ -274,6 +274,6 @@ void tree_output_write(const struct tree_run *r)
         float *to = out.data + (size_t)b * out.stride;
         for (uint32_t i = 0; i < out.cols; i++) to[i] = f->is_strange[b] ? NAN : 0;
         for (uint32_t node = from; node < end; node++)
-            memcpy(to + (node - from) * U, state_of(r, node, 0), U * sizeof *to);
+            memcpy(to + (end - 1 - node) * U, state_of(r, node, 0), U * sizeof *to);
     }
 }

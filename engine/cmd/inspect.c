@@ -423,12 +423,14 @@ static void dot_node(const struct graph *g, uint32_t i)
 static status dot_sources(const struct graph *g, uint32_t i)
 {
     const struct graph_node *n = &g->nodes[i];
-    if (op_table[n->op].inputs == OP_INPUTS_PAIR_FIELD) {
+    const bool takes_fields = op_table[n->op].inputs == OP_INPUTS_FIELDS;
+    for (uint32_t k = 0; k < n->input_count && !takes_fields; k++) {
+        if (!op_input_is_field(op_table[n->op].inputs, k)) continue;
         printf("  f%u [shape=ellipse, label=\"", i);
-        dot_text(tensor_name(g, g->args[n->arg_begin + 2]));
+        dot_text(tensor_name(g, g->args[n->arg_begin + k]));
         printf("\"];\n  f%u -> n%u;\n", i, i);
     }
-    if (op_table[n->op].inputs != OP_INPUTS_FIELDS) return ST_OK;
+    if (!takes_fields) return ST_OK;
     struct grid inputs = {0};
     cell_inputs(&inputs, g, n);
     TRY(inputs.result);

@@ -115,6 +115,7 @@ status schema_open(struct schema *schema, const struct graph *g, const struct se
         label[i] = column_of(g, &g->labels[i]);
         label[i].label_max = range.max;
         label[i].label_is_class = range.is_class;
+        label[i].label_is_of_nodes = range.is_of_nodes;
     }
     for (uint32_t i = 0; i < g->word_count; i++) {
         schema->texts[i] = graph_string(g, g->words[i].text);

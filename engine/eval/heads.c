@@ -23,7 +23,7 @@ static float at(struct view v, uint32_t b, uint32_t col) { return v.data[(size_t
 
 uint32_t head_predict_count(const struct graph *g, const struct graph_node *loss)
 {
-    uint32_t cols = g->tensors[g->args[loss->arg_begin]].cols;
+    uint32_t cols = op_predict_cols(g, loss);
     return op_table[loss->op].predicts == OP_PREDICTS_CLASSES && cols > 2 ? cols : 1;
 }
 
@@ -39,13 +39,14 @@ void head_predict(const struct op_context *c, const struct graph_node *loss, uin
 {
     struct view in = op_in(c, loss, 0);
     const float *x = in.data + (size_t)b * in.stride;
+    const uint32_t cols = op_predict_cols(c->graph, loss);
     enum op_predicts predicts = op_table[loss->op].predicts;
     if (predicts == OP_PREDICTS_PROBABILITY)
         values[0] = fmath_sigmoid((double)x[0]);
-    else if (predicts == OP_PREDICTS_CLASSES && in.cols == 2)
+    else if (predicts == OP_PREDICTS_CLASSES && cols == 2)
         values[0] = fmath_sigmoid((double)x[1] - (double)x[0]);
     else if (predicts == OP_PREDICTS_CLASSES)
-        classes_predict(x, in.cols, values);
+        classes_predict(x, cols, values);
     else
         values[0] = (double)x[0];
 }
@@ -72,10 +73,11 @@ static void hinge_add(const struct seen *s, uint32_t b, double sums[2])
 /* Accuracy as the metric of that name has it: the greatest logit is the label's, and who share it share the point. */
 static void softmax_add(const struct seen *s, uint32_t b, double sums[2])
 {
+    const uint32_t cols = op_predict_cols(s->c->graph, s->n);
     struct view in = input_of(s, 0);
-    const float *x = in.data + (size_t)b * in.stride, target = x[(uint32_t)at(input_of(s, 1), b, 0)];
+    const float *x = in.data + (size_t)b * in.stride, target = x[(uint32_t)at(input_of(s, op_label_input(s->n)), b, 0)];
     uint32_t above = 0, equal = 0;
-    for (uint32_t j = 0; j < in.cols; j++) {
+    for (uint32_t j = 0; j < cols; j++) {
         above += !(x[j] <= target);
         equal += x[j] == target;
     }
@@ -157,6 +159,11 @@ static const struct head_kind kinds[OP_ID_COUNT] = {
         {hinge_add, hinge_add, means_finish, 2, {LOSS("loss", "loss"), FIGURE("accuracy", "accuracy of pairs", 5, 1)}},
     [OP_ID_nce] = {saved_loss_add, saved_loss_add, means_finish, 1, {LOSS("loss", "loss of the drawn")}},
     [OP_ID_sampled_softmax] = {saved_loss_add, saved_loss_add, means_finish, 1, {LOSS("loss", "loss of the drawn")}},
+    [OP_ID_softmax_nodes] = {softmax_add,
+                             saved_loss_add,
+                             means_finish,
+                             2,
+                             {LOSS("loss", "loss of all nodes"), FIGURE("accuracy", "accuracy of roots", 5, 1)}},
     [OP_ID_accuracy] = {metric_add, metric_add, means_finish, 1, {FIGURE("accuracy", "accuracy", 5, 1)}},
     [OP_ID_hit_rate] = {metric_add, metric_add, means_finish, 1, {FIGURE("hit_rate", "hit rate", 5, 1)}},
     [OP_ID_ndcg] = {metric_add, metric_add, means_finish, 1, {FIGURE("ndcg", "NDCG", 5, 1)}},
@@ -185,7 +192,7 @@ static const struct head_kind *kind_of(const struct graph *g, const struct graph
     if (ranked != GRAPH_NONE && n == &g->nodes[ranked])
         return graph_example(g).has_group ? &ranked_groups : &ranked_examples;
     enum op_predicts predicts = op_table[n->op].predicts;
-    bool is_binary = predicts == OP_PREDICTS_PROBABILITY || (predicts == OP_PREDICTS_CLASSES && cols == 2);
+    bool is_binary = predicts == OP_PREDICTS_PROBABILITY || (n->op == OP_ID_softmax_loss && cols == 2);
     return is_binary ? &binary : &kinds[n->op];
 }
 

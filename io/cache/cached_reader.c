@@ -27,9 +27,9 @@ struct cached_reader {
     struct reader_example drawn; /* that the cache has given last */
     struct reader_counts told;   /* what the cache has been told of: counts of the text before the last example */
     uint64_t number;             /* how many examples the pass has given or passed over */
-    struct reader_pass run; /* the pass */
-    bool by_blocks;   /* the pass is in an order of blocks */
-    bool was_rebuilt; /* the cache was made anew in the middle of it */
+    struct reader_pass run;      /* the pass */
+    bool by_blocks;              /* the pass is in an order of blocks */
+    bool was_rebuilt;            /* the cache was made anew in the middle of it */
 };
 
 static struct cached_reader *cached_of(struct reader *reader) { return (struct cached_reader *)reader; }
@@ -274,6 +274,9 @@ static void hash_columns(XXH3_state_t *hash, const struct reader_column *column,
         hash_number(hash, column[i].negative_count > 0);
         hash_number(hash, column[i].mean);
         hash_number(hash, column[i].scale);
+        hash_number(hash, column[i].label_max); /* a line with another label is bad, and not kept */
+        hash_number(hash, column[i].label_is_class);
+        hash_number(hash, column[i].label_is_of_nodes);
     }
 }
 
@@ -285,31 +288,12 @@ static uint64_t options_hash(const struct reader_options *o, struct example_shap
     XXH3_INITSTATE(&hash);
     XXH3_64bits_reset(&hash);
     hash_text(&hash, HETERPS_VERSION);
-    const double numbers[] = {o->format,
-                              o->lines,
-                              o->held_out,
-                              o->label_optional,
-                              o->bad_skip,
-                              o->bad_keep,
-                              o->unknown_keep,
-                              s->ids_over_is_error,
-                              s->ids_over_is_few,
-                              s->log1p,
-                              s->missing_is_key,
-                              s->missing_value,
-                              s->has_header,
-                              s->has_quotes,
-                              s->separator,
-                              s->list_separator,
-                              s->window,
-                              shape.dense_count,
-                              shape.field_count,
-                              shape.key_count_max,
-                              shape.label_count,
-                              shape.has_weight,
-                              shape.has_group,
-                              shape.has_value,
-                              s->vocabulary_count};
+    const double numbers[] = {
+        o->format,         o->lines,         o->held_out,          o->label_optional,  o->bad_skip,
+        o->bad_keep,       o->unknown_keep,  s->ids_over_is_error, s->ids_over_is_few, s->log1p,
+        s->missing_is_key, s->missing_value, s->has_header,        s->has_quotes,      s->separator,
+        s->list_separator, s->window,        shape.dense_count,    shape.field_count,  shape.key_count_max,
+        shape.label_count, shape.has_weight, shape.has_group,      shape.has_value,    s->vocabulary_count};
     XXH3_64bits_update(&hash, numbers, sizeof numbers);
     hash_columns(&hash, s->dense, shape.dense_count);
     hash_columns(&hash, s->field, shape.field_count);

@@ -65,6 +65,7 @@ struct reader_column {
     /* labels: numbers of 0 to label_max, with label_is_class whole ones alone; 0: any */
     float label_max;
     bool label_is_class;
+    bool label_is_of_nodes; /* trees: numbers of other nodes than the root are such labels, too */
     /* numeric columns: (x - mean) * scale, after the transform */
     float mean, scale;
 };

@@ -93,6 +93,12 @@ static status fields_find(struct trees *t, const struct reader_schema *s)
     return ST_OK;
 }
 
+/* Whether the number of any node is a label. */
+static bool labels_are_of_nodes(const struct trees *t)
+{
+    return t->label_count > 0 && t->label && t->label->label_is_of_nodes;
+}
+
 static status trees_place(void **state, struct arena *arena, const struct reader_options *options)
 {
     const struct reader_schema *s = &options->schema;
@@ -116,6 +122,11 @@ static status trees_place(void **state, struct arena *arena, const struct reader
     TRY(fields_find(t, s));
     CHECK(shape.key_count_max >= t->word_max + t->tree_max && t->kind_count <= TREE_KINDS_MAX);
     TRY(label_map_place(&t->label_map, arena, s->label_map));
+    if (labels_are_of_nodes(t) && s->label_map && *s->label_map)
+        FAIL(INVALID,
+             "data.label_map maps roots, and the model has a loss at every node, of its number; expected an empty one, "
+             "found \"%.40s\"",
+             s->label_map);
     t->name_bytes = arena_take(arena, sizeof *t->name_bytes * t->kind_count);
     for (uint32_t k = 0; k < t->kind_count; k++) t->name_bytes[k] = (uint32_t)strlen(t->kind[k].name);
     t->word_key = arena_take(arena, sizeof *t->word_key * t->word_max);
@@ -200,6 +211,12 @@ static enum reader_found head_parse(const struct trees *t, struct line *l, struc
             return reader_bad(l->why, "column %zu: expected %s behind \"%s:\", found %s", column_of(l, number),
                               decimal_is_beyond(number, bytes) ? DECIMAL_WITHIN : "a number", t->kind[node->kind].name,
                               reader_quote(quote, number, bytes));
+    }
+    if (l->depth > 1 && labels_are_of_nodes(t) && !t->label_optional && !label_is_in_range(t->label, node->number)) {
+        char expected[LABEL_MAP_EXPECTED_BYTES];
+        return reader_bad(l->why, "column %zu: a node's number is its label: expected %s, found %s",
+                          column_of(l, number), label_range_expected(t->label, expected),
+                          reader_quote(quote, number, bytes));
     }
     if (l->depth == 1) {
         l->root = number;

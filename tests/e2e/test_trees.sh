@@ -26,7 +26,7 @@ check 'the same from the cache' trains_same plain "$graph" --data "$data" --set 
 check 'the same by three readers' trains_same plain "$graph" --data "$data" --set train.readers=3
 learns() {
     heterps eval "$graph" --model "$folder/plain.model" --data "$data" >"$folder/eval" 2>&1
-    grep -q ' AUC 0\.9[5-9]' "$folder/eval"
+    grep -Eq 'accuracy of roots (0\.9[5-9]|1)' "$folder/eval"
 }
 check 'learns what the words say' learns
 predicts() { # a line an example, and of one without a number, too
@@ -42,6 +42,20 @@ refuses() {
     [ $? != 0 ] && grep -q 'bad:2: column 9: a node of kind inner takes 2 children, found 1' "$folder/log"
 }
 check 'refuses a node with too few children' refuses
+node_labels() { # the root's is right, a part's is not; predict takes it
+    printf '(1 (0 a) (0 b))\n(1 (0 a) (2 b))\n' >"$folder/bad"
+    heterps "$graph" --data "$folder/bad" 2>"$folder/log"
+    [ $? != 0 ] && grep -q "bad:2: column 11: a node's number is its label: expected the number of a class, 0 to 1, found" "$folder/log" &&
+        heterps predict "$graph" --model "$folder/plain.model" --data "$folder/bad" -o "$folder/out"
+}
+check 'refuses a node of no class' node_labels
+node_map() {
+    heterps compile samples/sst.cfg -o "$folder/map.bin" $small --set data.label_map=1=1,*=0 &&
+        ! heterps "$folder/map.bin" --data "$data" 2>"$folder/log" && grep -q 'data.label_map maps roots, and the model has a loss at every node' "$folder/log"
+}
+check 'labels of nodes are not mapped' node_map
+dot() { heterps inspect "$graph" --dot >"$folder/dot" && [ "$(grep -c 'shape=ellipse, label="tree"' "$folder/dot")" = 2 ]; }
+check 'inspect draws the trees that nodes read' dot
 # Words at all nodes, gates of each child: a child-sum Tree-LSTM.
 dependencies() {
     cat >"$folder/sum.cfg" <<'CFG'
@@ -84,10 +98,12 @@ says() { # PATTERN SED: what compiling samples/sst.cfg changed so says
     sed "$2" samples/sst.cfg >"$folder/changed.cfg"
     ! "$HETERPS" compile "$folder/changed.cfg" -o "$folder/changed.bin" 2>"$folder/log" && grep -q "$1" "$folder/log"
 }
-check 'cells that read x need its vectors' says 'expected an \[embedding\] with pool = none as the second input' 's/^input = tree, e$/input = tree/'
+check 'cells that read x need its vectors' says 'expected an \[embedding\] with pool = none as the second input' 's/^input = tree, d$/input = tree/'
 check 'outside of affine x is a state wide' says 'expected dim = units = 150, found dim = 300' 's/^c = affine(x)$/c = x + number/'
 check 'nodes are no words' says 'the column tree holds nodes, which go into a \[tree\]; expected word' 's/^input = word$/input = tree/'
-check 'words are no nodes' says 'expected the column tree of data.format = trees, found word of trees' 's/^input = tree, e$/input = word, e/'
+check 'words are no nodes' says 'expected the column tree of data.format = trees, found word of trees' 's/^input = tree, d$/input = word, d/'
 check 'nor are columns of another format' says 'expected the column tree of data.format = trees, found tree of csv' 's/^format = trees$/format = csv/'
+check 'scores are of each node' says 'expected scores of 2 classes or more for each of 128 nodes (ids_max of the trees), found 320 columns; \[fc\] groups = 128' 's/^groups = 128 .*/groups = 64/'
+check 'a loss of nodes needs the trees' says 'expected two inputs, scores of all nodes and the field of trees, found 1' 's/^input = y, tree$/input = y/'
 check 'a cell of no kind' says 'expected the name of a kind of nodes, data.kinds = leaf, inner' 's/^\[cell leaf\]/[cell leave]/'
 finish

@@ -77,6 +77,16 @@ static inline const struct graph_node *rig_tree_of(const struct graph *g, uint32
     return NULL;
 }
 
+/* A node's number; where a loss reads it, the number of a class, or none. */
+static inline float rig_number(struct rig *r, uint32_t field)
+{
+    const struct graph *g = r->g;
+    for (uint32_t i = 0; i < g->forward_count; i++)
+        if (g->nodes[i].op == OP_ID_softmax_nodes && g->tensors[g->args[g->nodes[i].arg_begin + 1]].cols == field)
+            return rig_random(r) % 3 ? (float)(rig_random(r) % 2) : NAN;
+    return rig_value(r, 1);
+}
+
 /* A random tree of the cells of the node that reads the field, now and then a graph or a forest: fills key
  * [returned]. */
 static inline uint32_t rig_tree_make(struct rig *r, const struct graph_node *n, uint32_t field, uint64_t *key)
@@ -98,7 +108,7 @@ static inline uint32_t rig_tree_make(struct rig *r, const struct graph_node *n, 
                  children = view.cell->children_min + rig_random(r) % (most_children - view.cell->children_min + 1);
         bool has_word = view.cell->needs_word && words < r->g->fields[field].ids_max;
         words += has_word;
-        key[count++] = tree_key(k, children, has_word, rig_value(r, 1));
+        key[count++] = tree_key(k, children, has_word, rig_number(r, field));
         depth -= children;
         depth++, nodes++;
     }

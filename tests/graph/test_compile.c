@@ -117,8 +117,11 @@ static void compile__admission_by_bloom__shards_from_rules_10_on(void **state)
     static const struct {
         const char *rules, *by;
         uint32_t expected;
-    } cases[] = {{"8", "bloom", ADMIT_BLOOM},  {"9", "bloom", ADMIT_BLOOM}, {"10", "bloom", ADMIT_BLOOM_SHARDS},
-                 {"10", "exact", ADMIT_EXACT}, {"9", "exact", ADMIT_EXACT}};
+    } cases[] = {{"8", "bloom", ADMIT_BLOOM},
+                 {"9", "bloom", ADMIT_BLOOM},
+                 {"10", "bloom", ADMIT_BLOOM_SHARDS},
+                 {"10", "exact", ADMIT_EXACT},
+                 {"9", "exact", ADMIT_EXACT}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[2048];
         snprintf(text, sizeof text, MODEL "[model]\nrules = %s\n", cases[i].rules);
@@ -165,7 +168,7 @@ static void compile__wrong_text__says_where_and_what(void **state)
         {HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\n[loss s]\nkind = hinge\ninput = h\n" TAIL, NULL,
          "expected two inputs, found 1"},
         {HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\n[loss s]\nkind = hing\ninput = h\n" TAIL, NULL,
-         "bce, softmax, squared, hinge, nce, sampled_softmax"},
+         "bce, softmax, squared, hinge, nce, sampled_softmax, softmax_nodes"},
         {HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\n", NULL, "no loss"},
         {HEAD "[column C1]\nkeys_of = C9\n" LOOKUP "[fc h]\ninput = e\nunits = 8\n" TAIL, NULL,
          "[column C1] keys_of: expected a column that [data] names in sparse"},
@@ -281,7 +284,8 @@ static void compile__recipe__does_not_change_the_model_hash(void **state)
                                         "data.dense=I1..I2",
                                         "data.transform=none",
                                         "e.pool=mean",
-                                        "emb.init=uniform 0.5", "emb.optimizer=momentum 0.1"};
+                                        "emb.init=uniform 0.5",
+                                        "emb.optimizer=momentum 0.1"};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         if (hash_of(MODEL, same[i]) != hash) fail_msg("%s changes the hash", same[i]);
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)

@@ -30,6 +30,12 @@ static const struct op_text tree_texts[] = {
                                                      "d) * child1.v + number\n[tree t]\ninput = tree, e\nunits = "
                                                      "3\nstate = v\ngives = nodes\n[slice h]\ninput = "
                                                      "t\nend = 26\n" OUT},
+    /* A loss at every node that has a number, twice of the same scores. */
+    {"softmax_nodes",
+     TREES("leaf, inner") "[cell leaf]\nh = tanh(affine(x))\n[cell inner]\nh = tanh(affine(left.h, "
+                          "right.h))\n[tree t]\ninput = tree, e\nunits = 4\ndim = 3\nstate = h\ngives = nodes\n[fc "
+                          "y]\ninput = t\ngroups = 9\nunits = 3\n[loss a]\nkind = softmax_nodes\ninput = y, "
+                          "tree\nweight = 0.5\n[loss b]\nkind = softmax_nodes\ninput = y, tree\n"},
     /* Without vectors; two trees of the same nodes. */
     {"trees_of_numbers",
      "[data]\nformat = trees\nsparse = tree\nids_max = 7\nkinds = leaf, inner\n[train]\nbatch = 6\nmicro = 6\n"

@@ -71,13 +71,13 @@ def two_classes_write(path, out):
 
 
 def ours_train(program, data, folder, classes, seed):
-    """Accuracy on test of the model best on dev, whose choice samples/sst.cfg leaves to train.stop."""
+    """Accuracy on test of the model best on dev."""
     if classes == 2:
         for part in ('train', 'dev', 'test'):
             two_classes_write(f'{data}/{part}.txt', f'{folder}/{part}.txt')
         data = folder
     model, out = f'{folder}/model.bin', f'{folder}/out{seed}'
-    units = [] if classes == 5 else ['--set', 'fc.y.units=2']
+    units = [] if classes == 5 else ['--set', 'y.units=2']
 
     def run(*words):
         done = subprocess.run([program, *words], capture_output=True, text=True)
@@ -86,8 +86,9 @@ def ours_train(program, data, folder, classes, seed):
         return done.stdout
 
     run('compile', f'{ROOT}/samples/sst.cfg', '-o', model, '-q', '--set', f'train.seed={seed}', *units)
-    run(model, '--data', f'{data}/train.txt', '--eval', f'{data}/dev.txt', '--out', out, '-q')
-    events = [json.loads(line) for line in run('eval', f'{out}/best', '--data', f'{data}/test.txt', '--log', 'json').splitlines()
+    run(model, '--data', f'{data}/train.txt', '--eval', f'{data}/dev.txt', '--out', out, '-q', '--set', 'train.stop=accuracy',
+        '--set', f'train.epochs={RECIPE["passes"]}', '--set', f'train.patience={RECIPE["patience"]}')
+    events = [json.loads(line) for line in run('eval', model, '--model', f'{out}/best', '--data', f'{data}/test.txt', '--log', 'json').splitlines()
               if line.startswith('{"event":"eval"')]
     return events[-1]['accuracy']
 
