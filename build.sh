@@ -260,6 +260,11 @@ build_programs() {
     do_all
 }
 
+# Of tests' sources, those whose programs run: all, or of ./build.sh test the ones that TESTS matches as tests/run.sh does.
+wanted() {
+    if [ "$verb" = test ]; then sed -e "s|^|$out/|" -e 's/\.c$//' | grep -E "${TESTS:-.}" | sed -e "s|^$out/||" -e 's/$/.c/'; else cat; fi
+}
+
 # Programs that open whatever driver there is: dynamic, for a driver can only be loaded, and without any other library.
 build_card_programs() {
     [ -n "$nvcc" ] || return 0
@@ -303,8 +308,8 @@ test | tests)
     ln -f "$out/heterps-run" heterps-run 2>/dev/null || cp "$out/heterps-run" heterps-run
     # Not under ThreadSanitizer: the emulation takes its calls, and its fibers are no threads.
     case $mode in tsan) emulated_tests='-not -path tests/gpu/* -not -path tests/engine/device/card/* -not -name test_bench_card.c' ;; *) emulated_tests= ;; esac
-    build_programs $(set -f; find tests -name 'test_*.c' $emulated_tests | sort)
-    build_programs $(find tests/fuzz -name 'fuzz_*.c' 2>/dev/null | sort)
+    build_programs $(set -f; find tests -name 'test_*.c' $emulated_tests | sort | wanted)
+    build_programs $(find tests/fuzz -name 'fuzz_*.c' 2>/dev/null | sort | wanted)
     build_stand_in
     build_card_programs
     [ "$verb" = tests ] || exec sh tests/run.sh "$out" $programs ;;

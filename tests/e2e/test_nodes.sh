@@ -359,8 +359,8 @@ pair() {
     grep -Eq -- "$pair_says0" err0 || { echo "node 0: expected /$pair_says0/, found:"; cat err0; return 1; }
     [ "$pair_says1" = '^' ] || grep -Eq -- "$pair_says1" err1 || { echo "node 1: expected /$pair_says1/, found:"; cat err1; return 1; }
 }
-node="dense.bin --data data.tsv --key-file key --threads 1 --set cluster.min=2 --set cluster.connect=5"
-few='error: fewer than cluster.min = 2 nodes have come within 5 s \(cluster.connect\): without node 1 at 127.0.0.1'
+node="dense.bin --data data.tsv --key-file key --threads 1 --set cluster.min=2 --set cluster.connect=2"
+few='error: fewer than cluster.min = 2 nodes have come within 2 s \(cluster.connect\): without node 1 at 127.0.0.1'
 check 'two nodes by --nodes' pair 0 'done ' 0 '^' $node --out pair.model -- $node --out pair.model
 check 'which have the bytes of one' eval 'exported dense.bin pair.model again && same_bytes dense again'
 by_number() { # COMMAND...: three nodes, of which the first one's place alone is known
@@ -379,18 +379,22 @@ check 'three nodes by their number and a coordinator: the bytes of one' by_numbe
 by_torchrun() { # the same by the variables that torchrun sets
     port=$(cut -d, -f1 places | cut -d: -f2)
     rm -rf pair.model
+    others=
     for r in 1 2; do
         RANK=$r WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((port - 1)) timeout 60 $three >out1 2>err1 </dev/null &
+        others="$others $!"
     done
-    runs 0 env RANK=0 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((port - 1)) timeout 60 $three && wait && exported dense.bin pair.model again && same_bytes dense again
+    runs 0 env RANK=0 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((port - 1)) timeout 60 $three && wait $others && exported dense.bin pair.model again && same_bytes dense again
 }
 check 'three nodes by the variables of torchrun: the bytes of one' by_torchrun
 by_slurm() { # the same by those of a step of Slurm
     rm -rf pair.model
+    others=
     for r in 1 2; do
         SLURM_PROCID=$r SLURM_STEP_NUM_TASKS=3 SLURM_STEP_NODELIST='127.0.0.[1-3]' MASTER_PORT=$((port - 1)) timeout 60 $three >out1 2>err1 </dev/null &
+        others="$others $!"
     done
-    runs 0 env SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=3 SLURM_STEP_NODELIST='127.0.0.[1-3]' MASTER_PORT=$((port - 1)) timeout 60 $three && wait &&
+    runs 0 env SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=3 SLURM_STEP_NODELIST='127.0.0.[1-3]' MASTER_PORT=$((port - 1)) timeout 60 $three && wait $others &&
         exported dense.bin pair.model again && same_bytes dense again
 }
 check 'three nodes by the variables of Slurm: the bytes of one' by_slurm

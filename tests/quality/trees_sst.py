@@ -62,12 +62,13 @@ def torch_train(parts, numbers, cell, classes, seed, r, is_told):
 
 def two_classes_write(path, out):
     """Ours reads labels as they stand: 0 and 1; a node that is neither has none."""
-    names = {'0': '0', '1': '0', '2': '', '3': '1', '4': '1'}
+    names = {'0': '0', '1': '0', '3': '1', '4': '1'}
     with open(path, encoding='utf-8') as text, open(out, 'w', encoding='utf-8') as to:
         for line in text:
             if line.strip() and line[1] != '2':
                 parts = line.split('(')
-                to.write('('.join(parts[:1] + [names[part[0]] + part[1:] for part in parts[1:]]))
+                kinds = ['inner' if part[1:].isspace() else 'leaf' for part in parts]
+                to.write('('.join(parts[:1] + [names.get(part[0], kind) + part[1:] for part, kind in zip(parts[1:], kinds[1:])]))
 
 
 def ours_train(program, data, folder, classes, seed):
