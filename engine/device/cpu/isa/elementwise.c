@@ -151,38 +151,76 @@ void KERNEL(concat_backward_f32)(const struct cpu_work *work, const struct op_co
 
 /* --- dropout ---------------------------------------------------------------------------------- */
 
-/* Columns whose random numbers are drawn together: eight blocks of four, each lane of the rounds a block. */
-#define DRAW_BLOCKS 8u
-#define DRAW_COLS   (4 * DRAW_BLOCKS)
+/* random_block() of neighbouring blocks of four columns, Philox4x32-10: a 64-bit lane is a block, of whose words the lower
+ * half of a lane counts. Several vectors of blocks at a time, for a round waits for its products. */
+#define DRAW_VECTORS 2u
+#define DRAW_BLOCKS  (DRAW_VECTORS * VF / 2)
+#define DRAW_COLS    (4 * DRAW_BLOCKS)
 
-/* random_block() of eight neighbouring blocks: Philox4x32-10, written so that a round runs on vectors. */
-static void draw(uint32_t bits[DRAW_COLS], struct random_stream stream, uint64_t item, uint32_t block)
+#if VF == 16
+#define BLOCK_NUMBERS                                                                                                  \
+    {                                                                                                                  \
+        0, 1, 2, 3, 4, 5, 6, 7                                                                                         \
+    }
+#define PAIRS_LOW                                                                                                      \
+    {                                                                                                                  \
+        0, 8, 1, 9, 2, 10, 3, 11                                                                                       \
+    }
+#define PAIRS_HIGH                                                                                                     \
+    {                                                                                                                  \
+        4, 12, 5, 13, 6, 14, 7, 15                                                                                     \
+    }
+#elif VF == 8
+#define BLOCK_NUMBERS                                                                                                  \
+    {                                                                                                                  \
+        0, 1, 2, 3                                                                                                     \
+    }
+#define PAIRS_LOW                                                                                                      \
+    {                                                                                                                  \
+        0, 4, 1, 5                                                                                                     \
+    }
+#define PAIRS_HIGH                                                                                                     \
+    {                                                                                                                  \
+        2, 6, 3, 7                                                                                                     \
+    }
+#else
+#define BLOCK_NUMBERS                                                                                                  \
+    {                                                                                                                  \
+        0, 1                                                                                                           \
+    }
+#define PAIRS_LOW                                                                                                      \
+    {                                                                                                                  \
+        0, 2                                                                                                           \
+    }
+#define PAIRS_HIGH                                                                                                     \
+    {                                                                                                                  \
+        1, 3                                                                                                           \
+    }
+#endif
+
+ALWAYS_INLINE void draw(vu bits[2 * DRAW_VECTORS], struct random_stream stream, uint64_t item, uint32_t block)
 {
-    uint32_t x0[DRAW_BLOCKS], x1[DRAW_BLOCKS], x2[DRAW_BLOCKS], x3[DRAW_BLOCKS];
+    const vw m0 = (vw){0} + UINT32_C(0xD2511F53), m1 = (vw){0} + UINT32_C(0xCD9E8D57), low = (vw){0} + UINT32_MAX;
+    vw x0[DRAW_VECTORS], x1[DRAW_VECTORS], x2[DRAW_VECTORS], x3[DRAW_VECTORS];
     uint32_t k0 = stream.key[0], k1 = stream.key[1];
-    for (uint32_t i = 0; i < DRAW_BLOCKS; i++) {
-        x0[i] = (uint32_t)item;
-        x1[i] = (uint32_t)(item >> 32);
-        x2[i] = block + i;
-        x3[i] = 0;
+    for (uint32_t v = 0; v < DRAW_VECTORS; v++) {
+        x0[v] = (vw){0} + (item & UINT32_MAX);
+        x1[v] = (vw){0} + (item >> 32);
+        x2[v] = (vw)BLOCK_NUMBERS + (block + v * VF / 2);
+        x3[v] = (vw){0};
     }
-    for (int round = 0; round < 10; round++) {
-        for (uint32_t i = 0; i < DRAW_BLOCKS; i++) {
-            uint64_t product0 = (uint64_t)UINT32_C(0xD2511F53) * x0[i],
-                     product1 = (uint64_t)UINT32_C(0xCD9E8D57) * x2[i];
-            x0[i] = (uint32_t)(product1 >> 32) ^ x1[i] ^ k0;
-            x1[i] = (uint32_t)product1;
-            x2[i] = (uint32_t)(product0 >> 32) ^ x3[i] ^ k1;
-            x3[i] = (uint32_t)product0;
+    for (int round = 0; round < 10; round++, k0 += UINT32_C(0x9E3779B9), k1 += UINT32_C(0xBB67AE85))
+        for (uint32_t v = 0; v < DRAW_VECTORS; v++) {
+            const vw product0 = vw_low_product(m0, x0[v]), product1 = vw_low_product(m1, x2[v]);
+            x0[v] = (product1 >> 32) ^ x1[v] ^ k0;
+            x1[v] = product1;
+            x2[v] = (product0 >> 32) ^ x3[v] ^ k1;
+            x3[v] = product0;
         }
-        k0 += UINT32_C(0x9E3779B9);
-        k1 += UINT32_C(0xBB67AE85);
-    }
-    for (uint32_t i = 0; i < DRAW_BLOCKS; i++) {
-        bits[4 * i] = x0[i];
-        bits[4 * i + 1] = x1[i];
-        bits[4 * i + 2] = x2[i];
-        bits[4 * i + 3] = x3[i];
+    for (uint32_t v = 0; v < DRAW_VECTORS; v++) {
+        const vw first = (x0[v] & low) | x1[v] << 32, second = (x2[v] & low) | x3[v] << 32;
+        bits[2 * v] = (vu)__builtin_shuffle(first, second, (vw)PAIRS_LOW);
+        bits[2 * v + 1] = (vu)__builtin_shuffle(first, second, (vw)PAIRS_HIGH);
     }
 }
 
@@ -190,16 +228,19 @@ static void dropout_piece(void *context, uint32_t piece, void *scratch)
 {
     (void)scratch;
     const struct rows_call *call = context;
-    float kept_scale = 1 / (1 - call->rate);
+    const float kept_scale = 1 / (1 - call->rate);
     for (uint32_t b = piece * PIECE_ROWS; b < piece_end(piece, call->to.rows); b++) {
         float *to = row_of(call->to, b);
         const float *from = row_of(call->from, b);
         for (uint32_t begin = 0; begin < call->to.cols; begin += DRAW_COLS) {
-            uint32_t bits[DRAW_COLS], count = call->to.cols - begin < DRAW_COLS ? call->to.cols - begin : DRAW_COLS;
+            vu bits[2 * DRAW_VECTORS];
             draw(bits, call->stream, call->item + b, begin / 4);
-            for (uint32_t i = 0; i < count; i++) {
-                float kept = random_unit_f32(bits[i]) >= call->rate ? from[begin + i] * kept_scale : 0;
-                to[begin + i] = call->adds ? to[begin + i] + kept : kept;
+            for (uint32_t v = 0, i = begin; v < 2 * DRAW_VECTORS && i < call->to.cols; v++, i += VF) {
+                const size_t left = call->to.cols - i;
+                const vf unit = (__builtin_convertvector((vi)(bits[v] >> 9), vf) + 0.5f) * 0x1p-23f;
+                vf kept = (vf)((vi)(vf_load_upto(from + i, left) * kept_scale) & (unit >= call->rate));
+                if (call->adds) kept = vf_load_upto(to + i, left) + kept;
+                vf_store_upto(to + i, kept, left);
             }
         }
     }
@@ -213,7 +254,7 @@ static void dropout_run(const struct cpu_work *work, const struct op_context *c,
     call->rate = attr.rate;
     call->stream = random_stream(c->seed, RANDOM_DROPOUT, (uint64_t)(n - c->graph->nodes));
     call->item = c->batch->step << 32 | c->example_begin;
-    rows_run(work, dropout_piece, call, call->to.rows);
+    rows_run(work, attr.rate > 0 ? dropout_piece : activation_piece, call, call->to.rows); /* of 0: all are kept */
 }
 
 void KERNEL(dropout_forward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)

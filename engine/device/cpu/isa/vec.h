@@ -2,7 +2,7 @@
  * say, or not well (fused multiply-add, square root, prefetch, a part of a vector, the sum of its lanes).
  *
  *   VF    floats a vector: 4 (base), 8 (avx2), 16 (avx512)
- *   vf    a vector; vi, vu: the same number of 32-bit integers
+ *   vf    a vector; vi, vu: the same number of 32-bit integers; vw: half as many 64-bit ones
  *
  * vf_fma rounds once where the instruction set has FMA and twice in base, so sets differ within rounding; the code around never
  * depends on which. Everything here works lane by lane: a tail computed on a partly filled vector gives the same bits as the body. */
@@ -26,6 +26,7 @@
 typedef float vf __attribute__((vector_size(4 * VF)));
 typedef int32_t vi __attribute__((vector_size(4 * VF)));
 typedef uint32_t vu __attribute__((vector_size(4 * VF)));
+typedef uint64_t vw __attribute__((vector_size(4 * VF)));
 /* The same in memory, wherever it lies. */
 typedef float vf_memory __attribute__((vector_size(4 * VF), aligned(4), may_alias));
 
@@ -34,6 +35,15 @@ typedef float vf_memory __attribute__((vector_size(4 * VF), aligned(4), may_alia
 #define KERNEL_PASTE(name, isa)  name##_##isa
 #define KERNEL_EXPAND(name, isa) KERNEL_PASTE(name, isa)
 #define KERNEL(name)             KERNEL_EXPAND(name, ISA)
+
+/* Products of the lower halves of lanes. */
+#if defined(__AVX512F__)
+ALWAYS_INLINE vw vw_low_product(vw a, vw b) { return (vw)_mm512_mul_epu32((__m512i)a, (__m512i)b); }
+#elif defined(__AVX2__)
+ALWAYS_INLINE vw vw_low_product(vw a, vw b) { return (vw)_mm256_mul_epu32((__m256i)a, (__m256i)b); }
+#else
+ALWAYS_INLINE vw vw_low_product(vw a, vw b) { return (vw)_mm_mul_epu32((__m128i)a, (__m128i)b); }
+#endif
 
 ALWAYS_INLINE vf vf_load(const float *p) { return *(const vf_memory *)p; }
 ALWAYS_INLINE void vf_store(float *p, vf v) { *(vf_memory *)p = v; }
