@@ -326,6 +326,8 @@ static inline struct view op_dout(const struct op_context *c, const struct graph
 }
 /* --- heads: the losses and the metrics ---------------------------------------------------------- */
 
+/* The first op of an op's section. A section's ops need not be neighbours: new ops come last. */
+uint32_t op_section_first(uint32_t op);
 static inline bool op_is_head(uint32_t op) { return (op_table[op].traits & (OP_IS_LOSS | OP_IS_METRIC)) != 0; }
 /* The first head among the forward nodes from `node` on; forward_count: there is none. What a head reads and writes stays in the slot
  * until the end of the forward pass. */

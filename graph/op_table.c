@@ -1,4 +1,6 @@
 /* The table of ops: one entry a line of ops.def. A line without its functions does not link. */
+#include <string.h>
+
 #include "graph/op_rules.h"
 
 const struct op op_table[OP_ID_COUNT] = {
@@ -18,3 +20,10 @@ const struct op op_table[OP_ID_COUNT] = {
 #include "graph/ops.def"
 #undef OP
 };
+
+uint32_t op_section_first(uint32_t op)
+{
+    uint32_t first = 0;
+    while (strcmp(op_table[first].section, op_table[op].section) != 0) first++;
+    return first;
+}

@@ -54,13 +54,9 @@ static const char *op_title(char title[64], const struct op *op)
 /* The ops of a section next to each other, sections by their first op: a new op comes last in ops.def. */
 static void ops_order(uint32_t order[OP_ID_COUNT])
 {
-    bool has_come[OP_ID_COUNT] = {false};
-    for (uint32_t i = 0, count = 0; i < OP_ID_COUNT; i++)
-        for (uint32_t j = i; j < OP_ID_COUNT; j++) {
-            if (has_come[j] || strcmp(op_table[i].section, op_table[j].section) != 0) continue;
-            has_come[j] = true;
-            order[count++] = j;
-        }
+    for (uint32_t first = 0, count = 0; first < OP_ID_COUNT; first++)
+        for (uint32_t i = first; i < OP_ID_COUNT; i++)
+            if (op_section_first(i) == first) order[count++] = i;
 }
 
 /* Every op in a line, then the keys: those that all have, those of sections with kinds, and each one's own. */

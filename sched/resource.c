@@ -80,8 +80,7 @@ char *resource_slow_text(const struct resource_slow *slow, char *buffer, size_t 
     size_t used = 0;
     if (bytes > 0) buffer[0] = 0;
     for (uint32_t i = 0; i < OP_ID_COUNT && resource_is_slowed(slow); i++) {
-        /* The ops of one section, which are neighbours, are slowed alike. */
-        bool is_told = i > 0 && strcmp(op_table[i].section, op_table[i - 1].section) == 0;
+        bool is_told = op_section_first(i) != i; /* the ops of one section are slowed alike */
         if (slow->op[i] > 1 && used < bytes && !is_told)
             used += (size_t)snprintf(buffer + used, bytes - used, "%s%s %.9g", used ? ", " : "", op_table[i].section,
                                      (double)slow->op[i]);

@@ -114,7 +114,7 @@ rounds libfm
 check 'libfm: fields are in their places' test "$(grep -cE '^[01] 0:0 [1-9][0-9]*:1 0:0 [1-9][0-9]*:1( [0-9]+:1)+$' libfm.txt)" = 200
 
 sed 's/ids_max = 128/ids_max = 20/; s/^epochs.*/epochs = 1/' "$root/samples/sst.cfg" >trees.cfg
-check 'trees: compiles' "$h" compile trees.cfg -o trees.bin -q --set words.dim=4 --set t.dim=4 --set t.units=4 --set y.units=2
+check 'trees: compiles' "$h" compile trees.cfg -o trees.bin -q --set words.dim=4 --set t.dim=4 --set t.units=4 --set y.units=2 --set y.groups=20
 rounds trees
 check 'trees: no line has more nodes than ids_max, and some have as many as fit' python3 -c '
 most = max(line.count("(") for line in open("trees.txt"))

@@ -70,8 +70,8 @@ static void resource_slow_text__every_op__reads_as_the_same(void **state)
     struct resource_slow slow = {0}, read = {0};
     char text[RESOURCE_SLOW_BYTES + 1];
     for (uint32_t i = 0; i < OP_ID_COUNT; i++) {
-        bool is_alike = i > 0 && strcmp(op_table[i].section, op_table[i - 1].section) == 0;
-        slow.op[i] = is_alike ? slow.op[i - 1] : 1000.0f / (3.0f + (float)i);
+        const uint32_t first = op_section_first(i);
+        slow.op[i] = first < i ? slow.op[first] : 1000.0f / (3.0f + (float)i);
     }
     resource_slow_text(&slow, text, sizeof text);
     assert_true(strlen(text) < RESOURCE_SLOW_BYTES);

@@ -117,6 +117,12 @@ static void one_open(struct one_tree *o, const struct graph *g)
 
 static void one_close(struct one_tree *o) { free(o->slot), free(o->param), free(o->grad), free(o->tensor); }
 
+/* Number i of all nodes' states in their order, where the op has it: the last node first. */
+static float *last_first(const struct one_tree *o, struct view v, uint32_t i)
+{
+    return &v.data[(o->node_count - 1 - i / UNITS) * UNITS + i % UNITS];
+}
+
 /* "0 0 2 | …": children of each node; sets words, keys and the output's gradient. */
 static void one_read(struct one_tree *o, char **rest, uint32_t number, uint32_t kind_count)
 {
@@ -134,7 +140,7 @@ static void one_read(struct one_tree *o, char **rest, uint32_t number, uint32_t 
     }
     *rest -= 1; /* the blank before the bar */
     for (uint32_t i = 0; i < o->word_count * DIM; i++) x.data[i] = (float)value(100 + 2 * number, i);
-    for (uint32_t i = 0; i < o->node_count * UNITS; i++) dout.data[i] = (float)value(101 + 2 * number, i);
+    for (uint32_t i = 0; i < o->node_count * UNITS; i++) *last_first(o, dout, i) = (float)value(101 + 2 * number, i);
     memcpy(o->key + o->word_count, nodes, o->node_count * sizeof *nodes);
     o->key_begin[1] = o->word_count;
     o->key_begin[2] = o->m.key_count = o->word_count + o->node_count;
@@ -145,7 +151,7 @@ static void one_check(struct one_tree *o, struct device *device, char *rest)
     struct view out = op_out(&o->context, o->tree), dx = op_din(&o->context, o->tree, 1);
     float *kept = rig_take(NODES_MAX * UNITS * sizeof *kept), *dense = rig_take(4096 * sizeof *dense);
     assert_int_equal(device_submit(device, &o->context, o->tree, 1), ST_OK);
-    memcpy(kept, out.data, o->node_count * UNITS * sizeof *kept);
+    for (uint32_t i = 0; i < o->node_count * UNITS; i++) kept[i] = *last_first(o, out, i);
     assert_int_equal(device_submit(device, &o->context, &o->g->nodes[o->tree->other], 1), ST_OK);
     array_check(&rest, "h", kept, o->node_count * UNITS);
     array_check(&rest, "dx", dx.data, o->word_count * DIM);
