@@ -157,45 +157,19 @@ void KERNEL(concat_backward_f32)(const struct cpu_work *work, const struct op_co
 #define DRAW_BLOCKS  (DRAW_VECTORS * VF / 2)
 #define DRAW_COLS    (4 * DRAW_BLOCKS)
 
+/* Numbers of a vector's blocks; halves of blocks from two vectors, next to each other. */
 #if VF == 16
-#define BLOCK_NUMBERS                                                                                                  \
-    {                                                                                                                  \
-        0, 1, 2, 3, 4, 5, 6, 7                                                                                         \
-    }
-#define PAIRS_LOW                                                                                                      \
-    {                                                                                                                  \
-        0, 8, 1, 9, 2, 10, 3, 11                                                                                       \
-    }
-#define PAIRS_HIGH                                                                                                     \
-    {                                                                                                                  \
-        4, 12, 5, 13, 6, 14, 7, 15                                                                                     \
-    }
+#define BLOCK_NUMBERS 0, 1, 2, 3, 4, 5, 6, 7
+#define PAIRS_LOW     0, 8, 1, 9, 2, 10, 3, 11
+#define PAIRS_HIGH    4, 12, 5, 13, 6, 14, 7, 15
 #elif VF == 8
-#define BLOCK_NUMBERS                                                                                                  \
-    {                                                                                                                  \
-        0, 1, 2, 3                                                                                                     \
-    }
-#define PAIRS_LOW                                                                                                      \
-    {                                                                                                                  \
-        0, 4, 1, 5                                                                                                     \
-    }
-#define PAIRS_HIGH                                                                                                     \
-    {                                                                                                                  \
-        2, 6, 3, 7                                                                                                     \
-    }
+#define BLOCK_NUMBERS 0, 1, 2, 3
+#define PAIRS_LOW     0, 4, 1, 5
+#define PAIRS_HIGH    2, 6, 3, 7
 #else
-#define BLOCK_NUMBERS                                                                                                  \
-    {                                                                                                                  \
-        0, 1                                                                                                           \
-    }
-#define PAIRS_LOW                                                                                                      \
-    {                                                                                                                  \
-        0, 2                                                                                                           \
-    }
-#define PAIRS_HIGH                                                                                                     \
-    {                                                                                                                  \
-        1, 3                                                                                                           \
-    }
+#define BLOCK_NUMBERS 0, 1
+#define PAIRS_LOW     0, 2
+#define PAIRS_HIGH    1, 3
 #endif
 
 ALWAYS_INLINE void draw(vu bits[2 * DRAW_VECTORS], struct random_stream stream, uint64_t item, uint32_t block)
@@ -206,7 +180,7 @@ ALWAYS_INLINE void draw(vu bits[2 * DRAW_VECTORS], struct random_stream stream, 
     for (uint32_t v = 0; v < DRAW_VECTORS; v++) {
         x0[v] = (vw){0} + (item & UINT32_MAX);
         x1[v] = (vw){0} + (item >> 32);
-        x2[v] = (vw)BLOCK_NUMBERS + (block + v * VF / 2);
+        x2[v] = (vw){BLOCK_NUMBERS} + (block + v * VF / 2);
         x3[v] = (vw){0};
     }
     for (int round = 0; round < 10; round++, k0 += UINT32_C(0x9E3779B9), k1 += UINT32_C(0xBB67AE85))
@@ -219,8 +193,8 @@ ALWAYS_INLINE void draw(vu bits[2 * DRAW_VECTORS], struct random_stream stream, 
         }
     for (uint32_t v = 0; v < DRAW_VECTORS; v++) {
         const vw first = (x0[v] & low) | x1[v] << 32, second = (x2[v] & low) | x3[v] << 32;
-        bits[2 * v] = (vu)__builtin_shuffle(first, second, (vw)PAIRS_LOW);
-        bits[2 * v + 1] = (vu)__builtin_shuffle(first, second, (vw)PAIRS_HIGH);
+        bits[2 * v] = (vu)VF_SHUFFLE(first, second, PAIRS_LOW);
+        bits[2 * v + 1] = (vu)VF_SHUFFLE(first, second, PAIRS_HIGH);
     }
 }
 
