@@ -16,7 +16,14 @@ struct draw {
 };
 
 /* Who draws: two of one seed draw different numbers. A plan is repeated by its seed, so append only. */
-enum draw_purpose { DRAW_CLIMB = 1, DRAW_GENETIC = 2, DRAW_BO = 3, DRAW_BATCHING = 4, DRAW_TREES = 5 };
+enum draw_purpose {
+    DRAW_CLIMB = 1,
+    DRAW_GENETIC = 2,
+    DRAW_BO = 3,
+    DRAW_BATCHING = 4,
+    DRAW_TREES = 5,
+    DRAW_PLACEMENT = 6
+};
 static inline struct draw draw_make(uint64_t seed, enum draw_purpose purpose)
 {
     return (struct draw){.stream = random_stream(seed, RANDOM_SCHEDULE, purpose)};
