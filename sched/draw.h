@@ -22,7 +22,9 @@ enum draw_purpose {
     DRAW_BO = 3,
     DRAW_BATCHING = 4,
     DRAW_TREES = 5,
-    DRAW_PLACEMENT = 6
+    DRAW_PLACEMENT = 6,
+    DRAW_DQN = 7,
+    DRAW_DQN_TREES = 8
 };
 static inline struct draw draw_make(uint64_t seed, enum draw_purpose purpose)
 {

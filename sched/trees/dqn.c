@@ -1,0 +1,305 @@
+/* DynPartition's agent: what it sees, its network, what it remembers, how it learns. */
+#include "sched/trees/dqn.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STATE_WIDTH 32u
+#define STATE_PARTS 4u /* of a node: position, depth, parent, is a leaf */
+#define INPUTS      (DQN_NODES_MAX * STATE_WIDTH)
+#define HIDDEN      16u
+#define HIDDENS     3u
+#define ADAM_BETA1  0.9f
+#define ADAM_BETA2  0.999f
+#define ADAM_TINY   1e-8f
+
+/* A layer: value[o] = bias[o] + sum of weight[i][o] * input[i]. */
+struct layer {
+    uint32_t inputs, outputs;
+    float *weight, *bias;
+};
+
+struct episode {
+    const struct place_units *u;
+    float reward;
+    uint8_t device[DQN_NODES_MAX]; /* of nodes in order */
+};
+
+struct activations {
+    float hidden[HIDDENS][HIDDEN];
+    float *value; /* [nodes, devices] */
+};
+
+struct dqn {
+    uint32_t device_count;
+    struct layer layer[HIDDENS + 1];
+    size_t parameter_count;
+    float *parameter, *gradient, *mean, *square; /* [parameter_count] */
+    struct layer slope[HIDDENS + 1];             /* the gradient's */
+    uint64_t steps;
+    float sine[2 * DQN_NODES_MAX][STATE_WIDTH]; /* of a number */
+    float state[INPUTS];
+    uint32_t place[DQN_NODES_MAX]; /* of a unit among nodes in order */
+    struct activations now;
+    float *dvalue; /* [nodes, devices] */
+    struct draw draw;
+    struct episode *episode; /* [DQN_REPLAY] */
+    uint64_t episode_count;  /* remembered so far */
+};
+
+/* --- the network ------------------------------------------------------------------------------ */
+
+static size_t layers_size(struct layer *layer, uint32_t device_count)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i <= HIDDENS; i++) {
+        layer[i].inputs = i == 0 ? INPUTS : HIDDEN;
+        layer[i].outputs = i < HIDDENS ? HIDDEN : DQN_NODES_MAX * device_count;
+        count += (size_t)(layer[i].inputs + 1) * layer[i].outputs;
+    }
+    return count;
+}
+
+/* A layer's bias lies behind its weights. */
+static void layers_lay(struct layer *layer, float *at)
+{
+    for (uint32_t i = 0; i <= HIDDENS; i++) {
+        layer[i].weight = at;
+        layer[i].bias = at + (size_t)layer[i].inputs * layer[i].outputs;
+        at = layer[i].bias + layer[i].outputs;
+    }
+}
+
+/* The first `input_count` inputs, all others being 0, and the first `output_count` outputs. */
+static void layer_forward(const struct layer *l, const float *input, uint32_t input_count, uint32_t output_count,
+                          float *output)
+{
+    memcpy(output, l->bias, output_count * sizeof *output);
+    for (uint32_t i = 0; i < input_count; i++) {
+        const float *row = l->weight + (size_t)i * l->outputs;
+        for (uint32_t o = 0; o < output_count; o++) output[o] += input[i] * row[o];
+    }
+}
+
+/* Adds to the slopes; dinput, where it is not NULL, becomes the inputs' gradient. */
+static void layer_backward(const struct layer *l, struct layer *slope, const float *input, uint32_t input_count,
+                           const float *doutput, uint32_t output_count, float *dinput)
+{
+    for (uint32_t o = 0; o < output_count; o++) slope->bias[o] += doutput[o];
+    for (uint32_t i = 0; i < input_count; i++) {
+        const float *row = l->weight + (size_t)i * l->outputs;
+        float *slope_row = slope->weight + (size_t)i * l->outputs, sum = 0;
+        for (uint32_t o = 0; o < output_count; o++) slope_row[o] += input[i] * doutput[o];
+        if (dinput == NULL) continue;
+        for (uint32_t o = 0; o < output_count; o++) sum += row[o] * doutput[o];
+        dinput[i] = sum;
+    }
+}
+
+/* Of the state of so many nodes. */
+static void network_forward(struct dqn *q, uint32_t nodes)
+{
+    const float *input = q->state;
+    uint32_t count = nodes * STATE_WIDTH;
+    for (uint32_t h = 0; h < HIDDENS; h++) {
+        layer_forward(&q->layer[h], input, count, HIDDEN, q->now.hidden[h]);
+        for (uint32_t i = 0; i < HIDDEN; i++)
+            if (q->now.hidden[h][i] < 0) q->now.hidden[h][i] = 0;
+        input = q->now.hidden[h];
+        count = HIDDEN;
+    }
+    layer_forward(&q->layer[HIDDENS], input, count, nodes * q->device_count, q->now.value);
+}
+
+/* Of dvalue. */
+static void network_backward(struct dqn *q, uint32_t nodes)
+{
+    float above[HIDDEN], below[HIDDEN];
+    layer_backward(&q->layer[HIDDENS], &q->slope[HIDDENS], q->now.hidden[HIDDENS - 1], HIDDEN, q->dvalue,
+                   nodes * q->device_count, above);
+    for (uint32_t h = HIDDENS; h-- > 0;) {
+        for (uint32_t i = 0; i < HIDDEN; i++)
+            if (q->now.hidden[h][i] <= 0) above[i] = 0;
+        const float *input = h > 0 ? q->now.hidden[h - 1] : q->state;
+        layer_backward(&q->layer[h], &q->slope[h], input, h > 0 ? HIDDEN : nodes * STATE_WIDTH, above, HIDDEN,
+                       h > 0 ? below : NULL);
+        memcpy(above, below, sizeof above);
+    }
+}
+
+/* Kingma and Ba 2015, Algorithm 1; leaves a gradient of zero. */
+static void network_update(struct dqn *q)
+{
+    q->steps++;
+    const float rate = (float)(DQN_RATE / (1 - pow(ADAM_BETA1, (double)q->steps)));
+    const float square_scale = (float)(1 / (1 - pow(ADAM_BETA2, (double)q->steps)));
+    for (size_t i = 0; i < q->parameter_count; i++) {
+        const float g = q->gradient[i];
+        q->mean[i] = ADAM_BETA1 * q->mean[i] + (1 - ADAM_BETA1) * g;
+        q->square[i] = ADAM_BETA2 * q->square[i] + (1 - ADAM_BETA2) * g * g;
+        q->parameter[i] -= rate * q->mean[i] / (sqrtf(q->square[i] * square_scale) + ADAM_TINY);
+    }
+    memset(q->gradient, 0, q->parameter_count * sizeof *q->gradient);
+}
+
+status dqn_open(struct dqn **out, uint32_t device_count, uint64_t seed)
+{
+    CHECK(device_count >= 1 && device_count <= PLACE_DEVICES_MAX);
+    struct dqn *q = calloc(1, sizeof *q);
+    if (q == NULL) FAIL(MEMORY, "no memory for an agent that places nodes");
+    q->device_count = device_count;
+    q->parameter_count = layers_size(q->layer, device_count);
+    layers_size(q->slope, device_count);
+    const size_t values = DQN_NODES_MAX * device_count;
+    q->parameter = calloc(4 * q->parameter_count + 2 * values, sizeof *q->parameter);
+    q->episode = malloc(DQN_REPLAY * sizeof *q->episode);
+    if (q->parameter == NULL || q->episode == NULL) {
+        dqn_close(q);
+        FAIL(MEMORY, "no memory for an agent that places nodes on %u devices", device_count);
+    }
+    q->gradient = q->parameter + q->parameter_count;
+    q->mean = q->gradient + q->parameter_count;
+    q->square = q->mean + q->parameter_count;
+    q->now.value = q->square + q->parameter_count;
+    q->dvalue = q->now.value + values;
+    layers_lay(q->layer, q->parameter);
+    layers_lay(q->slope, q->gradient);
+    q->draw = draw_make(seed, DRAW_DQN);
+    for (uint32_t i = 0; i <= HIDDENS; i++) {
+        const struct layer *l = &q->layer[i];
+        const float reach = 1 / sqrtf((float)l->inputs);
+        const size_t count = (size_t)l->inputs * l->outputs + l->outputs;
+        for (size_t k = 0; k < count; k++) l->weight[k] = reach * (float)(2 * draw_unit(&q->draw) - 1);
+    }
+    for (uint32_t n = 0; n < 2 * DQN_NODES_MAX; n++)
+        for (uint32_t k = 0; k < STATE_WIDTH; k++) {
+            const double angle = n * exp(-3.5 * k / STATE_WIDTH);
+            q->sine[n][k] = (float)(k % 2 ? cos(angle) : sin(angle));
+        }
+    *out = q;
+    return ST_OK;
+}
+
+void dqn_close(struct dqn *q)
+{
+    if (q == NULL) return;
+    free(q->parameter);
+    free(q->episode);
+    free(q);
+}
+
+/* --- what it sees ----------------------------------------------------------------------------- */
+
+/* Sets `place` and `state`. A node's first half of children comes before it, the middle one too. */
+static void tree_see(struct dqn *q, const struct place_units *u)
+{
+    uint32_t below[DQN_NODES_MAX], first[DQN_NODES_MAX], depth[DQN_NODES_MAX], parent[DQN_NODES_MAX], roots = 0;
+    CHECK(u->count <= DQN_NODES_MAX);
+    for (uint32_t i = 0; i < u->count; i++) {
+        below[i] = 1;
+        for (uint32_t e = u->child_begin[i]; e < u->child_begin[i + 1]; e++) below[i] += below[u->child[e]];
+    }
+    for (uint32_t i = u->count; i-- > 0;) {
+        const uint32_t begin = u->child_begin[i], end = u->child_begin[i + 1], middle = begin + (end - begin + 1) / 2;
+        if (u->is_root[i]) { /* of several the last comes first */
+            first[i] = roots;
+            roots += below[i];
+            depth[i] = 0;
+        }
+        q->place[i] = first[i];
+        for (uint32_t e = begin; e < middle; e++) q->place[i] += below[u->child[e]];
+        if (u->is_root[i]) parent[i] = q->place[i];
+        uint32_t next = first[i];
+        for (uint32_t e = begin; e < end; e++) {
+            if (e == middle) next++;
+            first[u->child[e]] = next;
+            depth[u->child[e]] = depth[i] + 1;
+            parent[u->child[e]] = q->place[i];
+            next += below[u->child[e]];
+        }
+    }
+    for (uint32_t i = 0; i < u->count; i++) {
+        const bool is_leaf = u->child_begin[i] == u->child_begin[i + 1];
+        const uint32_t part[STATE_PARTS] = {q->place[i], depth[i], parent[i], is_leaf};
+        for (uint32_t k = 0; k < STATE_WIDTH; k++) {
+            float sum = 0;
+            for (uint32_t p = 0; p < STATE_PARTS; p++) sum += q->sine[part[p]][k];
+            q->state[q->place[i] * STATE_WIDTH + k] = sum / STATE_PARTS;
+        }
+    }
+}
+
+void dqn_place(struct dqn *q, const struct place_units *u, double epsilon, uint8_t *device)
+{
+    tree_see(q, u);
+    network_forward(q, u->count);
+    for (uint32_t i = 0; i < u->count; i++) {
+        const float *value = q->now.value + q->place[i] * q->device_count;
+        uint32_t best = 0;
+        for (uint32_t d = 1; d < q->device_count; d++)
+            if (value[d] > value[best]) best = d;
+        if (epsilon > 0 && draw_unit(&q->draw) < epsilon) best = draw_below(&q->draw, q->device_count);
+        device[i] = (uint8_t)best;
+    }
+}
+
+/* --- how it learns ---------------------------------------------------------------------------- */
+
+void dqn_remember(struct dqn *q, const struct place_units *u, const uint8_t *device, double reward)
+{
+    struct episode *e = &q->episode[q->episode_count++ % DQN_REPLAY];
+    CHECK(u->count <= DQN_NODES_MAX);
+    e->u = u;
+    e->reward = (float)reward;
+    memcpy(e->device, device, u->count);
+}
+
+double dqn_learn(struct dqn *q)
+{
+    const uint32_t kept = q->episode_count < DQN_REPLAY ? (uint32_t)q->episode_count : DQN_REPLAY;
+    double loss = 0;
+    if (kept < DQN_BATCH) return 0;
+    for (uint32_t b = 0; b < DQN_BATCH; b++) {
+        const struct episode *e = &q->episode[draw_below(&q->draw, kept)];
+        const uint32_t count = e->u->count;
+        float sum = 0;
+        tree_see(q, e->u);
+        network_forward(q, count);
+        for (uint32_t i = 0; i < count; i++) sum += q->now.value[q->place[i] * q->device_count + e->device[i]];
+        const float miss = sum - e->reward;
+        loss += (double)miss * miss / DQN_BATCH;
+        memset(q->dvalue, 0, count * q->device_count * sizeof *q->dvalue);
+        for (uint32_t i = 0; i < count; i++)
+            q->dvalue[q->place[i] * q->device_count + e->device[i]] = 2 * miss / DQN_BATCH;
+        network_backward(q, count);
+    }
+    network_update(q);
+    return loss;
+}
+
+double dqn_reward_of(enum dqn_reward kind, double seconds, double seconds_first)
+{
+    switch (kind) {
+    case DQN_ROOT: return -sqrt(seconds * 1e3);
+    case DQN_RELATIVE: return -seconds / seconds_first;
+    default: return -seconds * 1e3;
+    }
+}
+
+void dqn_train(struct dqn *q, const struct dqn_training *t)
+{
+    struct draw d = draw_make(t->seed, DRAW_DQN_TREES);
+    for (uint32_t i = 0; i < t->episodes; i++) {
+        const struct place_units *u = t->trees[draw_below(&d, t->tree_count)];
+        uint8_t device[DQN_NODES_MAX] = {0};
+        const double first = place_time(t->clock, u, t->machine, device).seconds;
+        dqn_place(q, u, DQN_EPSILON, device);
+        const double seconds = place_time(t->clock, u, t->machine, device).seconds;
+        double slower = 0;
+        for (uint32_t p = 0; p < t->passes && t->noise > 0; p++) slower -= t->noise * log(draw_unit(&d)) / t->passes;
+        dqn_remember(q, u, device, dqn_reward_of(t->reward, seconds * (1 + slower), first));
+        dqn_learn(q);
+        if (t->told) t->told(t->context, i, seconds, first);
+    }
+}
