@@ -1,7 +1,7 @@
 /* The benchmark of `heterps-run bench`: subjects, each a file here, that measure what the product does with one part of the machine beside
  * what that part can do at most (limits.h), alternately, in one run.
  *
- *     cmd/bench.c ──▶ bench_run ──▶ checks ──▶ machine line ──▶ subjects: gemm.c rows.c parse.c feed.c ring.c disk.c net.c trees.c place.c models.c card.c ──▶ bench_tell: a line, or an event
+ *     cmd/bench.c ──▶ bench_run ──▶ checks ──▶ machine line ──▶ subjects: gemm.c rows.c parse.c feed.c ring.c disk.c net.c trees.c models.c card.c ──▶ bench_tell: a line, or an event
  *
  * Nothing is printed before what was asked for is found to make sense; then everything goes to standard output as soon as it is known, so a benchmark that is stopped has shown what it has found. */
 #ifndef HETERPS_ENGINE_BENCH_BENCH_H
@@ -23,7 +23,6 @@
     X(disk, bench_disk_check, "random blocks of 4 KiB of a file", "a bare ring, file and buffers registered")          \
     X(net, NULL, "messages and sums between processes over loopback", "the same bytes through plain sockets")          \
     X(trees, NULL, "nodes of trees that are computed together", "the bound of any itinerary")                          \
-    X(place, NULL, "where DynPartition's trees are computed, simulated", "as published")                               \
     X(train, bench_train_check, "training, micro-batches in memory", "its operations at the peak of gemm")             \
     X(card, bench_card_check, "kernels of a card", "its driver's copies, its multiply-adds, cuBLASLt")
 

@@ -85,8 +85,6 @@ const struct command command_bench = {
         "limit: "
         "the same bytes\n             through plain sockets\n"
         "    trees    batches of the nodes of random trees and graphs, by each policy; limit: no itinerary has fewer\n"
-        "    place    placements of trees' nodes on a processor and four cards, simulated: DynPartition's agent, a seed "
-        "each repeat; limit:\n             what was published\n"
         "    train    training with micro-batches in memory: ctrdnn, ctrdnn1, ctrdnn2, or GRAPH: the name of a "
         "sample (dcnv2 is\n"
         "             another), a model text or a compiled graph; limit: its operations at the peak\n"

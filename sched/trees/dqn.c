@@ -23,12 +23,7 @@ struct layer {
 struct episode {
     const struct place_units *u;
     float reward;
-    uint8_t device[DQN_NODES_MAX]; /* of nodes in order */
-};
-
-struct activations {
-    float hidden[HIDDENS][HIDDEN];
-    float *value; /* [nodes, devices] */
+    uint8_t device[DQN_NODES_MAX]; /* of units */
 };
 
 struct dqn {
@@ -41,8 +36,8 @@ struct dqn {
     float sine[2 * DQN_NODES_MAX][STATE_WIDTH]; /* of a number */
     float state[INPUTS];
     uint32_t place[DQN_NODES_MAX]; /* of a unit among nodes in order */
-    struct activations now;
-    float *dvalue; /* [nodes, devices] */
+    float hidden[HIDDENS][HIDDEN];
+    float *value, *dvalue; /* [nodes, devices] */
     struct draw draw;
     struct episode *episode; /* [DQN_REPLAY] */
     uint64_t episode_count;  /* remembered so far */
@@ -103,25 +98,25 @@ static void network_forward(struct dqn *q, uint32_t nodes)
     const float *input = q->state;
     uint32_t count = nodes * STATE_WIDTH;
     for (uint32_t h = 0; h < HIDDENS; h++) {
-        layer_forward(&q->layer[h], input, count, HIDDEN, q->now.hidden[h]);
+        layer_forward(&q->layer[h], input, count, HIDDEN, q->hidden[h]);
         for (uint32_t i = 0; i < HIDDEN; i++)
-            if (q->now.hidden[h][i] < 0) q->now.hidden[h][i] = 0;
-        input = q->now.hidden[h];
+            if (q->hidden[h][i] < 0) q->hidden[h][i] = 0;
+        input = q->hidden[h];
         count = HIDDEN;
     }
-    layer_forward(&q->layer[HIDDENS], input, count, nodes * q->device_count, q->now.value);
+    layer_forward(&q->layer[HIDDENS], input, count, nodes * q->device_count, q->value);
 }
 
 /* Of dvalue. */
 static void network_backward(struct dqn *q, uint32_t nodes)
 {
     float above[HIDDEN], below[HIDDEN];
-    layer_backward(&q->layer[HIDDENS], &q->slope[HIDDENS], q->now.hidden[HIDDENS - 1], HIDDEN, q->dvalue,
+    layer_backward(&q->layer[HIDDENS], &q->slope[HIDDENS], q->hidden[HIDDENS - 1], HIDDEN, q->dvalue,
                    nodes * q->device_count, above);
     for (uint32_t h = HIDDENS; h-- > 0;) {
         for (uint32_t i = 0; i < HIDDEN; i++)
-            if (q->now.hidden[h][i] <= 0) above[i] = 0;
-        const float *input = h > 0 ? q->now.hidden[h - 1] : q->state;
+            if (q->hidden[h][i] <= 0) above[i] = 0;
+        const float *input = h > 0 ? q->hidden[h - 1] : q->state;
         layer_backward(&q->layer[h], &q->slope[h], input, h > 0 ? HIDDEN : nodes * STATE_WIDTH, above, HIDDEN,
                        h > 0 ? below : NULL);
         memcpy(above, below, sizeof above);
@@ -161,8 +156,8 @@ status dqn_open(struct dqn **out, uint32_t device_count, uint64_t seed)
     q->gradient = q->parameter + q->parameter_count;
     q->mean = q->gradient + q->parameter_count;
     q->square = q->mean + q->parameter_count;
-    q->now.value = q->square + q->parameter_count;
-    q->dvalue = q->now.value + values;
+    q->value = q->square + q->parameter_count;
+    q->dvalue = q->value + values;
     layers_lay(q->layer, q->parameter);
     layers_lay(q->slope, q->gradient);
     q->draw = draw_make(seed, DRAW_DQN);
@@ -196,6 +191,9 @@ static void tree_see(struct dqn *q, const struct place_units *u)
 {
     uint32_t below[DQN_NODES_MAX], first[DQN_NODES_MAX], depth[DQN_NODES_MAX], parent[DQN_NODES_MAX], roots = 0;
     CHECK(u->count <= DQN_NODES_MAX);
+    for (uint32_t i = 0; i < u->count; i++) roots += u->is_root[i];
+    CHECK(u->child_begin[u->count] + roots == u->count); /* no more parents than one, no outputs */
+    roots = 0;
     for (uint32_t i = 0; i < u->count; i++) {
         below[i] = 1;
         for (uint32_t e = u->child_begin[i]; e < u->child_begin[i + 1]; e++) below[i] += below[u->child[e]];
@@ -235,7 +233,7 @@ void dqn_place(struct dqn *q, const struct place_units *u, double epsilon, uint8
     tree_see(q, u);
     network_forward(q, u->count);
     for (uint32_t i = 0; i < u->count; i++) {
-        const float *value = q->now.value + q->place[i] * q->device_count;
+        const float *value = q->value + q->place[i] * q->device_count;
         uint32_t best = 0;
         for (uint32_t d = 1; d < q->device_count; d++)
             if (value[d] > value[best]) best = d;
@@ -266,7 +264,7 @@ double dqn_learn(struct dqn *q)
         float sum = 0;
         tree_see(q, e->u);
         network_forward(q, count);
-        for (uint32_t i = 0; i < count; i++) sum += q->now.value[q->place[i] * q->device_count + e->device[i]];
+        for (uint32_t i = 0; i < count; i++) sum += q->value[q->place[i] * q->device_count + e->device[i]];
         const float miss = sum - e->reward;
         loss += (double)miss * miss / DQN_BATCH;
         memset(q->dvalue, 0, count * q->device_count * sizeof *q->dvalue);

@@ -28,7 +28,7 @@ struct dqn;
 MUST_USE status dqn_open(struct dqn **dqn, uint32_t device_count, uint64_t seed);
 void dqn_close(struct dqn *dqn);
 
-/* Places at most DQN_NODES_MAX units, every one of a node: device[count]. */
+/* Places the nodes of trees, at most DQN_NODES_MAX, without outputs: device[count]. */
 void dqn_place(struct dqn *dqn, const struct place_units *u, double epsilon, uint8_t *device);
 /* Remembers an episode; `u` stays the caller's, who keeps it until dqn_close. */
 void dqn_remember(struct dqn *dqn, const struct place_units *u, const uint8_t *device, double reward);

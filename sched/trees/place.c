@@ -1,13 +1,13 @@
 /* Units of trees, how long a placement of theirs takes, and what none is below. */
 #include "sched/trees/place.h"
 
+#include <math.h>
+
 #define NEVER (-1.0)
 
 void place_units_layout(struct place_units *u, struct layout *l, size_t unit_max, size_t child_max)
 {
     LAYOUT_TAKE(l, u->kind, unit_max);
-    LAYOUT_TAKE(l, u->size, unit_max);
-    LAYOUT_TAKE(l, u->node, unit_max);
     LAYOUT_TAKE(l, u->is_output, unit_max);
     LAYOUT_TAKE(l, u->is_root, unit_max);
     LAYOUT_TAKE(l, u->is_right, unit_max);
@@ -15,12 +15,10 @@ void place_units_layout(struct place_units *u, struct layout *l, size_t unit_max
     LAYOUT_TAKE(l, u->child, child_max);
 }
 
-static uint32_t unit_put(struct place_units *u, uint32_t kind, uint32_t node, bool is_output)
+static uint32_t unit_put(struct place_units *u, uint32_t kind, bool is_output)
 {
     const uint32_t unit = u->count++;
     u->kind[unit] = (uint8_t)kind;
-    u->size[unit] = 1;
-    u->node[unit] = node;
     u->is_output[unit] = is_output;
     u->is_root[unit] = !is_output;
     u->is_right[unit] = false;
@@ -55,11 +53,11 @@ void place_units_of_nodes(struct place_units *u, const struct tree_nodes *nodes,
     u->count = 0;
     u->child_begin[0] = 0;
     for (uint32_t i = 0; i < nodes->count; i++) {
-        const uint32_t unit = unit_put(u, nodes->kind[i], i, false);
+        const uint32_t unit = unit_put(u, nodes->kind[i], false);
         for (uint32_t e = nodes->child_begin[i]; e < nodes->child_begin[i + 1]; e++)
             child_put(u, nodes->child[e] * stride);
         if (stride == 1) continue;
-        unit_put(u, output_kind, i, true);
+        unit_put(u, output_kind, true);
         child_put(u, unit);
     }
     sides_find(u);
@@ -79,14 +77,6 @@ void place_clock_begin(struct place_clock *c)
     *c = begun;
 }
 
-static double most(double a, double b) { return a > b ? a : b; }
-
-static double unit_seconds(const struct place_units *u, const struct place_machine *m, uint32_t unit, uint32_t device)
-{
-    const struct place_rate *r = &m->rate[device][u->kind[unit]];
-    return r->launch + u->size[unit] * r->a_node;
-}
-
 /* When the child's value is on the device; it is sent where it is not yet. */
 static double value_arrives(struct place_clock *c, const struct place_units *u, const struct place_machine *m,
                             uint32_t child, uint32_t device)
@@ -94,13 +84,13 @@ static double value_arrives(struct place_clock *c, const struct place_units *u, 
     double *there = &c->there[child][device];
     const uint32_t from = c->device[child];
     if (*there >= 0) return *there;
-    const double bytes = u->size[child] * m->bytes[u->kind[child]];
+    const double bytes = m->bytes[u->kind[child]];
     double *busy_until = &c->link_busy_until[from][device];
-    const double begin = m->is_synchronous ? c->result.seconds : most(c->there[child][from], *busy_until);
+    const double begin = m->is_synchronous ? c->result.seconds : fmax(c->there[child][from], *busy_until);
     *there = *busy_until = begin + m->link[from][device].latency + bytes * m->link[from][device].a_byte;
     c->result.transfers++;
     c->result.transfer_bytes += bytes;
-    c->result.seconds = most(c->result.seconds, *there);
+    c->result.seconds = fmax(c->result.seconds, *there);
     return *there;
 }
 
@@ -110,12 +100,12 @@ double place_clock_add(struct place_clock *c, const struct place_units *u, const
     double begin = c->busy_until[device];
     c->device[unit] = (uint8_t)device;
     for (uint32_t e = u->child_begin[unit]; e < u->child_begin[unit + 1]; e++)
-        begin = most(begin, value_arrives(c, u, m, u->child[e], device));
+        begin = fmax(begin, value_arrives(c, u, m, u->child[e], device));
     if (m->is_synchronous) begin = c->result.seconds;
-    const double end = begin + unit_seconds(u, m, unit, device);
+    const double end = begin + m->seconds[device][u->kind[unit]];
     for (uint32_t d = 0; d < m->device_count; d++) c->there[unit][d] = NEVER;
     c->there[unit][device] = c->busy_until[device] = end;
-    c->result.seconds = most(c->result.seconds, end);
+    c->result.seconds = fmax(c->result.seconds, end);
     return end;
 }
 
@@ -127,19 +117,23 @@ struct place_result place_time(struct place_clock *c, const struct place_units *
     return c->result;
 }
 
+double place_least_seconds(const struct place_units *u, const struct place_machine *m, uint32_t unit)
+{
+    double least = m->seconds[0][u->kind[unit]];
+    for (uint32_t d = 1; d < m->device_count; d++) least = fmin(least, m->seconds[d][u->kind[unit]]);
+    return least;
+}
+
 double place_bound(const struct place_units *u, const struct place_machine *m, double *end)
 {
     double path = 0, load = 0;
     for (uint32_t i = 0; i < u->count; i++) {
-        double least = unit_seconds(u, m, i, 0), begin = 0;
-        for (uint32_t d = 1; d < m->device_count; d++) {
-            const double seconds = unit_seconds(u, m, i, d);
-            if (seconds < least) least = seconds;
-        }
-        for (uint32_t e = u->child_begin[i]; e < u->child_begin[i + 1]; e++) begin = most(begin, end[u->child[e]]);
+        const double least = place_least_seconds(u, m, i);
+        double begin = 0;
+        for (uint32_t e = u->child_begin[i]; e < u->child_begin[i + 1]; e++) begin = fmax(begin, end[u->child[e]]);
         end[i] = begin + least;
-        path = most(path, end[i]);
+        path = fmax(path, end[i]);
         load += least;
     }
-    return m->is_synchronous ? load : most(path, load / m->device_count);
+    return m->is_synchronous ? load : fmax(path, load / m->device_count);
 }

@@ -1,11 +1,11 @@
 /* Where nodes of trees are computed: devices with rates of their own, the links between them, and how long a placement
  * takes (DynPartition, sections 4 to 6).
  *
- * What is placed is a unit: a node, or what is said of a node (its output), or several nodes computed together. Units
- * come in an order in which children are before parents, and every device computes its own in this order. A unit takes
+ * What is placed is a unit: a node, or what is said of a node (its output). Units come in an order in which children are
+ * before parents, and every device computes its own in this order. A unit takes
  *
- *     launch + size * a_node                          on its device
- *     latency + size * bytes * a_byte                 for its value to a device where it is needed, once a device
+ *     seconds                      on its device
+ *     latency + bytes * a_byte     for its value to a device where it is needed, once a device
  *
  * Asynchronous: devices and links work side by side; a unit begins when its device is free and its children's values
  * are there, and a value leaves when it is computed and its link is free. Synchronous: one thing after the other.
@@ -24,8 +24,6 @@
 struct place_units {
     uint32_t count;
     uint8_t *kind;         /* [count]                                                        */
-    uint32_t *size;        /* [count]: nodes computed together                               */
-    uint32_t *node;        /* [count]: the node, or the first of them                        */
     bool *is_output;       /* [count]: says what is said of its child                        */
     bool *is_root;         /* [count]: no node has it as its child                           */
     bool *is_right;        /* [count]: it or one above it is in the right half of a root's children */
@@ -33,9 +31,6 @@ struct place_units {
     uint32_t *child;       /* [child_begin[count]]: earlier units                            */
 };
 
-struct place_rate {
-    double launch, a_node;
-};
 struct place_link {
     double latency, a_byte;
 };
@@ -43,8 +38,8 @@ struct place_link {
 struct place_machine {
     uint32_t device_count;
     bool is_synchronous;
-    double bytes[PLACE_KINDS_MAX]; /* of the value of a node of a kind */
-    struct place_rate rate[PLACE_DEVICES_MAX][PLACE_KINDS_MAX];
+    double bytes[PLACE_KINDS_MAX]; /* of the value of a unit of a kind */
+    double seconds[PLACE_DEVICES_MAX][PLACE_KINDS_MAX];
     struct place_link link[PLACE_DEVICES_MAX][PLACE_DEVICES_MAX]; /* from, to */
 };
 
@@ -81,6 +76,8 @@ double place_clock_add(struct place_clock *c, const struct place_units *u, const
 struct place_result place_time(struct place_clock *c, const struct place_units *u, const struct place_machine *m,
                                const uint8_t *device);
 
+/* What a unit takes on the device that suits it most. */
+double place_least_seconds(const struct place_units *u, const struct place_machine *m, uint32_t unit);
 /* No placement takes less: the critical path if every unit had its best device and values travelled at once, and the
  * load if devices shared it evenly. Scratch: [count]. */
 double place_bound(const struct place_units *u, const struct place_machine *m, double *scratch);
@@ -99,16 +96,10 @@ struct place_options {
     uint32_t first, second; /* devices of left_right (left, right) and of state_output (state, output) */
 };
 
-struct place_name {
-    const char *name, *meaning;
-};
-extern const struct place_name place_table[PLACE_ID_COUNT];
-/* USAGE, with all names: there is none of that name. */
-MUST_USE status place_find(place_id *id, const char *name);
+extern const char *const place_names[PLACE_ID_COUNT];
 
 /* Places all units: device[count]. The clock is scratch. USAGE: too many units for exact. */
-MUST_USE status place_make(uint8_t *device, place_id id, const struct place_units *u,
-                               const struct place_machine *m, const struct place_options *options,
-                               struct place_clock *clock);
+MUST_USE status place_make(uint8_t *device, place_id id, const struct place_units *u, const struct place_machine *m,
+                           const struct place_options *options, struct place_clock *clock);
 
 #endif

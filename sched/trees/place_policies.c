@@ -1,5 +1,4 @@
 /* Policies of place.def. */
-#include <stdio.h>
 #include <string.h>
 
 #include "sched/draw.h"
@@ -18,28 +17,14 @@ typedef status place_maker(const struct placing *);
 #include "sched/trees/place.def"
 #undef PLACE
 
-const struct place_name place_table[PLACE_ID_COUNT] = {
-#define PLACE(id, name_, meaning_) [PLACE_ID_##id] = {.name = name_, .meaning = meaning_},
+const char *const place_names[PLACE_ID_COUNT] = {
+#define PLACE(id, name, ...) [PLACE_ID_##id] = name,
 #include "sched/trees/place.def"
 #undef PLACE
 };
 
-status place_find(place_id *id, const char *name)
-{
-    char names[256] = "";
-    size_t used = 0;
-    for (uint32_t i = 0; i < PLACE_ID_COUNT && used < sizeof names; i++) {
-        if (strcmp(place_table[i].name, name) == 0) {
-            *id = (place_id)i;
-            return ST_OK;
-        }
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", place_table[i].name);
-    }
-    FAIL(USAGE, "unknown placement \"%s\"; expected one of %s", name, names);
-}
-
 status place_make(uint8_t *device, place_id id, const struct place_units *u, const struct place_machine *m,
-                      const struct place_options *options, struct place_clock *clock)
+                  const struct place_options *options, struct place_clock *clock)
 {
     static place_maker *const makers[] = {
 #define PLACE(id, ...) [PLACE_ID_##id] = place_##id,
@@ -91,29 +76,18 @@ static status place_random(const struct placing *p)
 
 struct exact {
     const struct placing *p;
-    double tail[PLACE_EXACT_MAX]; /* what follows a unit at least: seconds of the longest path of parents */
-    double rest[PLACE_EXACT_MAX]; /* least seconds of this and all later units together                   */
+    double tail[PLACE_EXACT_MAX];     /* what follows a unit at least: seconds of the longest path of parents */
+    double rest[PLACE_EXACT_MAX + 1]; /* least seconds of this and all later units together */
     uint8_t device[PLACE_EXACT_MAX];
     double best;
 };
 
-static double least_seconds(const struct placing *p, uint32_t unit)
-{
-    double least = 0;
-    for (uint32_t d = 0; d < p->m->device_count; d++) {
-        const struct place_rate *r = &p->m->rate[d][p->u->kind[unit]];
-        const double seconds = r->launch + p->u->size[unit] * r->a_node;
-        if (d == 0 || seconds < least) least = seconds;
-    }
-    return least;
-}
-
-/* Nothing that a unit later is given makes the whole end before this. */
+/* Wherever later units go, the whole does not end before the best. */
 static bool is_hopeless(const struct exact *x, uint32_t unit, double end)
 {
     const struct place_clock *c = x->p->clock;
     if (c->result.seconds >= x->best || end + x->tail[unit] >= x->best) return true;
-    const double rest = unit + 1 < x->p->u->count ? x->rest[unit + 1] : 0;
+    const double rest = x->rest[unit + 1];
     if (x->p->m->is_synchronous) return c->result.seconds + rest >= x->best;
     double busy = rest;
     for (uint32_t d = 0; d < x->p->m->device_count; d++) busy += c->busy_until[d];
@@ -149,8 +123,8 @@ static status place_exact(const struct placing *p)
     TRY(place_one(p)); /* to begin with */
     struct exact x = {.p = p, .best = place_time(p->clock, p->u, p->m, p->device).seconds};
     for (uint32_t i = count; i-- > 0;) {
-        const double least = least_seconds(p, i);
-        x.rest[i] = least + (i + 1 < count ? x.rest[i + 1] : 0);
+        const double least = place_least_seconds(p->u, p->m, i);
+        x.rest[i] = least + x.rest[i + 1];
         for (uint32_t e = p->u->child_begin[i]; e < p->u->child_begin[i + 1]; e++) {
             double *tail = &x.tail[p->u->child[e]];
             if (x.tail[i] + least > *tail) *tail = x.tail[i] + least;

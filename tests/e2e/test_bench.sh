@@ -43,7 +43,6 @@ subject parse 12 '"bytes" not in f or 100 < f["bytes"] / f["rows"] < 600' --voca
 subject parse 2 'f["name"].startswith("csv-quoted")' csv-quoted
 [ "$cores" -lt 2 ] || subject ring 8 'f["threads"] == 2'
 [ "$cores" -lt 2 ] || subject net 12 'f["threads"] == f.get("nodes", 2) and f["unit"] in ("GB/s", "us") and (f["summed_bytes"] in (4194240, 1024) if "nodes" in f else f["bytes"] in (8 << 20, 1024))'
-subject place 16 'f["unit"] == "ms" and 6.3 < f["median"] < 14 and ("fitted" not in f["name"] or 0.97 < f["share"] < 1.03)'
 subject disk 24 'f["bytes"] == 4096 and f["depth"] in (1, 4, 16, 64, 128, 256)' .
 subject train 1 'f["batch"] == 64 and f["kflop"] > 0 and 0 < f["forward"] + f["backward"] + f["update"] <= 1.01' \
     ctrdnn1 --threads 1 --set train.batch=64 --precision f32

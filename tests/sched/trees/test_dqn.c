@@ -1,6 +1,5 @@
-/* DynPartition's agent: that it learns which device suits each node, sees trees as it says, forgets nothing it should
- * remember, is a function of its seed, and ends where the paper's ended: with all nodes on the processor, unless what it
- * is rewarded with is noise. */
+/* DynPartition's agent: that it learns which device suits each node, is a function of its seed, and ends where the
+ * paper's ended: with all nodes on the processor, unless what it is rewarded with is noise. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,12 +28,7 @@ static int group_open(void **state)
 {
     (void)state;
     fixture_open(&trees, DQN_NODES_MAX, DQN_NODES_MAX);
-    for (int pass = 0; pass < 2; pass++) {
-        struct layout l = {.base = memory, .align = 8};
-        for (uint32_t i = 0; i < TREES; i++) place_units_layout(&units[i], &l, DQN_NODES_MAX, DQN_NODES_MAX);
-        place_clock_layout(&place_clock, &l, DQN_NODES_MAX);
-        if (pass == 0) memory = malloc(l.bytes), memset(memory, 0xaa, l.bytes);
-    }
+    memory = units_open(units, TREES, DQN_NODES_MAX, &place_clock);
     struct draw d = draw_make(1, DRAW_TREES);
     for (uint32_t i = 0; i < TREES; i++) {
         fixture_clear(&trees);
@@ -163,7 +157,7 @@ static void told(void *context, uint32_t episode, double seconds, double seconds
 static struct course learned(enum dqn_reward reward, double noise, uint32_t episodes, uint64_t seed)
 {
     struct place_machine m = {.device_count = 2, .is_synchronous = true};
-    for (int k = 0; k < BINARY_KINDS; k++) m.rate[0][k].a_node = 1e-3, m.rate[1][k].a_node = 2e-3;
+    for (int k = 0; k < BINARY_KINDS; k++) m.seconds[0][k] = 1e-3, m.seconds[1][k] = 2e-3;
     m.link[0][1].latency = m.link[1][0].latency = 0.3e-3;
     struct course c = {.episodes = episodes};
     struct dqn *agent = open_agent(2, seed);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sched/trees/itinerary.h"
+#include "sched/trees/place.h"
 #include "sched/trees/random_trees.h"
 
 struct trees_fixture {
@@ -46,6 +47,23 @@ static inline void fixture_close(struct trees_fixture *f)
 {
     free(f->memory[0]);
     free(f->memory[1]);
+}
+
+/* Lists of units with a clock, in one block as above, which the caller frees. */
+static inline void *units_open(struct place_units *units, uint32_t list_count, size_t unit_max,
+                               struct place_clock *clock)
+{
+    void *memory = NULL;
+    for (int pass = 0; pass < 2; pass++) {
+        struct layout l = {.base = memory, .align = 8};
+        for (uint32_t i = 0; i < list_count; i++) place_units_layout(&units[i], &l, unit_max, unit_max);
+        place_clock_layout(clock, &l, unit_max);
+        if (pass) break;
+        memory = malloc(l.bytes);
+        assert_non_null(memory);
+        memset(memory, 0xaa, l.bytes);
+    }
+    return memory;
 }
 
 static inline void fixture_clear(struct trees_fixture *f) { f->nodes.count = 0; }
