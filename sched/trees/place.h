@@ -1,8 +1,8 @@
 /* Where nodes of trees are computed: devices with rates of their own, the links between them, and how long a placement
  * takes (DynPartition, sections 4 to 6).
  *
- * What is placed is a unit: a node, or what is said of a node (its output). Units come in an order in which children are
- * before parents, and every device computes its own in this order. A unit takes
+ * What is placed is a unit: a node, or what is said of a node (its output). Units come in an order in which children
+ * are before parents, and every device computes its own in this order. A unit takes
  *
  *     seconds                      on its device
  *     latency + bytes * a_byte     for its value to a device where it is needed, once a device
