@@ -1,11 +1,12 @@
 #!/bin/sh
-# Usage: [HETERPS=./heterps-run] [CHECKS=build/release/tests/gpu] [CARD=0] [PARTS=PATTERN] [LIMIT=570] sh tests/gpu.sh [--quick]
+# Usage: [HETERPS=./heterps-run] [CHECKS=build/release/tests/gpu] [CARD=0] [PARTS=PATTERN] [MODELS='ctrdnn2 …'] [KEEP=DIR] [LIMIT=570]
+#        sh tests/gpu.sh [--quick]
 # What a machine with a card is asked for, measured on it, in at most ten minutes, without a network: whether its results are right, and how fast
 # training there is. With HETERPS= nothing is built: that file, the programs check_ops and driver_start in CHECKS, and samples/ and tests/ are
 # enough, from another machine. Without it ./build.sh card comes first. What is missing (a driver, cuBLASLt, PyTorch) is named and left out.
 #   ops    every op and update against the reference          check: exit status 1 if it fails
 #   same   samples on the CPU, the card and both: their losses; two runs on the card: their bytes   check
-#   plans  profile, plan by every method, train what they plan
+#   plans  profile, plan by every method, train what they plan: MODELS; KEEP: where their logs and instances stay
 #   bench  copies, products and updates against the card's own
 #   torch  ctrdnn2 and dcnv2 in bfloat16 beside PyTorch
 #   start  what a card adds to the start
@@ -214,40 +215,59 @@ if wanted same 60; then
 fi
 
 # --- plans ---
-if wanted plans 100; then
-    settings='--set train.batch=32768 --set train.micro=1024' profile_seconds=20 plan_seconds=3
-    if [ $quick = yes ]; then settings=$(sizes ctrdnn2) profile_seconds=1 plan_seconds=0.1; fi
-    model ctrdnn2 $settings
-    "$h" devices --cluster >"$work/cluster" 2>/dev/null
-    if timeout "$(left 90)" "$h" profile "$work/ctrdnn2.bin" --cluster "$work/cluster" --here --data "$work/criteo" --seconds $profile_seconds --no-cache -o "$work/instance" -q; then
-        : >"$work/rates"
-        for method in auto cpu gpu heuristic inverse rl; do
-            timeout "$(left 30)" "$h" plan --instance "$work/instance" --method $method --seconds $plan_seconds -o "$work/$method.plan" -q >/dev/null 2>"$work/err" ||
-                [ -s "$work/$method.plan" ] || { echo "$method: $(cat "$work/err")"; continue; }
-            # One that is slower than what the goal asks for, which is the best, is run all the same.
-            sed -i 's/"feasible": false/"feasible": true/' "$work/$method.plan"
-            # What is planned twice is trained once.
-            key=$(tr -d ' \n' <"$work/$method.plan" | sed 's/.*"stages":\[//' | grep -oE '"(first|last|type|k)":[0-9]+' | tr -d '\n')
-            known=$(awk -v key="$key" '$4 == key { print $2; exit }' "$work/rates")
-            if [ -z "$known" ]; then
-                if runs "$work/ctrdnn2.bin" "$work/criteo" "$work/log" --plan "$work/$method.plan"; then known=$(rate "$work/log"); else echo "$method: its plan does not train"; continue; fi
-            fi
-            echo "$method $known $(field throughput "$work/$method.plan") $key" >>"$work/rates"
-            echo "$method: $(sed -n 's/^ *"device": "\(.*\)".*/\1/p' "$work/$method.plan" | tr '\n' ' ')$key: predicted $(number "$(field throughput "$work/$method.plan")" 0), measured $known examples/s"
-        done
-        of() { awk -v m=$1 -v c=$2 '$1 == m { print $c }' "$work/rates"; }
-        best=$(sort -k2 -g "$work/rates" | awk 'END { print $2 }')
-        mixed=$(awk '{ stages = gsub(/"first"/, "&", $4) } stages > 1' "$work/rates" | sort -k2 -g | awk 'END { print $2 }')
-        single=$(awk '$1 == "cpu" || $1 == "gpu"' "$work/rates" | sort -k2 -g | awk 'END { print $2 }')
-        auto=$(of auto 2) predicted=$(of auto 3)
-        if [ -n "$auto" ] && [ "$auto" != 0 ]; then
-            told 'the plan of auto, of the best measured' '>= 0.98' "$(number "$auto / $best")"
-            told 'the plan of auto, measured over predicted' '1 +- 0.1' "$(number "$auto / $predicted")"
-        fi
-        if [ -n "$mixed" ] && [ -n "$single" ]; then told 'the best plan of CPU and card over the better of either' '>= 1.5' "$(number "$mixed / $single")"; else left_out 'CPU and card over either' 'no such plan, or none of one device'; fi
-    else
-        left_out plans 'profile failed'
+# plans_of NAME: a profile of the sample, the plan of every method, a run of each.
+plans_of() {
+    name=$1 settings='--set train.batch=32768 --set train.micro=1024' profile_seconds=15 plan_seconds=3
+    if [ $quick = yes ]; then settings=$(sizes $name) profile_seconds=1 plan_seconds=0.1; fi
+    model $name $settings || { broken "$name compiles"; return; }
+    case $name in
+    ctrdnn*) data=$work/criteo ;;
+    *) data=$work/$name.plans && "$h" gen "$work/$name.bin" --rows $((rows / 2)) -o "$data" -q || { broken "data of $name"; return; } ;;
+    esac
+    if ! timeout "$(left 90)" "$h" profile "$work/$name.bin" --cluster "$work/cluster" --here --data "$data" --seconds $profile_seconds --no-cache -o "$work/instance" -q; then
+        left_out "plans of $name" 'profile failed'
+        return
     fi
+    : >"$work/rates"
+    for method in auto cpu gpu heuristic inverse rl; do
+        timeout "$(left 30)" "$h" plan --instance "$work/instance" --method $method --seconds $plan_seconds -o "$work/$method.plan" -q >/dev/null 2>"$work/err" ||
+            [ -s "$work/$method.plan" ] || { echo "$name, $method: $(cat "$work/err")"; continue; }
+        # One that is slower than what the goal asks for, which is the best, is run all the same.
+        sed -i 's/"feasible": false/"feasible": true/' "$work/$method.plan"
+        # What is planned twice is trained once.
+        key=$(tr -d ' \n' <"$work/$method.plan" | sed 's/.*"stages":\[//' | grep -oE '"(first|last|type|k)":[0-9]+' | tr -d '\n')
+        known=$(awk -v key="$key" '$4 == key { print $2; exit }' "$work/rates")
+        if [ -z "$known" ]; then
+            if runs "$work/$name.bin" "$data" "$work/log" --plan "$work/$method.plan"; then known=$(rate "$work/log"); else echo "$name, $method: its plan does not train"; continue; fi
+            [ -z "${KEEP:-}" ] || cp "$work/log" "$KEEP/$name.$method.log"
+        fi
+        echo "$method $known $(field throughput "$work/$method.plan") $key" >>"$work/rates"
+        echo "$name, $method: $(sed -n 's/^ *"device": "\(.*\)".*/\1/p' "$work/$method.plan" | tr '\n' ' ')$key: predicted $(number "$(field throughput "$work/$method.plan")" 0), measured $known examples/s"
+    done
+    [ -z "${KEEP:-}" ] || cp "$work/instance" "$KEEP/$name.instance"
+    of() { awk -v m=$1 -v c=$2 '$1 == m { print $c }' "$work/rates"; }
+    best=$(sort -k2 -g "$work/rates" | awk 'END { print $2 }')
+    mixed=$(awk '{ stages = gsub(/"first"/, "&", $4) } stages > 1' "$work/rates" | sort -k2 -g | awk 'END { print $2 }')
+    single=$(awk '$1 == "cpu" || $1 == "gpu"' "$work/rates" | sort -k2 -g | awk 'END { print $2 }')
+    auto=$(of auto 2) predicted=$(of auto 3)
+    if [ -n "$auto" ] && [ "$auto" != 0 ]; then
+        told "$name: the plan of auto, of the best measured" '>= 0.98' "$(number "$auto / $best")"
+        told "$name: the plan of auto, measured over predicted" '1 +- 0.1' "$(number "$auto / $predicted")"
+    fi
+    if [ -n "$mixed" ] && [ -n "$single" ]; then
+        told "$name: the best plan of CPU and card over the better of either" '>= 1.5' "$(number "$mixed / $single")"
+    else
+        left_out "$name: CPU and card over either" 'no such plan, or none of one device'
+    fi
+}
+if wanted plans 75; then
+    "$h" devices --cluster >"$work/cluster" 2>/dev/null
+    models="ctrdnn2 matchnet dcnv2 ctrdnn"
+    [ $quick = no ] || models=ctrdnn2
+    for name in ${MODELS:-$models}; do
+        [ $quick = yes ] || [ "$(left 75)" = 75 ] || { left_out "plans of $name" 'no time'; continue; }
+        plans_of $name
+    done
 fi
 
 # --- bench ---

@@ -13,6 +13,7 @@
 #include "engine/base/fit.h"
 #include "engine/base/paths.h"
 #include "engine/base/stop.h"
+#include "engine/device/card/card.h"
 #include "io/store/store_ticket.h"
 
 /* Rounds that the time is divided into; more, up to ROUNDS_MAX, where turns cannot be long enough to use it up. */
@@ -330,26 +331,32 @@ static status card_rows_updated(void *context, struct device *device, uint32_t t
 {
     struct run *r = context;
     const struct layer_update rows = {.update = GRAPH_NONE, .table = table};
-    const struct update update = update_of(r, r->shape.micro);
+    const struct update update = update_of(r, r->micros * r->shape.micro);
     return layer_update_run(r, device, &rows, &update);
 }
 
-/* What cards take, from a micro-batch that the first config has run. */
+/* What cards take, from micro-batches that the first config has run. */
 static status cards_run(struct run *r)
 {
-    struct slot *slot = &r->slots[0];
-    r->micros = 1;
+    struct op_context contexts[CARD_STREAMS];
+    r->micros = r->micros_max < CARD_STREAMS ? r->micros_max : CARD_STREAMS;
     step_begin(r);
     turn_begin(r);
-    TRY(slot_fill(r, slot, 0, r->shape.micro));
-    TRY(pass_run(r, 0, slot));
-    const struct op_context context = context_of(r, slot);
+    for (uint32_t i = 0; i < r->micros; i++) {
+        TRY(slot_fill(r, &r->slots[i], i, r->shape.micro));
+        TRY(pass_run(r, 0, &r->slots[i]));
+        contexts[i] = context_of(r, &r->slots[i]);
+    }
     for (uint32_t i = 0; i < r->o->card_count; i++) {
         const struct card_measure_options options = {.graph = r->graph,
                                                      .model = &r->model,
                                                      .type = r->o->cards[i],
-                                                     .slot = slot,
-                                                     .context = &context,
+                                                     .slots = r->slots,
+                                                     .contexts = contexts,
+                                                     .slot_count = r->micros,
+                                                     .memory = r->arena.base,
+                                                     .memory_bytes = r->arena.size_bytes,
+                                                     .step_share = (double)batch_micro_count(r->shape) / r->micros,
                                                      .sizes = r->o->card_sizes,
                                                      .size_count = r->o->card_size_count,
                                                      .move_bytes = r->o->move_bytes,

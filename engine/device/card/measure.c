@@ -1,17 +1,24 @@
-/* A layer at a time, as a stage of its own: its passes again and again behind each other, and one look at the clock. */
+/* A layer at a time, as a stage of its own: its passes again and again behind each other, and one look at the clock.
+ * Then all layers as one stage, driven by as many threads as a pipeline has for it. */
 #include "engine/device/card/measure.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/clock.h"
 #include "engine/device/card/stage.h"
 #include "engine/base/fit.h"
 #include "engine/base/stop.h"
+#include "engine/base/thread.h"
 
 #define SAMPLES        7u
 #define SAMPLE_SECONDS 2e-3 /* at least: many times what a launch and the clock cost */
 #define REPEATS_MAX    256u
+/* Micro-batches of a stream in one go, where several streams are at work: those of a step, and at most so many. */
+#define STREAM_MICROS  10.0
+/* What a layer that looks rows up has at least, of its time alone. */
+#define ROWS_SHARE_MIN 0.05
 /* Shares of the time. */
 #define MOVE_SHARE 0.1
 
@@ -37,8 +44,9 @@ struct measure {
     struct extent extent;       /* of the run that is measured, in the arena */
     struct arena extent_arena;
     struct card_stage *stage;
-    struct device *device;
-    double sample_limit; /* seconds that all samples of one figure may take */
+    struct device *device; /* the first of its streams */
+    bool *has_rows;        /* [layer_count]: of runs that look rows up, at their first layer */
+    double sample_limit;   /* seconds that all samples of one figure may take */
 };
 
 static double seconds_since(uint64_t begin_ns) { return (double)(clock_ns() - begin_ns) * 1e-9; }
@@ -142,21 +150,24 @@ static status extent_open(struct measure *m, const struct run_of_layers *of)
 
 static status stage_open(struct measure *m, const struct run_of_layers *of)
 {
+    const struct card_measure_options *o = m->o;
     TRY(extent_open(m, of));
     m->stages[of->first] = (struct plan_stage){.first_layer = of->first, .last_layer = of->last, .k = 1, .replicas = 1};
     const struct device_stage_options options = {.graph = m->graph,
-                                                 .model = m->o->model,
+                                                 .model = o->model,
                                                  .plan = &m->plan,
                                                  .stage = of->first,
                                                  .extent = &m->extent,
-                                                 .slot_count = 1,
-                                                 .input_count = 1,
+                                                 .slots = o->memory,
+                                                 .slots_bytes = o->memory_bytes,
+                                                 .slot_count = o->slot_count,
+                                                 .input_count = o->slot_count,
                                                  .lanes = m->graph->header->lanes,
-                                                 .row_bytes = m->o->row_bytes,
+                                                 .row_bytes = o->row_bytes,
                                                  .training = true};
     TRY(card_stage_open(&m->stage, &(struct card_stage_options){.of = &options, .replica_count = 1}));
     TRY(card_device_open(&m->device, m->stage));
-    return device_begin(m->device, NULL, 0);
+    return device_begin(m->device, o->memory, o->memory_bytes);
 }
 
 static void stage_close(struct measure *m)
@@ -182,12 +193,43 @@ static void seconds_give(const struct measure *m, const struct run_of_layers *of
         }
 }
 
+/* A slot's context on the stage. */
+static struct op_context slot_context_of(const struct measure *m, uint32_t slot)
+{
+    struct op_context context = m->o->contexts[slot];
+    context.slot = context.input = slot;
+    return context;
+}
+
+/* Both passes of a slot, as in training. */
+static status slot_pass(const struct measure *m, const struct run_of_layers *of, uint32_t slot)
+{
+    const struct op_context context = slot_context_of(m, slot);
+    return rows_pass_run((struct measure *)(uintptr_t)m, &(struct timed_pass){&context, *of}, 1);
+}
+
+/* Steps of all slots, after which the rows of these are where they will stay: they move in at the end of the second
+ * step that has them, so the third is as all that follow. Seconds of its update of rows. */
+static status rows_settle(struct measure *m, const struct run_of_layers *of, double *rows_seconds)
+{
+    *rows_seconds = 0;
+    for (uint32_t step = 0; m->stage->rows.table_count > 0 && step < 3; step++) {
+        for (uint32_t s = 0; s < m->o->slot_count; s++) TRY(slot_pass(m, of, s));
+        const uint64_t begin_ns = clock_ns();
+        for (uint32_t i = 0; i < m->stage->rows.table_count; i++)
+            TRY(m->o->rows_update(m->o->rows_context, m->device, m->stage->rows.tables[i].table));
+        *rows_seconds = seconds_since(begin_ns) * m->o->step_share;
+    }
+    return ST_OK;
+}
+
 /* The figures of a run of layers; INFINITY where it cannot be opened as a stage. */
 static status run_measure(struct measure *m, const struct run_of_layers *of)
 {
     const struct card_measure_options *o = m->o;
-    struct op_context context = *o->context;
-    struct input input = *o->slot->input; /* whose micro-batch has fewer examples */
+    struct op_context context = o->contexts[0];
+    struct input input = *o->slots[0].input; /* whose micro-batch has fewer examples */
+    const double examples = input.batch.example_count;
     const uint32_t layer_count = m->graph->layer_count;
     const status st = stage_open(m, of);
     if (st == ST_INVALID) {
@@ -200,31 +242,126 @@ static status run_measure(struct measure *m, const struct run_of_layers *of)
     TRY(st);
     context.batch = &input.batch;
     context.slot = context.input = 0;
-    for (int way = 0; way < 2; way++) { /* once as in training: what the layers read is on the card then */
-        uint32_t begin, count = layer_nodes(m->graph, of, way == 0, &begin);
-        TRY(device_submit(m->device, &context, m->graph->nodes + begin, count));
-    }
     const struct timed_pass pass = {&context, *of};
-    double rows_seconds = 0, update_seconds = 0;
-    /* Rows move in at the end of the second step that has them, so this is the third. */
-    for (uint32_t step = 0; m->stage->rows.table_count > 0 && step < 3; step++) {
-        TRY(rows_pass_run(m, &pass, 1));
-        const uint64_t begin_ns = clock_ns();
-        for (uint32_t i = 0; i < m->stage->rows.table_count; i++)
-            TRY(o->rows_update(o->rows_context, m->device, m->stage->rows.tables[i].table));
-        rows_seconds = seconds_since(begin_ns);
-    }
+    double rows_seconds, update_seconds = 0;
+    TRY(slot_pass(m, of, 0)); /* what the layers read is on the card then */
+    TRY(rows_settle(m, of, &rows_seconds));
+    m->has_rows[of->first] = m->stage->rows.table_count > 0;
     for (uint32_t s = 0; s < o->size_count; s++) {
-        timed *run = m->stage->rows.table_count > 0 ? rows_pass_run : pass_run;
+        timed *run = m->has_rows[of->first] ? rows_pass_run : pass_run;
         /* Rows are those of the whole micro-batch: fewer examples of it take their share. */
-        input.batch.example_count = run == pass_run ? (uint32_t)o->sizes[s] : o->slot->input->batch.example_count;
+        input.batch.example_count = run == pass_run ? (uint32_t)o->sizes[s] : (uint32_t)examples;
         double seconds = 0;
         TRY(figure_take(m, run, &pass, &seconds));
-        if (run == rows_pass_run) seconds *= o->sizes[s] / o->slot->input->batch.example_count;
+        if (run == rows_pass_run) seconds *= o->sizes[s] / examples;
         seconds_give(m, of, seconds, &m->times->pass[s * layer_count]);
     }
     if (m->extent.run_count > 0) TRY(figure_take(m, update_run, NULL, &update_seconds));
     seconds_give(m, of, update_seconds + rows_seconds, m->times->update);
+    return ST_OK;
+}
+
+/* --- all layers, several streams ---------------------------------------------------------------- */
+
+/* A stream of the stage and its slot, as a worker of the pipeline drives them: backward passes of one lane one at a
+ * time. */
+struct stream {
+    const struct measure *m;
+    struct device *device;
+    struct op_context context;
+    pthread_mutex_t *lane; /* of its micro-batch */
+    uint32_t times;
+    struct failure end;
+    pthread_t thread;
+};
+struct streams {
+    struct stream stream[CARD_STREAMS];
+    pthread_mutex_t lane[CARD_STREAMS];
+    uint32_t count;
+};
+
+static status stream_run(const struct stream *s)
+{
+    const struct graph *g = s->m->graph;
+    for (uint32_t i = 0; i < s->times; i++) {
+        TRY(device_submit(s->device, &s->context, g->nodes, g->forward_count));
+        pthread_mutex_lock(s->lane);
+        const status st = device_submit(s->device, &s->context, g->nodes + g->forward_count,
+                                        g->node_count - g->forward_count);
+        pthread_mutex_unlock(s->lane);
+        TRY(st);
+    }
+    return ST_OK;
+}
+static void *stream_main(void *argument)
+{
+    struct stream *s = argument;
+    failure_keep(&s->end, stream_run(s));
+    return NULL;
+}
+
+/* Micro-batches of a stream. */
+static uint32_t stream_micros(const struct measure *m) { return (uint32_t)fmin(m->o->step_share, STREAM_MICROS); }
+
+/* So many times as many on each stream; the first is the caller's. */
+static status streams_run(struct measure *m, const void *what, uint32_t times)
+{
+    struct streams *all = (struct streams *)(uintptr_t)what;
+    uint32_t started = 1;
+    int error = 0;
+    for (uint32_t i = 0; i < all->count; i++) all->stream[i].times = stream_micros(m) * times;
+    for (; started < all->count && error == 0; started += error == 0)
+        error = thread_start(&all->stream[started].thread, stream_main, &all->stream[started]);
+    stream_main(&all->stream[0]);
+    for (uint32_t i = 1; i < started; i++) pthread_join(all->stream[i].thread, NULL);
+    if (error) FAIL(SYSTEM, "cannot start a thread to measure a card: %s", strerror(error));
+    for (uint32_t i = 0; i < started; i++) TRY(failure_adopt(&all->stream[i].end));
+    return ST_OK;
+}
+
+/* Seconds of a micro-batch where each stream has one under way. The stage is open. */
+static status streams_measure(struct measure *m, const struct run_of_layers *of, double *seconds)
+{
+    struct streams all = {.count = m->o->slot_count};
+    double rows_seconds;
+    status st = ST_OK;
+    TRY(rows_settle(m, of, &rows_seconds));
+    CHECK(all.count >= 1 && all.count <= CARD_STREAMS);
+    for (uint32_t i = 0; i < all.count; i++) {
+        const uint32_t lane = batch_lane_of(graph_batch(m->graph), m->o->contexts[i].batch->micro_index);
+        CHECK(pthread_mutex_init(&all.lane[i], NULL) == 0);
+        all.stream[i] = (struct stream){.m = m,
+                                        .device = i == 0 ? m->device : NULL,
+                                        .context = slot_context_of(m, i),
+                                        .lane = &all.lane[lane % all.count]};
+    }
+    for (uint32_t i = 1; i < all.count && st == ST_OK; i++) st = card_device_open(&all.stream[i].device, m->stage);
+    if (st == ST_OK) st = figure_take(m, streams_run, &all, seconds);
+    *seconds /= stream_micros(m) * all.count;
+    for (uint32_t i = 0; i < all.count; i++) {
+        if (i > 0 && all.stream[i].device) device_close(all.stream[i].device);
+        pthread_mutex_destroy(&all.lane[i]);
+    }
+    return st;
+}
+
+/* Corrects what layers that look rows up take. Where the card cannot have all layers, that is what they take alone. */
+static status rows_correct(struct measure *m)
+{
+    const uint32_t layer_count = m->graph->layer_count;
+    const struct run_of_layers whole = {0, layer_count - 1};
+    double *pass = m->times->pass, rows = 0, others = 0, seconds = 0;
+    for (uint32_t l = 0; l < layer_count; l++) *(m->has_rows[m->runs[l].first] ? &rows : &others) += pass[l];
+    if (rows == 0 || m->o->size_count == 0 || isinf(rows + others)) return ST_OK;
+    status st = stage_open(m, &whole);
+    if (st == ST_INVALID || st == ST_MEMORY) return ST_OK;
+    if (st == ST_OK) st = streams_measure(m, &whole, &seconds);
+    TRY(st);
+    double share = (seconds - others) / rows;
+    if (share > 1) return ST_OK;
+    if (share < ROWS_SHARE_MIN) share = ROWS_SHARE_MIN;
+    for (uint32_t i = 0; i < m->o->size_count * layer_count; i++)
+        if (m->has_rows[m->runs[i % layer_count].first]) pass[i] *= share;
     return ST_OK;
 }
 
@@ -284,7 +421,9 @@ static status all_measure(struct measure *m)
     times->move = calloc(o->move_count + 1, sizeof *times->move);
     m->stages = calloc(layer_count, sizeof *m->stages);
     m->runs = calloc(layer_count, sizeof *m->runs);
-    if (times->pass == NULL || times->update == NULL || times->move == NULL || m->stages == NULL || m->runs == NULL)
+    m->has_rows = calloc(layer_count, sizeof *m->has_rows);
+    if (times->pass == NULL || times->update == NULL || times->move == NULL || m->stages == NULL || m->runs == NULL ||
+        m->has_rows == NULL)
         FAIL(MEMORY, "no memory for the times of a card");
     uint32_t *ends = calloc(2 * (size_t)layer_count, sizeof *ends);
     if (ends == NULL) FAIL(MEMORY, "no memory for the ties of layers");
@@ -296,7 +435,7 @@ static status all_measure(struct measure *m)
                             .stages = m->stages,
                             .stage_count = layer_count,
                             .method = ""};
-    m->sample_limit = o->seconds * (1 - MOVE_SHARE) / (layer_count * (o->size_count + 1));
+    m->sample_limit = o->seconds * (1 - MOVE_SHARE) / (layer_count * (o->size_count + 1) + 1);
     /* Open from here on: each stage opens and closes it again, which alone takes a good part of a second. */
     struct gpu *gpu;
     TRY(gpu_open(o->type->device_index, &gpu));
@@ -312,6 +451,10 @@ static status all_measure(struct measure *m)
             st = run_measure(m, of);
             stage_close(m);
         }
+    if (st == ST_OK) {
+        st = rows_correct(m);
+        stage_close(m);
+    }
     gpu_close(gpu);
     return st;
 }
@@ -323,6 +466,7 @@ status card_measure(struct card_times *times, const struct card_measure_options 
     const status st = all_measure(&m);
     free(m.stages);
     free(m.runs);
+    free(m.has_rows);
     if (st != ST_OK) card_times_free(times);
     return st;
 }

@@ -255,10 +255,11 @@ static bool pin(const struct card_stage *s, void *memory, size_t bytes)
     log_detail("card     slots cannot be kept in place, copies are slower: %s", status_message());
     return false;
 }
-/* That of a job's inputs, until card_stage_leave. */
+/* That of a job's inputs, until card_stage_leave, unless they lie among the slots. */
 static void inputs_pin(struct card_stage *s, void *inputs, size_t bytes)
 {
-    s->is_pinned = pin_find(s, inputs) < CARD_PINNED;
+    const uintptr_t at = (uintptr_t)inputs - (uintptr_t)s->host_slots;
+    s->is_pinned = pin_find(s, inputs) < CARD_PINNED || (s->host_slots && at < s->host_slots_bytes);
     if (s->is_pinned) return;
     const uint32_t i = pin_find(s, NULL);
     CHECK(i < CARD_PINNED);
@@ -385,7 +386,10 @@ static status stage_open(struct card_stage *s, const struct device_stage_options
     TRY(lists_open(s));
     TRY(gpu_stream_open(s->gpu, &s->stream));
     TRY(gpu_event_open(s->gpu, &s->event));
-    if (o->slots && pin(s, o->slots, o->slots_bytes)) s->host_slots = o->slots;
+    if (o->slots && pin(s, o->slots, o->slots_bytes)) {
+        s->host_slots = o->slots;
+        s->host_slots_bytes = o->slots_bytes;
+    }
     TRY(memory_open(s));
     TRY(card_rows_begin(&s->rows, s->gpu, s->stream, s->event));
     return lists_send(s);

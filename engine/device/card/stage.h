@@ -48,6 +48,7 @@ struct card_stage {
     bool training, is_first;
     bool is_pinned;   /* the inputs of the job are kept in place */
     void *host_slots; /* likewise the slots; else NULL           */
+    size_t host_slots_bytes;
     char name[64];
     uint32_t device_count;
     uint32_t replica, replica_count;
