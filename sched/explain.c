@@ -320,3 +320,24 @@ void compare_write(FILE *out, const struct solution *solutions, uint32_t count)
         fprintf(out, "  %s\n", compare_end_text(s));
     }
 }
+
+void trials_write(FILE *out, const struct solution *solutions, uint32_t count)
+{
+    fprintf(out, "%-11s%14s%14s%10s  %s\n", "tried", "predicted", "measured", "of it", "stages");
+    for (uint32_t i = 0; i < count; i++) {
+        const struct solution *s = &solutions[i];
+        if (!(s->measured > 0)) continue;
+        cell(out, s->method, 11);
+        cell(out, words_number(WORDS, s->result.throughput, 4), -14);
+        cell(out, words_number(WORDS, s->measured, 4), -14);
+        cell(out, words_share(WORDS, s->measured / s->result.throughput), -10);
+        for (uint32_t k = 0; k < s->stage_count; k++) {
+            const struct cost_stage *stage = &s->stages[k];
+            const struct instance *instance = s->instance;
+            fprintf(out, "%s%s", k == 0 ? "  " : " | ", instance->layers[stage->first].name);
+            if (stage->last > stage->first) fprintf(out, "..%s", instance->layers[stage->last].name);
+            fprintf(out, " on %u %s", stage->k, instance->types[stage->type].resource.name);
+        }
+        fprintf(out, "\n");
+    }
+}

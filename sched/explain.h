@@ -60,6 +60,8 @@ MUST_USE status explain_write(FILE *out, const struct solution *chosen);
  * asked, stages, evaluations, seconds, what ended it; for infeasible ones, how far they are. All of one instance;
  * the first is the chosen one. */
 void compare_write(FILE *out, const struct solution *solutions, uint32_t count);
+/* A line for each that was tried (engine/plan/trial.h): what was predicted, and measured. */
+void trials_write(FILE *out, const struct solution *solutions, uint32_t count);
 /* What the gaps of a comparison are to: the proven cost, else the least; 0: none is feasible. */
 double compare_reference(const struct solution *solutions, uint32_t count, bool *is_proven);
 /* What ended a method: "proof", "evaluations", "seconds", "user", or "itself" where it had nothing more to try. */

@@ -124,6 +124,7 @@ static json_t *solution_json(const struct solution *s)
         snprintf(text, sizeof text, "%016" PRIx64, instance->graph_hash);
         json_object_set_new(whole, "graph_hash", json_string(text));
     }
+    if (s->measured > 0) json_object_set_new(whole, "measured", json_real(s->measured));
     if (s->server_cores > 0) {
         json_object_set_new(whole, "server_cores", json_integer(s->server_cores));
         json_object_set_new(whole, "server_cost", json_real(s->server_cost));

@@ -15,6 +15,7 @@ struct solution {
     enum search_end ended_by;
     bool is_proven;
     struct cost_result result; /* is_feasible false: the plan at the nearest feasible throughput */
+    double measured;           /* examples/s of the plan where it was tried (engine/plan/trial.h); 0: it was not */
     double lower_bound;        /* USD; 0: none */
     uint32_t server_cores;     /* of parameter servers, a line of its own; 0: no such data */
     double server_cost;        /* USD */
@@ -49,6 +50,10 @@ uint64_t solve_evaluations(double seconds);
 /* USAGE for an unknown method; MEMORY; INVALID where the method cannot work on the instance. An instance that nothing satisfies gives
  * a solution that is not feasible, with the plan of greatest throughput. */
 MUST_USE status solve(const struct instance *instance, const struct solve_options *options, struct solution *solution);
+/* The plan that gives layer l to types[l], with the units that are best; `method` says where it is from, and is kept.
+ * MEMORY. Yours: solution_free. */
+MUST_USE status solve_types(const struct instance *instance, const type_index *types, const char *method,
+                            struct solution *solution);
 void solution_free(struct solution *solution);
 /* "infeasible: at most 8,200 examples/s of 9,121 asked: stage fc0..fc3 on gpu1 has all its 16 units", or "" if it is feasible. */
 char *solution_infeasible_text(const struct solution *solution, char *buffer, size_t bytes);

@@ -67,6 +67,22 @@ static status solution_of(struct solution *s, const struct search *search, const
     return ST_OK;
 }
 
+status solve_types(const struct instance *instance, const type_index *types, const char *method,
+                   struct solution *solution)
+{
+    struct cost_model model;
+    *solution = (struct solution){0};
+    TRY(cost_model_open(&model, instance));
+    status st = solution_make(solution, instance, 0);
+    if (st == ST_OK) {
+        solution->method = method;
+        solution->evaluations = 1;
+        solution_plan(solution, &model, types);
+    }
+    cost_model_free(&model);
+    return st;
+}
+
 /* --- running a method ------------------------------------------------------------------------- */
 
 static status method_solve(const struct cost_model *model, const struct solve_options *o, uint32_t method,

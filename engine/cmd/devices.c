@@ -302,11 +302,15 @@ static void object_print(const struct facts *f)
     log_event_end();
 }
 
+/* Of so many cores one is left to reading: with stages on all of them it would wait for theirs. Fewer share. */
+#define CORES_A_SERVICE_CORE 8u
+
 /* --- the cluster -------------------------------------------------------------------------------- */
 
 /* Prices are there to be changed: with equal ones the cheapest plan is that of the fewest units. */
 static void cluster_print(const struct facts *f)
 {
+    const uint32_t service = f->cores.count / CORES_A_SERVICE_CORE;
     printf(
         "; What this machine has, as `heterps-run devices --cluster` has found it. Prices of all units are equal, so\n"
         "; that the cheapest plan is that of the fewest; put in what a unit costs you. Nothing is asked but speed.\n"
@@ -314,7 +318,7 @@ static void cluster_print(const struct facts *f)
         "device = cpu\n"
         "price_per_hour = 1           ; of a core\n"
         "limit = %u\n",
-        f->cores.count);
+        f->cores.count - service);
     for (uint32_t i = 0; i < f->gpu_count; i++)
         printf("[type card%u]\n"
                "device = %s              ; %s\n"
@@ -323,6 +327,7 @@ static void cluster_print(const struct facts *f)
                i, f->gpus[i].device, f->gpus[i].name);
     printf("[goal]\n"
            "throughput = max\n");
+    if (service > 0) printf("service_cores = %u            ; for reading, parsing and rows; no stage has them\n", service);
 }
 
 /* --- the verb ----------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
 #include "engine/plan/planner.h"
+#include "engine/plan/trial.h"
 #include "engine/base/stop.h"
 #include "sched/explain.h"
 #include "sched/page.h"
@@ -21,7 +22,7 @@ struct plan_flags {
     struct flag_list set;
     const char *method, *out, *instance_out, *curve, *html, *policy, *policy_out;
     uint64_t seed, evaluations;
-    double seconds;
+    double seconds, try_seconds;
     bool compares, explains;
 };
 static const struct flag flags[] = {
@@ -45,6 +46,10 @@ static const struct flag flags[] = {
      offsetof(struct plan_flags, out), 0, 0, false},
     {"--compare", FLAG_SWITCH, NULL, "run every method and print what each comes to",
      offsetof(struct plan_flags, compares), 0, 0, false},
+    {"--try", FLAG_F64, "S",
+     "train the distinct plans of auto, cpu, gpu, heuristic, inverse and greedy (with --compare of every method) here, "
+     "about S seconds each, and take the best by what is measured",
+     offsetof(struct plan_flags, try_seconds), 0.01, 1e6, false},
     {"--explain", FLAG_SWITCH, NULL, "say why each layer went where it went, and what the runner-up would cost",
      offsetof(struct plan_flags, explains), 0, 0, false},
     {"--curve", FLAG_WRITE, "FILE", "write cost against evaluations (tab-separated; with --compare of every method)",
@@ -134,6 +139,9 @@ static void solution_print(const struct solution *s)
     if (instance->throughput_limit > 0)
         printf(", %s of what is asked", words_share(WORDS, s->result.throughput / instance->throughput_limit));
     printf("\n");
+    if (s->measured > 0)
+        printf("measured   %s examples/s, %s of what is predicted\n", words_number(WORDS, s->measured, 4),
+               words_share(WORDS, s->measured / s->result.throughput));
     units_print(s);
     if (s->server_cores > 0)
         printf("servers    %u cores: %s besides\n", s->server_cores, words_usd(WORDS, s->server_cost));
@@ -155,6 +163,7 @@ static void solution_event(const struct solution *s)
     log_event_f64("cost", s->result.cost);
     log_event_f64("throughput", s->result.throughput);
     log_event_f64("throughput_limit", instance->throughput_limit);
+    if (s->measured > 0) log_event_f64("measured", s->measured);
     log_event_f64("lower_bound", s->lower_bound);
     log_event_u64("evaluations", s->evaluations);
     log_event_f64("seconds", s->seconds);
@@ -209,24 +218,26 @@ static bool stop_asked(void *context, const struct search_standing *standing)
     return stop_requested();
 }
 
-/* Whether --compare runs the method: brute only where it can finish, policy only where one is given. */
-static bool is_compared(uint32_t method, const struct instance *instance, bool has_policy)
+/* Whether the method runs besides: with --try those that need no search; with --compare all, but brute only where it
+ * can finish, policy only where one is given. */
+static bool is_compared(const struct plan_flags *f, uint32_t method, const struct instance *instance)
 {
-    if (method == METHOD_ID_policy) return has_policy;
+    if (method == METHOD_ID_policy) return f->policy != NULL && f->compares;
+    if (!f->compares) return f->try_seconds > 0 && method_table[method].kind == METHOD_FIXED;
     if (method != METHOD_ID_brute) return true;
     return pow(instance->type_count, instance->layer_count) <= 2e7;
 }
 
-/* Solves by the chosen method, and for a comparison by all others: solutions[0] is the chosen one. */
+/* Solves by the chosen method, and for a comparison or trials by others: solutions[0] is the chosen one. */
 static status solve_all(const struct plan_flags *f, const struct instance *instance, struct solve_options *o,
                         struct solution *solutions, uint32_t *count)
 {
     TRY(solve(instance, o, &solutions[(*count)++]));
     struct solve_options other = *o;
     other.policy_to = NULL;
-    for (uint32_t m = 0; f->compares && m < METHOD_ID_COUNT && !stop_requested(); m++) {
+    for (uint32_t m = 0; m < METHOD_ID_COUNT && !stop_requested(); m++) {
         other.method = method_table[m].name;
-        if (strcmp(solutions[0].method, other.method) == 0 || !is_compared(m, instance, f->policy != NULL)) continue;
+        if (strcmp(solutions[0].method, other.method) == 0 || !is_compared(f, m, instance)) continue;
         status st = solve(instance, &other, &solutions[*count]);
         if (st == ST_OK)
             (*count)++;
@@ -238,6 +249,20 @@ static status solve_all(const struct plan_flags *f, const struct instance *insta
     return ST_OK;
 }
 
+/* Trains them, where that is asked for: solutions[0] is the best by what is measured. */
+static status plans_try(const struct plan_flags *f, double throughput, struct solution *solutions, uint32_t *count,
+                        uint32_t most)
+{
+    const struct trial_options options = {.graph_path = f->source.graph_path,
+                                          .set = f->source.set,
+                                          .set_count = f->source.set_count,
+                                          .data = f->source.data,
+                                          .isa = f->source.isa,
+                                          .seconds = f->try_seconds,
+                                          .throughput = throughput};
+    return f->try_seconds > 0 ? trials_run(&options, solutions, count, most) : ST_OK;
+}
+
 static status results_write(const struct plan_flags *f, const struct solution *solutions, uint32_t count)
 {
     const struct solution *chosen = &solutions[0];
@@ -247,6 +272,7 @@ static status results_write(const struct plan_flags *f, const struct solution *s
     else if (is_text)
         solution_print(chosen);
     if (is_text && f->compares) printf("\n"), compare_write(stdout, solutions, count);
+    if (is_text && f->try_seconds > 0) printf("\n"), trials_write(stdout, solutions, count);
     for (uint32_t i = 0; i < count; i++) solution_event(&solutions[i]);
     if (f->out && chosen->stage_count > 0) TRY(solution_write(chosen, f->out));
     if (f->curve) TRY(curve_write(f->curve, solutions, count));
@@ -260,10 +286,13 @@ static status results_write(const struct plan_flags *f, const struct solution *s
     FAIL(INFEASIBLE, "%s", solution_infeasible_text(chosen, text, sizeof text));
 }
 
-static status plan_instance(const struct plan_flags *f, const struct instance *instance, const struct policy *from)
+#define SOLUTIONS_MAX (METHOD_ID_COUNT + 1 + TRIALS_ADDED_MAX)
+
+static status plan_solve(const struct plan_flags *f, const struct planner *planner, const struct policy *from)
 {
+    const struct instance *instance = &planner->instance;
     struct policy *to = NULL;
-    struct solution solutions[METHOD_ID_COUNT + 1] = {0};
+    struct solution solutions[SOLUTIONS_MAX] = {0};
     uint32_t count = 0;
     status st = ST_OK;
     if (f->policy_out) {
@@ -279,10 +308,11 @@ static status plan_instance(const struct plan_flags *f, const struct instance *i
                                     .policy_from = from,
                                     .policy_to = to};
     TRY_GOTO(solve_all(f, instance, &options, solutions, &count), done);
+    TRY_GOTO(plans_try(f, planner->cluster.throughput, solutions, &count, SOLUTIONS_MAX), done);
     TRY_GOTO(results_write(f, solutions, count), done);
     if (to) st = policy_write(to, f->policy_out);
 done:
-    for (uint32_t i = 0; i < METHOD_ID_COUNT + 1; i++) solution_free(&solutions[i]);
+    for (uint32_t i = 0; i < SOLUTIONS_MAX; i++) solution_free(&solutions[i]);
     policy_free(to);
     return st;
 }
@@ -294,6 +324,8 @@ static status flags_check(const struct plan_flags *f)
     uint32_t method = method_find(f->method);
     if (f->policy_out && method != GRAPH_NONE && method_table[method].kind != METHOD_LEARNED)
         FAIL(USAGE, "--policy-out: method %s trains no policy; give --method rl or rl-rnn", f->method);
+    if (f->try_seconds > 0 && f->source.graph_path == NULL)
+        FAIL(USAGE, "--try trains plans of a graph: give GRAPH and --cluster FILE");
     if (f->out && strcmp(f->out, "-") == 0 && log_format() == LOG_JSON)
         FAIL(USAGE, "-o - and --log json both write to standard output; give -o a file");
     return ST_OK;
@@ -313,7 +345,7 @@ static status run_plan(const char *const *positionals, const void *options_point
     status st = planner_open(&planner, &f.source);
     if (st == ST_OK) {
         if (f.instance_out) st = instance_write(&planner.instance, f.instance_out);
-        if (st == ST_OK) st = plan_instance(&f, &planner.instance, from);
+        if (st == ST_OK) st = plan_solve(&f, &planner, from);
         planner_close(&planner);
     }
     policy_free(from);

@@ -13,8 +13,9 @@ check 'all parts but ops run' sh -c "PARTS='same|plans|bench|torch|start|busy' H
 has() { check "$1" grep -qE "$2" "$work/all"; }
 has 'losses' '^dcnv2: loss, both against the CPU, relative +<= 1e-4 +[0-9.e-]+$'
 has 'bytes' '^matchnet: two runs on the card +the same the same bytes$'
-has 'plans' '^the plan of auto, of the best measured +>= 0.98 +[0-9.]+$'
-has 'every method has a plan that trains' '^inverse: cpu cuda:0 .* measured [1-9][0-9]* examples/s$'
+has 'plans' '^ctrdnn2: the plan of auto, of the best measured +>= 0.98 +[0-9.]+$'
+has 'plans that are tried' '^ctrdnn2: the plan of --try, of the best measured +>= 0.98 +[0-9.]+$'
+has 'every method has a plan that trains' '^ctrdnn2, inverse: cpu cuda:0 .* measured [1-9][0-9]* examples/s$'
 has 'benchmarks' '^  bf16 d weight, M 64 N 64 K 64 +[0-9.e-]+ TFLOP/s'
 has 'benchmarks of TF32' '^  tf32 d input, M 64 N 64 K 64 +[0-9.e-]+ TFLOP/s'
 has 'what is asked of them' '^own bf16 and tf32 products, the worst of M, N, K >= 1024, of cuBLASLt +left out: nothing to compare with here$'

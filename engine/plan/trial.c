@@ -1,0 +1,261 @@
+/* Trains plans for a moment each, and compares what they came to. */
+#include "engine/plan/trial.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/heap.h"
+#include "engine/base/log.h"
+#include "engine/base/paths.h"
+#include "engine/base/stop.h"
+#include "engine/crew/crew.h"
+#include "engine/data/gen_memory.h"
+#include "engine/plan/planner.h"
+
+/* Rows that are generated where there are no data, and values of a field of theirs. */
+#define GENERATED_ROWS  100000u
+#define GENERATED_VOCAB 1000u
+/* What is predicted to be so much slower than the fastest, and than the goal, is not tried: a step of it may take long. */
+#define SLOW_SHARE 0.2
+/* Where a step takes long, a plan is given so many times its seconds until two are done. */
+#define LONGEST 8
+
+struct trial {
+    const struct trial_options *o;
+    struct setup setup;
+    struct crew crew;
+    struct gen_memory generated;
+    char *paths;
+    struct feed *feed;
+    uint64_t begin_ns, half_ns, end_ns, longest_ns;
+    uint64_t examples;
+    /* The first step that ended behind half of the time, and the last: written by workers, one at a time. */
+    uint64_t first_ns, first_examples, last_examples;
+    _Atomic uint64_t shared_last_ns; /* 0: there is none behind the first */
+};
+
+/* --- one plan ------------------------------------------------------------------------------------- */
+
+static status data_find(struct trial *t)
+{
+    const struct settings *s = &t->setup.settings;
+    if (t->o->data) return heap_text(&t->paths, "%s", t->o->data);
+    if (*s->data_path) TRY(setup_paths(&t->setup, s->data_path, &t->paths));
+    if (t->paths && !paths_have_stream(t->paths)) return ST_OK;
+    free(t->paths);
+    t->paths = NULL;
+    const struct gen_memory_options rows = {.format = (enum reader_format)s->data_format,
+                                            .schema = &t->setup.schema.reader,
+                                            .row_count = GENERATED_ROWS,
+                                            .vocab = GENERATED_VOCAB};
+    TRY(gen_memory_open(&t->generated, &rows));
+    return heap_text(&t->paths, "%s", t->generated.path);
+}
+
+static status trial_open(struct trial *t, const struct solution *solution)
+{
+    const struct setup_options setup = {
+        .graph_path = t->o->graph_path, .set = t->o->set, .set_count = t->o->set_count, .training = true};
+    const struct crew_options crew = {.isa = t->o->isa};
+    char *text;
+    size_t bytes;
+    crew_begin(&t->crew, &crew);
+    TRY(setup_begin(&t->setup, &setup));
+    /* It is run whether or not it is predicted to reach the goal. */
+    struct solution told = *solution;
+    told.result.is_feasible = true;
+    TRY(solution_text(&told, &text, &bytes));
+    const status st = plan_parse(&t->crew.plan, &t->setup.graph, "the plan", text, bytes);
+    free(text);
+    TRY(st);
+    TRY(setup_finish(&t->setup));
+    TRY(crew_finish(&t->crew, &t->setup, &crew));
+    model_init(&t->setup.model);
+    TRY(data_find(t));
+    struct feed_options feed = crew_feed_options(&t->crew, t->paths);
+    feed.training = true;
+    feed.epochs = UINT64_MAX;
+    feed.reader.shuffle = t->setup.settings.data_shuffle;
+    feed.reader.lines = t->setup.settings.data_eval_fraction > 0 ? READER_TRAIN : READER_ALL;
+    TRY(feed_open(&t->feed, &feed));
+    feed_bell_set(t->feed, pipeline_feed_bell(t->crew.pipeline));
+    return ST_OK;
+}
+
+static void trial_close(struct trial *t)
+{
+    if (t->crew.pipeline) pipeline_forget(t->crew.pipeline);
+    feed_close(t->feed);
+    crew_close(&t->crew);
+    gen_memory_close(&t->generated);
+    free(t->paths);
+    setup_close(&t->setup);
+}
+
+static void step_done(void *context, const struct step_done *done)
+{
+    struct trial *t = context;
+    const uint64_t now_ns = clock_ns();
+    t->setup.model.progress.step++;
+    t->setup.model.progress.examples += done->example_count;
+    t->examples += done->example_count;
+    if (now_ns < t->half_ns) return;
+    if (t->first_ns == 0) {
+        t->first_ns = now_ns;
+        t->first_examples = t->examples;
+        return;
+    }
+    t->last_examples = t->examples;
+    /* Relaxed: tick() only wants to know that there is one; the job's end orders the rest. */
+    atomic_store_explicit(&t->shared_last_ns, now_ns, memory_order_relaxed);
+}
+
+static bool tick(void *context)
+{
+    const struct trial *t = context;
+    const uint64_t now_ns = clock_ns();
+    const bool is_seen = atomic_load_explicit(&t->shared_last_ns, memory_order_relaxed) != 0; /* see step_done() */
+    return stop_requested() || (now_ns >= t->end_ns && (is_seen || now_ns >= t->longest_ns));
+}
+
+/* Examples a second; of a plan that has not done two steps in its longest time, of all that it has done. */
+static status trial_train(struct trial *t, double *rate)
+{
+    const struct train_job job = {
+        .feed = t->feed, .step_until = UINT64_MAX, .step_done = step_done, .tick = tick, .context = t};
+    bool is_end;
+    t->begin_ns = clock_ns();
+    t->half_ns = t->begin_ns + (uint64_t)(t->o->seconds / 2 * 1e9);
+    t->end_ns = t->begin_ns + (uint64_t)(t->o->seconds * 1e9);
+    t->longest_ns = t->begin_ns + (uint64_t)(t->o->seconds * LONGEST * 1e9);
+    TRY(feed_start(t->feed, NULL));
+    TRY(pipeline_train(t->crew.pipeline, &job, &is_end));
+    if (stop_requested()) FAIL(STOPPED, "stopped by a signal while plans were tried");
+    if (is_end) TRY(feed_result(t->feed));
+    const uint64_t last_ns = atomic_load_explicit(&t->shared_last_ns, memory_order_relaxed);
+    if (last_ns)
+        *rate = (double)(t->last_examples - t->first_examples) * 1e9 / (double)(last_ns - t->first_ns);
+    else
+        *rate = (double)t->examples * 1e9 / (double)(clock_ns() - t->begin_ns);
+    return ST_OK;
+}
+
+static status plan_try(const struct trial_options *o, struct solution *solution)
+{
+    struct trial trial = {.o = o};
+    struct failure failure;
+    double rate = 0;
+    status st = trial_open(&trial, solution);
+    if (st == ST_OK) st = trial_train(&trial, &rate);
+    /* What this machine has not, or the graph's training does not allow. */
+    if (st == ST_USAGE || st == ST_INVALID || st == ST_MEMORY) {
+        log_info("%s: its plan is not tried: %s", solution->method, status_message());
+        st = ST_OK;
+    }
+    failure_keep(&failure, st);
+    trial_close(&trial);
+    solution->measured = rate;
+    return failure_adopt(&failure);
+}
+
+/* --- which plans ---------------------------------------------------------------------------------- */
+
+static bool is_same(const struct solution *a, const struct solution *b)
+{
+    if (a->stage_count != b->stage_count) return false;
+    for (uint32_t s = 0; s < a->stage_count; s++) {
+        const struct cost_stage *x = &a->stages[s], *y = &b->stages[s];
+        if (x->first != y->first || x->last != y->last || x->type != y->type || x->k != y->k) return false;
+    }
+    return true;
+}
+
+/* The first plan with each of its stages given to a neighbour: what is handed over least counts for more than a
+ * prediction knows. */
+static status merged_add(struct solution *solutions, uint32_t *count, uint32_t most)
+{
+    const struct solution *from = &solutions[0];
+    const uint32_t L = from->instance->layer_count;
+    uint32_t added = 0;
+    type_index *types = malloc(L * sizeof *types);
+    if (types == NULL) FAIL(MEMORY, "no memory for a plan of %u layers", L);
+    status st = ST_OK;
+    for (uint32_t i = 0; i < 2 * from->stage_count && st == ST_OK && *count < most && added < TRIALS_ADDED_MAX; i++) {
+        const uint32_t s = i / 2, to = i % 2 ? s + 1 : s - 1; /* before the first: beyond the last */
+        if (to >= from->stage_count) continue;
+        memcpy(types, from->types, L * sizeof *types);
+        for (uint32_t l = from->stages[s].first; l <= from->stages[s].last; l++)
+            types[l] = (type_index)from->stages[to].type;
+        st = solve_types(from->instance, types, "merged", &solutions[*count]);
+        if (st != ST_OK) continue;
+        (*count)++;
+        added++;
+    }
+    free(types);
+    return st;
+}
+
+/* --- the best --------------------------------------------------------------------------------------- */
+
+/* USD an hour. */
+static double price_of(const struct solution *s)
+{
+    double price = 0;
+    for (uint32_t i = 0; i < s->stage_count; i++)
+        price += s->stages[i].k * s->instance->types[s->stages[i].type].resource.price_per_hour;
+    return price;
+}
+
+/* Those that reach the goal come first, the cheapest of them; then the fastest. */
+static bool is_better(const struct solution *a, const struct solution *b, double goal)
+{
+    const bool a_reaches = a->measured >= goal, b_reaches = b->measured >= goal;
+    if (a_reaches != b_reaches) return a_reaches;
+    if (!a_reaches) return a->measured > b->measured;
+    return price_of(a) / a->measured < price_of(b) / b->measured;
+}
+
+static void best_to_front(const struct trial_options *o, struct solution *solutions, uint32_t count)
+{
+    double goal = o->throughput;
+    uint32_t best = count;
+    if (isinf(goal)) {
+        goal = 0;
+        for (uint32_t i = 0; i < count; i++) goal = fmax(goal, PLANNER_MAX_SHARE * solutions[i].measured);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (solutions[i].measured > 0 && (best == count || is_better(&solutions[i], &solutions[best], goal))) best = i;
+    if (best == count) return;
+    const struct solution front = solutions[best];
+    memmove(&solutions[1], &solutions[0], best * sizeof *solutions);
+    solutions[0] = front;
+    solutions[0].result.is_feasible = front.measured >= goal;
+}
+
+/* What need not be tried is slower than that, in examples a second. */
+static double slow_limit(const struct trial_options *o, const struct solution *solutions, uint32_t count)
+{
+    double fastest = 0;
+    for (uint32_t i = 0; i < count; i++) fastest = fmax(fastest, solutions[i].result.throughput);
+    return SLOW_SHARE * fmin(fastest, o->throughput);
+}
+
+status trials_run(const struct trial_options *o, struct solution *solutions, uint32_t *count, uint32_t most)
+{
+    if (solutions[0].stage_count > 0) TRY(merged_add(solutions, count, most));
+    const double slow = slow_limit(o, solutions, *count);
+    for (uint32_t i = 0; i < *count; i++) {
+        uint32_t same = 0;
+        if (solutions[i].stage_count == 0 || solutions[i].result.throughput < slow) continue;
+        while (!is_same(&solutions[i], &solutions[same])) same++;
+        if (same < i)
+            solutions[i].measured = solutions[same].measured;
+        else
+            TRY(plan_try(o, &solutions[i]));
+    }
+    best_to_front(o, solutions, *count);
+    return ST_OK;
+}
