@@ -47,8 +47,8 @@ static const struct flag flags[] = {
     {"--compare", FLAG_SWITCH, NULL, "run every method and print what each comes to",
      offsetof(struct plan_flags, compares), 0, 0, false},
     {"--try", FLAG_F64, "S",
-     "train the distinct plans of auto, cpu, gpu, heuristic, inverse and greedy (with --compare of every method) here, "
-     "about S seconds each, and take the best by what is measured",
+     "train the distinct plans of the methods that need no search (with --compare of all) here, about S seconds each, "
+     "and take the best measured",
      offsetof(struct plan_flags, try_seconds), 0.01, 1e6, false},
     {"--explain", FLAG_SWITCH, NULL, "say why each layer went where it went, and what the runner-up would cost",
      offsetof(struct plan_flags, explains), 0, 0, false},
