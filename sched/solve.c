@@ -94,7 +94,8 @@ static status method_solve(const struct cost_model *model, const struct solve_op
                                      .seconds = o->seconds,
                                      .keeps_curve = o->keeps_curve,
                                      .progress = o->progress,
-                                     .context = o->context};
+                                     .context = o->context,
+                                     .skewness = o->skewness};
     if (is_budgeted) {
         options.evaluations = o->evaluations ? o->evaluations : solve_evaluations(o->seconds);
         options.seconds = o->seconds * CEILING_FACTOR;

@@ -14,7 +14,9 @@
 #include "engine/base/stop.h"
 #include "sched/explain.h"
 #include "sched/page.h"
+#include "sched/nets/net.h"
 #include "sched/policy.h"
+#include "sched/ralp.h"
 #include "engine/base/words.h"
 
 struct plan_flags {
@@ -22,7 +24,7 @@ struct plan_flags {
     struct flag_list set;
     const char *method, *out, *instance_out, *curve, *html, *policy, *policy_out;
     uint64_t seed, evaluations;
-    double seconds, try_seconds;
+    double seconds, try_seconds, skewness;
     bool compares, explains;
 };
 static const struct flag flags[] = {
@@ -32,7 +34,15 @@ static const struct flag flags[] = {
      offsetof(struct plan_flags, source.instance_path), 0, 0, false},
     {"--layers", FLAG_READ, "FILE", "a layer table in place of a graph: times follow from the cluster's declared rates",
      offsetof(struct plan_flags, source.layers_path), 0, 0, false},
-    {"--batch", FLAG_F64, "N", "with --layers: examples of a batch (default 256)",
+    {"--net", FLAG_TEXT, "NAME", "a convolutional network in place of a graph, as --layers:"
+#define NET(id, name, ...) " " name
+#include "sched/nets/nets.def"
+#undef NET
+     ,
+     offsetof(struct plan_flags, source.net), 0, 0, false},
+    {"--classes", FLAG_U32, "N", "with --net: of its last layer (default 1,000)",
+     offsetof(struct plan_flags, source.classes), 1, NET_CLASSES_MAX, false},
+    {"--batch", FLAG_F64, "N", "with --layers or --net: examples of a batch (default 256)",
      offsetof(struct plan_flags, source.batch), 1, 1e9, false},
     {"--method", FLAG_TEXT, "NAME", "auto (default: the proven plan where exact finishes), or one of those below",
      offsetof(struct plan_flags, method), 0, 0, false},
@@ -42,6 +52,8 @@ static const struct flag flags[] = {
      "evaluations for each",
      offsetof(struct plan_flags, seconds), 0.001, 1e6, false},
     {"--evaluations", FLAG_U64, "N", "that number itself", offsetof(struct plan_flags, evaluations), 1, 1e15, false},
+    {"--skewness", FLAG_F64, "K", "with --method ralp: split where the parameters' skewness is below K (default -0.5)",
+     offsetof(struct plan_flags, skewness), -1e6, 1e6, false},
     {"-o", FLAG_WRITE, "FILE", "write the plan here (plan.json); - is standard output",
      offsetof(struct plan_flags, out), 0, 0, false},
     {"--compare", FLAG_SWITCH, NULL, "run every method and print what each comes to",
@@ -120,6 +132,17 @@ static void units_print(const struct solution *s)
         joint = ", ";
     }
     printf(": %s an hour\n", words_usd(WORDS, rate));
+}
+
+/* Why ralp has split where it did. */
+static status ralp_print(const struct instance *instance, double threshold)
+{
+    struct ralp_layer layers[INSTANCE_LAYERS_MAX];
+    char text[2 * INSTANCE_NAME_BYTES + 256];
+    TRY(ralp_layers_of_instance(layers, instance));
+    const struct ralp r = ralp_profile(layers, instance->layer_count, threshold);
+    printf("ralp       %s\n", ralp_text(&r, instance->name, instance->layers[r.last].name, text, sizeof text));
+    return ST_OK;
 }
 
 static void solution_print(const struct solution *s)
@@ -271,6 +294,8 @@ static status results_write(const struct plan_flags *f, const struct solution *s
         TRY(explain_write(stdout, chosen));
     else if (is_text)
         solution_print(chosen);
+    if (is_text && strcmp(chosen->method, method_table[METHOD_ID_ralp].name) == 0)
+        TRY(ralp_print(chosen->instance, f->skewness));
     if (is_text && f->compares) printf("\n"), compare_write(stdout, solutions, count);
     if (is_text && f->try_seconds > 0) printf("\n"), trials_write(stdout, solutions, count);
     for (uint32_t i = 0; i < count; i++) solution_event(&solutions[i]);
@@ -306,7 +331,8 @@ static status plan_solve(const struct plan_flags *f, const struct planner *plann
                                     .keeps_curve = f->curve || f->html,
                                     .progress = stop_asked,
                                     .policy_from = from,
-                                    .policy_to = to};
+                                    .policy_to = to,
+                                    .skewness = f->skewness};
     TRY_GOTO(solve_all(f, instance, &options, solutions, &count), done);
     TRY_GOTO(plans_try(f, planner->cluster.throughput, solutions, &count, SOLUTIONS_MAX), done);
     TRY_GOTO(results_write(f, solutions, count), done);
@@ -352,7 +378,8 @@ static status run_plan(const char *const *positionals, const void *options_point
     return st;
 }
 
-static const struct plan_flags plan_defaults = {.source = {.batch = 256}, .method = "auto", .seed = 1, .seconds = 3};
+static const struct plan_flags plan_defaults = {
+    .source = {.batch = 256, .classes = 1000}, .method = "auto", .seed = 1, .seconds = 3, .skewness = RALP_THRESHOLD};
 const struct command command_plan = {
     .name = "plan",
     .positionals = "[GRAPH]",
@@ -366,7 +393,8 @@ const struct command command_plan = {
     .run = run_plan,
     .help = "heterps-run plan graph.bin --cluster cluster.cfg -o plan.json\n"
             "heterps-run plan --instance instance.json --compare --explain --html plan.html\n"
-            "heterps-run plan --layers cfg/matchnet.layers.cfg --cluster cfg/paper2.cfg\n\n"
+            "heterps-run plan --layers cfg/matchnet.layers.cfg --cluster cfg/paper2.cfg\n"
+            "heterps-run plan --net vgg19 --batch 64 --cluster cfg/paper2.cfg --method ralp\n\n"
             "The plan is the cheapest that reaches the goal's throughput within the limits. Without such a plan the "
             "exit status is 1, and what is written is the one that comes nearest.\n\nMethods:"
 #define METHOD(id, name, kind, meaning) "\n  " name ": " meaning

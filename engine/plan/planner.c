@@ -8,6 +8,7 @@
 #include "engine/profile/profile.h"
 #include "sched/estimate.h"
 #include "sched/method.h"
+#include "sched/nets/net_plan.h"
 
 status planner_goal_set(struct instance *instance, double throughput, double seconds, search_progress *progress,
                         void *context)
@@ -32,13 +33,16 @@ status planner_goal_set(struct instance *instance, double throughput, double sec
 
 static status source_check(const struct planner_source *s)
 {
-    int count = (s->instance_path != NULL) + (s->layers_path != NULL) + (s->graph_path != NULL);
+    int count = (s->instance_path != NULL) + (s->layers_path != NULL) + (s->net != NULL) + (s->graph_path != NULL);
     if (count != 1)
-        FAIL(USAGE, "expected one of GRAPH, --instance FILE and --layers FILE, found %s", count ? "several" : "none");
+        FAIL(USAGE, "expected one of GRAPH, --instance FILE, --layers FILE and --net NAME, found %s",
+             count ? "several" : "none");
     if (s->instance_path && s->cluster_path) FAIL(USAGE, "--instance names its own types: give it without --cluster");
     if (s->instance_path == NULL && s->cluster_path == NULL)
         FAIL(USAGE, "%s needs --cluster FILE, the types of resources and their limits",
-             s->layers_path ? "--layers" : "a graph");
+             s->layers_path ? "--layers"
+             : s->net       ? "--net"
+                            : "a graph");
     return ST_OK;
 }
 
@@ -48,6 +52,18 @@ static status layers_estimate(struct planner *p, const struct planner_source *s)
     TRY(layer_table_read(&table, s->layers_path));
     status st = estimate(&p->instance, &table, &p->cluster, s->batch);
     layer_table_free(&table);
+    return st;
+}
+
+static status net_estimate(struct planner *p, const struct planner_source *s)
+{
+    struct net net;
+    struct layer_table table = {0};
+    TRY(net_make(&net, s->net, s->classes));
+    status st = layer_table_of_net(&table, &net);
+    if (st == ST_OK) st = estimate(&p->instance, &table, &p->cluster, s->batch);
+    layer_table_free(&table);
+    net_free(&net);
     return st;
 }
 
@@ -70,7 +86,7 @@ status planner_open(struct planner *p, const struct planner_source *s)
     if (s->instance_path) return instance_read(&p->instance, s->instance_path);
     status st;
     TRY_GOTO(cluster_read(&p->cluster, s->cluster_path), failed);
-    TRY_GOTO(s->layers_path ? layers_estimate(p, s) : graph_measure(p, s), failed);
+    TRY_GOTO(s->layers_path ? layers_estimate(p, s) : s->net ? net_estimate(p, s) : graph_measure(p, s), failed);
     TRY_GOTO(planner_goal_set(&p->instance, p->cluster.throughput, PLANNER_GOAL_SECONDS, NULL, NULL), failed);
     return ST_OK;
 failed:

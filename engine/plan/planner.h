@@ -1,5 +1,5 @@
-/* From what a user has to a scheduling problem: an instance file; a layer table and a cluster, by declared rates; or a graph and a
- * cluster, measured here. */
+/* From what a user has to a scheduling problem: an instance file; a layer table or a net by name and a cluster, by declared rates; or a graph
+ * and a cluster, measured here. */
 #ifndef HETERPS_ENGINE_PLAN_PLANNER_H
 #define HETERPS_ENGINE_PLAN_PLANNER_H
 
@@ -10,7 +10,9 @@
 struct planner_source {
     const char *instance_path; /* alone, or …                                                    */
     const char *layers_path;   /* … with cluster_path, or …                                      */
-    double batch;              /* B_o of a layer table                                           */
+    const char *net;           /* … a net of sched/nets with cluster_path, or …                  */
+    uint32_t classes;          /* of the net                                                     */
+    double batch;              /* B_o of a layer table or net                                    */
     const char *graph_path;    /* … with cluster_path                                            */
     const char *const *set;    /* "section.key=value" of the graph, [set_count]                  */
     uint32_t set_count;
@@ -29,7 +31,7 @@ struct planner {
 #define PLANNER_MAX_SHARE    0.98
 #define PLANNER_GOAL_SECONDS 3.0 /* for finding the greatest, before a plan is made */
 
-/* USAGE where the source is not one of the three; else as profiling, estimating and reading fail. */
+/* USAGE where the source is not one of the four; else as profiling, estimating and reading fail. */
 MUST_USE status planner_open(struct planner *planner, const struct planner_source *source);
 void planner_close(struct planner *planner);
 /* Sets the instance's throughput_limit for a goal of `throughput` examples/s; infinite: as said above, within `seconds`, or

@@ -44,6 +44,14 @@ for method in rl rl-rnn rl+polish climb genetic greedy cpu gpu heuristic inverse
         note <"$work/first.err"
     fi
 done
+# A network by name, and RALP's split of it.
+"$HETERPS" plan --net vgg11 --batch 64 --cluster cfg/paper2.cfg --method ralp >"$work/net.out" 2>/dev/null
+if grep -q '2 stages: conv0..mpool4 on .* | affine0..affine2 on' "$work/net.out" && grep -q 'split behind mpool4: skewness -3.62' "$work/net.out"; then
+    ok 'ralp splits vgg11 before what is fully connected'
+else
+    not_ok 'ralp splits vgg11 before what is fully connected'
+    note <"$work/net.out"
+fi
 python3 - "$work" <<'PYTHON' && ok 'no method is cheaper than the proven optimum; rl finds it here' || not_ok 'no method is cheaper than the proven optimum; rl finds it here'
 import json, subprocess, os, sys
 work, program = sys.argv[1], os.environ["HETERPS"]
@@ -95,8 +103,11 @@ fails 1 'short.json: layers: expected ' 'an instance with too few layers' "$HETE
 printf '[type a]\nprice_per_hour = 1\nlimit = 0\n' >"$work/bad.cfg"
 fails 1 'bad.cfg:3: \[type a\] limit: ' 'a cluster with a wrong number' "$HETERPS" plan --layers cfg/nce.layers.cfg --cluster "$work/bad.cfg"
 fails 2 "unknown method \"magic\"; expected auto, rl" 'an unknown method' "$HETERPS" plan --instance "$work/small.json" --method magic
-fails 2 'expected one of GRAPH, --instance FILE and --layers FILE, found none' 'nothing to plan' "$HETERPS" plan
+fails 2 'expected one of GRAPH, --instance FILE, --layers FILE and --net NAME, found none' 'nothing to plan' "$HETERPS" plan
 fails 2 'a graph needs --cluster FILE' 'a graph without a cluster' "$HETERPS" plan "$work/none.bin"
+net='--batch 64 --cluster cfg/paper2.cfg --method ralp'
+fails 1 'resnet152 is not split: the skewness of its parameters is -0.38' 'ralp declines resnet152' "$HETERPS" plan --net resnet152 $net
+fails 1 "no net 'vgg12'; there are alexnet, " 'a net that there is not' "$HETERPS" plan --net vgg12 $net
 fails 1 'brute: ' 'brute force over too many plans' "$HETERPS" plan --layers cfg/ctrdnn20.layers.cfg --cluster cfg/paper64.cfg --method brute
 
 # --- training on a cluster ----------------------------------------------------------------------------------------------------
