@@ -38,7 +38,7 @@ static void planner_open__not_one_source__is_refused(void **state)
         struct planner_source source;
         const char *message;
     } cases[] = {
-        {{0}, "expected one of GRAPH, --instance FILE and --layers FILE, found none"},
+        {{0}, "expected one of GRAPH, --instance FILE, --layers FILE and --net NAME, found none"},
         {{.cluster_path = "c"}, "--layers FILE, found none"},
         {{.instance_path = "i", .layers_path = "l"}, "--layers FILE, found several"},
         {{.instance_path = "i", .graph_path = "g"}, "--layers FILE, found several"},
