@@ -39,11 +39,13 @@ static void planner_open__not_one_source__is_refused(void **state)
         const char *message;
     } cases[] = {
         {{0}, "expected one of GRAPH, --instance FILE, --layers FILE and --net NAME, found none"},
-        {{.cluster_path = "c"}, "--layers FILE, found none"},
-        {{.instance_path = "i", .layers_path = "l"}, "--layers FILE, found several"},
-        {{.instance_path = "i", .graph_path = "g"}, "--layers FILE, found several"},
-        {{.layers_path = "l", .graph_path = "g"}, "--layers FILE, found several"},
+        {{.cluster_path = "c"}, "--net NAME, found none"},
+        {{.instance_path = "i", .layers_path = "l"}, "--net NAME, found several"},
+        {{.instance_path = "i", .graph_path = "g"}, "--net NAME, found several"},
+        {{.layers_path = "l", .graph_path = "g"}, "--net NAME, found several"},
         {{.instance_path = "i", .cluster_path = "c"}, "--instance names its own types: give it without --cluster"},
+        {{.net = "vgg11", .graph_path = "g"}, "--net NAME, found several"},
+        {{.net = "vgg11"}, "--net needs --cluster FILE, the types of resources and their limits"},
         {{.layers_path = "l"}, "--layers needs --cluster FILE, the types of resources and their limits"},
         {{.graph_path = "g"}, "a graph needs --cluster FILE, the types of resources and their limits"},
     };
@@ -52,6 +54,23 @@ static void planner_open__not_one_source__is_refused(void **state)
         assert_int_equal(planner_open(&p, &cases[i].source), ST_USAGE);
         assert_message(cases[i].message);
     }
+}
+
+static void planner_open__net_and_a_cluster__are_an_instance_of_its_layers(void **state)
+{
+    (void)state;
+    struct planner p;
+    struct planner_source source = {
+        .net = "vgg11", .classes = 10, .cluster_path = put("net.cfg", CLUSTER_TEXT("300")), .batch = 64};
+    assert_ok(planner_open(&p, &source));
+    assert_string_equal(p.instance.name, "vgg11");
+    assert_int_equal(p.instance.layer_count, 18);
+    assert_string_equal(p.instance.layers[17].kind, "fc");
+    assert_true(p.instance.layers[17].weight_bytes == 4 * 10 * 4097. && p.instance.batch == 64);
+    planner_close(&p);
+    source.net = "vgg12";
+    assert_int_equal(planner_open(&p, &source), ST_INVALID);
+    assert_message("there is no net 'vgg12'");
 }
 
 /* 12 million operations of an example, forward and back, are 12 ms on a core: seven reach 583 examples a second. */
@@ -140,6 +159,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(planner_open__not_one_source__is_refused),
+        cmocka_unit_test(planner_open__net_and_a_cluster__are_an_instance_of_its_layers),
         cmocka_unit_test(planner_open__layers_and_a_cluster__are_an_instance_of_a_goal),
         cmocka_unit_test(planner_open__an_instance__is_read_as_it_is),
         cmocka_unit_test(planner_open__files_that_are_not_there__fail),
