@@ -1,5 +1,5 @@
-/* Runs a graph of tasks: a queue a place, a heap of the tasks that spend seconds, and a list of those whose bytes are on
- * links, whose rates are set anew whenever one comes or goes. */
+/* Runs a graph of tasks: a queue a place, a heap of the tasks that spend seconds, and a list of those whose bytes are
+ * on links, whose rates are set anew whenever one comes or goes. */
 #include "sched/flow.h"
 
 #include <math.h>

@@ -33,7 +33,7 @@ struct flow_task {
     uint32_t place; /* FLOW_NONE: none */
     uint32_t link_first, link_count;
     double seconds, bytes;
-    /* Once it has run, in seconds from the start: when all before it were done, when it had its place, when it was done. */
+    /* Once it has run, in seconds from the start: when all before it were done, it had its place, and it was done. */
     double ready, begin, end;
 };
 struct flow_place {

@@ -3,8 +3,8 @@
  * (sched/flow.h), and several steps of several jobs are run together.
  *
  *     servers      a process pulls each layer's parameters, computes, and pushes each layer's gradients. A layer's
- *                  parameters lie on one server: in the order of layers, each on the one with the fewest bytes so far. A
- *                  step begins when all pushes of the one before are done (TensorFlow's parameter_server with
+ *                  parameters lie on one server: in the order of layers, each on the one with the fewest bytes so far.
+ *                  A step begins when all pushes of the one before are done (TensorFlow's parameter_server with
  *                  cross_replica_sync, whose strategy of servers is greedy by bytes)
  *     all-reduce   gradients that are ready within a cycle of 5 ms are reduced together, at most 64 MiB at once, by a
  *                  ring, one after the other; a step begins when all is reduced (Horovod's defaults)
@@ -15,8 +15,8 @@
  *
  * Of servers and RALP, a job's workers on one machine are one process, as TensorFlow's worker with several cards: it
  * pulls and pushes once. Of all-reduce each is one. A process sends and receives at no more than its own rate each way,
- * within a machine, too: it copies, packs and unpacks; a server takes what its machine's link brings. That link, one out
- * and one in, carries all that goes over it at a time. Everything shares fairly, but a process and a server send each
+ * within a machine, too: it copies, packs and unpacks; a server takes what its machine's link brings. That link, one
+ * out and one in, carries all that goes over it at a time. Everything shares fairly, but a process and a server send each
  * other one layer after another. What updates of parameters and sums within a process take is left out, and so is any
  * latency. */
 #ifndef HETERPS_SCHED_NETS_DATA_PARALLEL_H

@@ -23,7 +23,7 @@ struct net_layer {
     uint64_t out_elems;
     uint64_t cut_elems; /* all that layers behind it read of it and of those before it; behind the last: its output  */
     uint64_t stash_elems; /* what its forward pass leaves for the backward pass: its output, and under batch
-                             normalisation that of the convolution, too; activations are in place                      */
+                             normalisation that of the convolution, too; activations are in place                     */
     double flops; /* of its forward pass for an image, multiply and add apart                                  */
 };
 

@@ -5,16 +5,16 @@
  *
  * What is given, and fixed before anything is simulated:
  *
- *     cluster    8 machines of 4 cards (section 6.1); a job's cards are on as many machines as can be, the workers first
+ *     cluster    8 machines of 4 cards (section 6.1); a job's cards are on as many machines as can be, workers first
  *     batches    tf_cnn_benchmarks', 1,001 classes as there, or the 21,841 of section 6.3
- *     cards      images a second of a TITAN Xp alone, from figures that others have published (`rates` below)
+ *     cards      images a second of a TITAN Xp alone, from figures that others have published (rates_set)
  *     links      56 Gb/s a machine each way (section 6.1)
- *     processes  one rate for all: that with which four VGG11 jobs beside four of ResNet-50, each of three workers and a
- *                server, come to 120.6 images/s, as in Table 3: what TensorFlow and copies leave of a link
+ *     processes  one rate for all: that with which four VGG11 jobs beside four of ResNet-50, each of three workers
+ *                and a server, come to 120.6 images/s, as in Table 3: what TensorFlow and copies leave of a link
  *
  * All else is a prediction: the other cells of Table 3 and everything below them. The text is the only source for the
- * figures, whose bars are not in it. How a step goes (struct rule) was chosen among the few that the end of the page
- * shows, by what the text says of figures 2 and 7, with all predictions in sight: it is no prediction itself. */
+ * figures, whose bars are not in it. How a step goes (struct rule) was chosen among the six that the end of the page
+ * shows, for the order of figure 7's bars and one fit, with all predictions in sight: that is no prediction itself. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,9 +32,10 @@
 #define FITTED_SPEED 120.6
 #define MODELS       8u
 
+#define LINK_RATE    7e9 /* 56 Gb/s */
+#define UNLIMITED    1e15
+
 static uint32_t steps = 12;
-#define LINK_RATE 7e9 /* 56 Gb/s */
-#define UNLIMITED 1e15
 
 /* How a step goes, and which rate is fitted to Table 3. */
 enum fitted { PROCESS, LINK, PROCESS_AND_LINK, LINK_AFTER_PROCESS };
@@ -321,8 +322,8 @@ static void cells_find(double ours[TABLE_3 + TABLE_4])
     memcpy(ours, found, sizeof found);
 }
 
-/* Of the cells from first on, but for the fitted one: the ratio to the paper's that is farthest from 1, and how many are
- * within 20 %. */
+/* Of the cells from first on, but for the fitted one: the ratio to the paper's that is farthest from 1, and how many
+ * are within 20 %. */
 static double cells_judge(const double ours[TABLE_3 + TABLE_4], uint32_t first, uint32_t count, uint32_t *within)
 {
     double worst = 1;
@@ -476,7 +477,8 @@ static void figure_8(void)
 
 static const char *rate_text(double rate, char text[16])
 {
-    snprintf(text, 16, rate < UNLIMITED ? "%.2f" : "", rate / 1e9);
+    text[0] = 0;
+    if (rate < UNLIMITED) snprintf(text, 16, "%.2f", rate / 1e9);
     return text;
 }
 
