@@ -48,8 +48,8 @@ double ralp_all_reduce_bytes(const struct ralp *r, uint32_t workers);
 char *ralp_text(const struct ralp *r, const char *net, const char *last_layer, char *buffer, size_t bytes);
 
 /* An instance's layers, O of a batch of B_o: layers[L]. A layer is counted that has weights, or whose kind has "pool"
- * in it, and a convolution if its kind begins with "conv". INVALID: a layer before the last has no cut_bytes, or none has
- * weights. */
+ * in it, and a convolution if its kind begins with "conv". INVALID: a layer before the last has no cut_bytes, or none
+ * has weights. */
 MUST_USE status ralp_layers_of_instance(struct ralp_layer *layers, const struct instance *instance);
 
 #endif
