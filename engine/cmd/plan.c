@@ -59,8 +59,8 @@ static const struct flag flags[] = {
     {"--compare", FLAG_SWITCH, NULL, "run every method and print what each comes to",
      offsetof(struct plan_flags, compares), 0, 0, false},
     {"--try", FLAG_F64, "S",
-     "train the distinct plans of the methods that need no search (with --compare of all) here, about S seconds each, "
-     "and take the best measured",
+     "train this plan, those of methods that need no search, and with --compare of all, about S seconds each, and take "
+     "the best measured",
      offsetof(struct plan_flags, try_seconds), 0.01, 1e6, false},
     {"--explain", FLAG_SWITCH, NULL, "say why each layer went where it went, and what the runner-up would cost",
      offsetof(struct plan_flags, explains), 0, 0, false},
@@ -241,26 +241,24 @@ static bool stop_asked(void *context, const struct search_standing *standing)
     return stop_requested();
 }
 
-/* Whether the method runs besides: with --try those that need no search; with --compare all, but brute only where it
- * can finish, policy only where one is given. */
-static bool is_compared(const struct plan_flags *f, uint32_t method, const struct instance *instance)
+/* Whether --compare runs the method: brute only where it can finish, policy only where one is given. */
+static bool is_compared(uint32_t method, const struct instance *instance, bool has_policy)
 {
-    if (method == METHOD_ID_policy) return f->policy != NULL && f->compares;
-    if (!f->compares) return f->try_seconds > 0 && method_table[method].kind == METHOD_FIXED;
+    if (method == METHOD_ID_policy) return has_policy;
     if (method != METHOD_ID_brute) return true;
     return pow(instance->type_count, instance->layer_count) <= 2e7;
 }
 
-/* Solves by the chosen method, and for a comparison or trials by others: solutions[0] is the chosen one. */
+/* Solves by the chosen method, and for a comparison by all others: solutions[0] is the chosen one. */
 static status solve_all(const struct plan_flags *f, const struct instance *instance, struct solve_options *o,
                         struct solution *solutions, uint32_t *count)
 {
     TRY(solve(instance, o, &solutions[(*count)++]));
     struct solve_options other = *o;
     other.policy_to = NULL;
-    for (uint32_t m = 0; m < METHOD_ID_COUNT && !stop_requested(); m++) {
+    for (uint32_t m = 0; f->compares && m < METHOD_ID_COUNT && !stop_requested(); m++) {
         other.method = method_table[m].name;
-        if (strcmp(solutions[0].method, other.method) == 0 || !is_compared(f, m, instance)) continue;
+        if (strcmp(solutions[0].method, other.method) == 0 || !is_compared(m, instance, f->policy != NULL)) continue;
         status st = solve(instance, &other, &solutions[*count]);
         if (st == ST_OK)
             (*count)++;

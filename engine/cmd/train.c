@@ -54,6 +54,9 @@ static const struct flag flags[] = {
      offsetof(struct run_options, cluster.path), 0, 0, false},
     {"--method", FLAG_TEXT, "NAME", "with --cluster: how to plan (default auto; see `heterps-run plan --help`)",
      offsetof(struct run_options, cluster.method), 0, 0, false},
+    {"--try", FLAG_F64, "S",
+     "with --cluster: train the plans of several methods about S seconds each, and take the best measured",
+     offsetof(struct run_options, cluster.try_seconds), 0.01, 1e6, false},
     {"--no-cache", FLAG_SWITCH, NULL, "with --cluster: measure the graph anew",
      offsetof(struct run_options, cluster.no_cache), 0, 0, false},
     {"--share", FLAG_SWITCH, NULL, "let the plan's stages share the cores, where it asks for more than there are",
@@ -131,6 +134,7 @@ static char *resume_command(const char *graph, const struct run_options *o, cons
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i][1]) fprintf(out, " %s", pairs[i][0]), word_add(out, pairs[i][1]);
     for (uint32_t i = 0; i < o->eval.count; i++) fputs(" --eval", out), word_add(out, o->eval.item[i]);
+    if (o->cluster.try_seconds > 0) fprintf(out, " --try %g", o->cluster.try_seconds);
     if (o->share) fputs(" --share", out);
     if (o->metrics && o->nodes.insecure) fputs(" --insecure", out);
     if (trust_is_whole()) fputs(" --trust-paths", out);

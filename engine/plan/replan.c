@@ -109,6 +109,7 @@ status replanner_open(struct replanner **out, const struct replan_options *optio
     TRY_GOTO(factors_open(r), failed);
     r->options.instance = &r->instance;
     TRY_GOTO(goal_solve(r, options->throughput, options->seconds, true, &r->solution), failed);
+    if (options->better) TRY_GOTO(options->better(options->better_context, &r->solution), failed);
     if (!r->solution.result.is_feasible) {
         st = status_fail(ST_INFEASIBLE, __FILE__, __LINE__, "%s",
                          solution_infeasible_text(&r->solution, text, sizeof text));

@@ -27,6 +27,9 @@ struct replan_options {
     const char *method; /* as of solve(); later plans of auto are exact's, or rl's where that does not finish */
     uint64_t seed;
     double seconds; /* of the first plan; of later ones a quarter, at most 0.5 */
+    /* Puts a better solution in the first one's place, or NULL. */
+    status (*better)(void *context, struct solution *solution);
+    void *better_context;
 };
 /* Solves the instance: the first plan is in *plan (plan_free is the caller's). INFEASIBLE with the reason and the nearest
  * throughput. */

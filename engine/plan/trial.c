@@ -42,8 +42,11 @@ struct trial {
 static status data_find(struct trial *t)
 {
     const struct settings *s = &t->setup.settings;
-    if (t->o->data) return heap_text(&t->paths, "%s", t->o->data);
-    if (*s->data_path) TRY(setup_paths(&t->setup, s->data_path, &t->paths));
+    if (t->o->data)
+        TRY(heap_text(&t->paths, "%s", t->o->data));
+    else if (*s->data_path)
+        TRY(setup_paths(&t->setup, s->data_path, &t->paths));
+    /* A stream is the training's that follows. */
     if (t->paths && !paths_have_stream(t->paths)) return ST_OK;
     free(t->paths);
     t->paths = NULL;
@@ -173,26 +176,39 @@ static bool is_same(const struct solution *a, const struct solution *b)
     return true;
 }
 
+/* Those of methods that need no search, unless they are there. */
+static status fixed_add(struct solution *solutions, uint32_t *count, uint32_t most)
+{
+    const struct instance *instance = solutions[0].instance;
+    const uint32_t given = *count;
+    for (uint32_t m = 0; m < METHOD_ID_COUNT && *count < most && !stop_requested(); m++) {
+        bool is_there = method_table[m].kind != METHOD_FIXED || m == METHOD_ID_policy; /* which needs one */
+        for (uint32_t i = 0; i < given; i++) is_there |= strcmp(solutions[i].method, method_table[m].name) == 0;
+        if (is_there) continue;
+        const status st = solve(instance, &(struct solve_options){.method = method_table[m].name}, &solutions[*count]);
+        if (st == ST_OK) (*count)++;
+        if (st != ST_OK && st != ST_INVALID) return st; /* it may have no such types */
+    }
+    return ST_OK;
+}
+
 /* The first plan with each of its stages given to a neighbour: what is handed over least counts for more than a
  * prediction knows. */
 static status merged_add(struct solution *solutions, uint32_t *count, uint32_t most)
 {
     const struct solution *from = &solutions[0];
     const uint32_t L = from->instance->layer_count;
-    uint32_t added = 0;
     type_index *types = malloc(L * sizeof *types);
     if (types == NULL) FAIL(MEMORY, "no memory for a plan of %u layers", L);
     status st = ST_OK;
-    for (uint32_t i = 0; i < 2 * from->stage_count && st == ST_OK && *count < most && added < TRIALS_ADDED_MAX; i++) {
+    for (uint32_t i = 0; i < 2 * from->stage_count && st == ST_OK && *count < most; i++) {
         const uint32_t s = i / 2, to = i % 2 ? s + 1 : s - 1; /* before the first: beyond the last */
         if (to >= from->stage_count) continue;
         memcpy(types, from->types, L * sizeof *types);
         for (uint32_t l = from->stages[s].first; l <= from->stages[s].last; l++)
             types[l] = (type_index)from->stages[to].type;
         st = solve_types(from->instance, types, "merged", &solutions[*count]);
-        if (st != ST_OK) continue;
-        (*count)++;
-        added++;
+        if (st == ST_OK) (*count)++;
     }
     free(types);
     return st;
@@ -245,6 +261,7 @@ static double slow_limit(const struct trial_options *o, const struct solution *s
 
 status trials_run(const struct trial_options *o, struct solution *solutions, uint32_t *count, uint32_t most)
 {
+    TRY(fixed_add(solutions, count, most));
     if (solutions[0].stage_count > 0) TRY(merged_add(solutions, count, most));
     const double slow = slow_limit(o, solutions, *count);
     for (uint32_t i = 0; i < *count; i++) {
@@ -258,4 +275,16 @@ status trials_run(const struct trial_options *o, struct solution *solutions, uin
     }
     best_to_front(o, solutions, *count);
     return ST_OK;
+}
+
+status trials_best(const struct trial_options *o, struct solution *solution)
+{
+    struct solution solutions[1 + TRIALS_ADDED_MAX] = {*solution};
+    const struct instance *profile = solution->profile;
+    uint32_t count = 1;
+    const status st = trials_run(o, solutions, &count, 1 + TRIALS_ADDED_MAX);
+    *solution = solutions[0];
+    solution->profile = profile;
+    for (uint32_t i = 1; i < count; i++) solution_free(&solutions[i]);
+    return st;
 }

@@ -9,6 +9,7 @@
 #include "engine/base/log.h"
 #include "engine/base/stop.h"
 #include "engine/plan/planner.h"
+#include "engine/plan/trial.h"
 #include "engine/profile/profile.h"
 #include "engine/profile/profile_speed.h"
 
@@ -18,6 +19,8 @@ static bool stop_asked(void *context, const struct search_standing *standing)
     (void)standing;
     return stop_requested();
 }
+
+static status plans_try(void *context, struct solution *solution) { return trials_best(context, solution); }
 
 /* Profiles the graph for a cluster and plans it: each pipeline gets its share of the units. */
 static status plan_make(struct session *s, const struct session_options *o)
@@ -37,6 +40,13 @@ static status plan_make(struct session *s, const struct session_options *o)
                                             .here = !o->crew.share};
     TRY_GOTO(c->no_cache ? profile_measure(&instance, &profile) : profile_cached(&instance, &profile), done);
     TRY_GOTO(planner_units_share(&instance, pipelines), done);
+    struct trial_options trial = {.graph_path = s->setup.graph_path,
+                                  .set = o->setup.set,
+                                  .set_count = o->setup.set_count,
+                                  .data = c->data,
+                                  .isa = o->crew.isa,
+                                  .seconds = c->try_seconds,
+                                  .throughput = cluster.throughput};
     const struct replan_options options = {.graph = &s->setup.graph,
                                            .instance = &instance,
                                            .throughput = cluster.throughput / pipelines,
@@ -44,7 +54,9 @@ static status plan_make(struct session *s, const struct session_options *o)
                                            .progress = stop_asked,
                                            .method = c->method,
                                            .seed = c->seed,
-                                           .seconds = c->seconds};
+                                           .seconds = c->seconds,
+                                           .better = c->try_seconds > 0 ? plans_try : NULL,
+                                           .better_context = &trial};
     st = replanner_open(&s->replanner, &options, &s->crew.plan);
 done:
     instance_free(&instance);

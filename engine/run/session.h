@@ -11,7 +11,7 @@ struct session_cluster {
     const char *path;
     const char *method, *data; /* of solve(); what to profile on: NULL: as the graph says */
     uint64_t seed;
-    double seconds;
+    double seconds, try_seconds; /* try_seconds: of each plan that is tried (engine/plan/trial.h); 0: none is */
     bool no_cache;
 };
 

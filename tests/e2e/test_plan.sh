@@ -132,6 +132,16 @@ else
     not_ok 'the profile is kept, unless the machine was busy'
 fi
 
+# Plans that are tried: a line each, the best in the file with what was measured; and a training that tries them first.
+"$HETERPS" plan "$work/tiny.bin" --cluster "$work/here.cfg" --data "$work/data.tsv" --seconds 0.1 --try 0.05 -o "$work/tried.json" >"$work/tried.out" 2>"$work/tried.err"
+check 'plans are tried' grep -qE '^measured +[0-9,.]+ examples/s, [0-9.,]+ % of what is predicted$' "$work/tried.out"
+check 'each has its line' grep -qE '^cpu +[0-9,.]+ +[0-9,.]+ +[0-9.,]+ %  ' "$work/tried.out"
+check 'the plan says what was measured' grep -q '"measured": [0-9]' "$work/tried.json"
+check 'it trains' "$HETERPS" "$work/tiny.bin" --plan "$work/tried.json" --data "$work/data.tsv" -q
+check 'a training tries them, too' "$HETERPS" "$work/tiny.bin" --cluster "$work/here.cfg" --try 0.05 --data "$work/data.tsv" -q
+check 'a stream is left to the training' sh -c "'$HETERPS' '$work/tiny.bin' --cluster '$work/here.cfg' --try 0.05 --data - --log json <'$work/data.tsv' | grep -q '\"event\":\"done\".*\"samples\":6000'"
+fails 2 'try trains plans of a graph: give GRAPH and --cluster' 'trying an instance' "$HETERPS" plan --instance "$work/small.json" --try 1
+
 # A cluster on paper: types that take their time on sim, one of which slows down threefold during the run.
 sim_type() { printf '[type %s]\ndevice = sim\nprice_per_hour = %s\nlimit = %s\nflops = %s\nmemory_bandwidth = %s\nlink_bandwidth = 1e8\n%s\n' "$@"; }
 {
