@@ -62,7 +62,7 @@ static status device_read(const struct ini *ini, const struct ini_section *secti
 {
     if (resource_device_parse(strcmp(text, "cuda") == 0 ? "cuda:0" : text, type)) return ST_OK;
     return ini_fail(ini, section, ini_entry_find(section, "device"),
-                    "expected cpu, cuda, cuda:N (N from 0 to 999), emu or sim, found \"%.60s\"", text);
+                    "expected cpu, cuda, cuda:N (N from 0 to 999), emu, sim or paced, found \"%.60s\"", text);
 }
 
 static status slow_read(const struct ini *ini, const struct ini_section *section, const struct type_keys *keys,

@@ -34,6 +34,6 @@ bool method_type_is_cpu(const struct instance *instance, uint32_t type)
 {
     bool has_devices = false;
     for (uint32_t t = 0; t < instance->type_count; t++)
-        has_devices = has_devices || instance->types[t].resource.device != RESOURCE_SIM;
+        has_devices = has_devices || !resource_is_imitated(instance->types[t].resource.device);
     return has_devices ? instance->types[type].resource.device == RESOURCE_CPU : type == 0;
 }

@@ -112,7 +112,7 @@ static status stage_layers_read(struct plan_stage *stage, const struct json_part
 /* Whether several units take a micro-batch together. */
 static bool is_in_gangs(const struct resource_type *type)
 {
-    return type->device == RESOURCE_CPU || type->device == RESOURCE_SIM;
+    return type->device == RESOURCE_CPU || resource_is_imitated(type->device);
 }
 
 static status stage_units_read(struct plan_stage *stage, const struct json_part *part, const struct plan *plan,

@@ -10,11 +10,11 @@
  *       "plan": [0, 0, 1, …],                                                  a type index a layer
  *       "stages": [{"first": 0, "last": 1, "type": 0, "k": 2, "replicas": 2, "et": …, "cut_bytes": …, "sim_et": …}, …],
  *       "service_cores": 1,                                                    optional: of reading, store, wire
- *       "time_scale": 1,                                                       optional: factor on the times of sim
+ *       "time_scale": 1,                                                       optional: factor on the times of sim, paced
  *       "feasible", "proven", "cost", "throughput", "lower_bound", …           figures of the scheduler, kept
  *     }
  *
- * device: "cpu", "cuda:N", "emu", "sim". k: dedicated units. replicas (cpu, sim; default 1) divides k: that many
+ * device: "cpu", "cuda:N", "emu", "sim", "paced". k: dedicated units. replicas (cpu, sim, paced; default 1) divides k: that many
  * gangs of k / replicas units, each taking a micro-batch at a time. On another device a replica is a card, so
  * `replicas` is k or not given. */
 #ifndef HETERPS_SCHED_PLAN_H
@@ -40,7 +40,7 @@ struct plan {
     struct plan_stage *stages;
     uint32_t type_count, stage_count;
     uint32_t service_cores;
-    double time_scale; /* > 0: of sim devices */
+    double time_scale; /* > 0: of sim and paced devices */
     bool has_graph_hash;
     uint64_t graph_hash; /* model_hash of the graph that it was made for */
     const char *method;  /* "", or how it was made                        */

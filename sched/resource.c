@@ -9,7 +9,9 @@
 #include "graph/op.h"
 
 static const char *const device_names[RESOURCE_DEVICE_COUNT] = {
-    [RESOURCE_CPU] = "cpu", [RESOURCE_CUDA] = "cuda", [RESOURCE_EMU] = "emu", [RESOURCE_SIM] = "sim"};
+    [RESOURCE_CPU] = "cpu", [RESOURCE_CUDA] = "cuda",   [RESOURCE_EMU] = "emu",
+    [RESOURCE_SIM] = "sim", [RESOURCE_PACED] = "paced",
+};
 
 #define FACTOR_MAX 1000.0
 

@@ -8,7 +8,7 @@
 #include "engine/base/status.h"
 #include "graph/graph.h"
 
-enum resource_device { RESOURCE_CPU, RESOURCE_CUDA, RESOURCE_EMU, RESOURCE_SIM, RESOURCE_DEVICE_COUNT };
+enum resource_device { RESOURCE_CPU, RESOURCE_CUDA, RESOURCE_EMU, RESOURCE_SIM, RESOURCE_PACED, RESOURCE_DEVICE_COUNT };
 
 #define RESOURCE_TYPES_MAX  1024u
 #define RESOURCE_NAME_BYTES 127u
@@ -19,7 +19,7 @@ enum resource_device { RESOURCE_CPU, RESOURCE_CUDA, RESOURCE_EMU, RESOURCE_SIM, 
 #define RESOURCE_FIGURE_MAX 1e18
 #define RESOURCE_FIGURE_MIN 1e-18
 
-/* A cpu or sim device that imitates a slower one: an op takes `op[its id]` times as long as it would, from step
+/* A cpu, sim or paced device that imitates a slower one: an op takes `op[its id]` times as long as it would, from step
  * `from_step` on. */
 struct resource_slow {
     float op[OP_ID_COUNT]; /* at least 1; all 0: nothing is slowed */
@@ -42,12 +42,17 @@ static inline bool resource_is_card(enum resource_device device)
 {
     return device == RESOURCE_CUDA || device == RESOURCE_EMU;
 }
+/* Takes the time that a plan says: sim computes nothing, paced computes. */
+static inline bool resource_is_imitated(enum resource_device device)
+{
+    return device == RESOURCE_SIM || device == RESOURCE_PACED;
+}
 /* "cpu", "cuda:0", into buffer. */
 char *resource_device_text(const struct resource_type *type, char *buffer, size_t bytes);
-/* Reads "cpu", "cuda:N" (N from 0 to 999), "emu", "sim"; false if it is none. */
+/* Reads "cpu", "cuda:N" (N from 0 to 999), "emu", "sim", "paced"; false if it is none. */
 bool resource_device_parse(const char *text, struct resource_type *type);
 /* What resource_device_parse reads, for messages. */
-#define RESOURCE_DEVICES_TEXT "\"cpu\", \"cuda:N\" (N from 0 to 999), \"emu\" or \"sim\""
+#define RESOURCE_DEVICES_TEXT "\"cpu\", \"cuda:N\" (N from 0 to 999), \"emu\", \"sim\" or \"paced\""
 
 /* Reads "fc 4, embedding 2.5" or "all 3" (sections of the model text, factors from 1 to 1000); INVALID with a
  * sentence without place. "" slows nothing. */

@@ -98,7 +98,7 @@ static json_t *stages_json(const struct solution *s)
                       "type", (json_int_t)stage->type, "k", (json_int_t)stage->k, "et", stage->et);
         double cut_bytes = s->instance->layers[stage->last].cut_bytes;
         if (cut_bytes > 0) json_object_set_new(object, "cut_bytes", json_integer((json_int_t)cut_bytes));
-        if (s->profile && s->instance->types[stage->type].resource.device == RESOURCE_SIM)
+        if (s->profile && resource_is_imitated(s->instance->types[stage->type].resource.device))
             json_object_set_new(object, "sim_et", json_real(stage_sim_et(s, stage)));
         json_array_append_new(list, object);
     }

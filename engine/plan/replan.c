@@ -230,8 +230,8 @@ static void instance_correct(struct replanner *r, const double *ratio)
             time->oct = clamp(from->oct * r->factor[cell]);
             time->fixed = from->fixed * r->factor[cell];
             time->update = from->update * r->factor[cell];
-            /* A device on sim takes the longer of the two, so both were measured. */
-            if (r->instance.types[t].resource.device == RESOURCE_SIM && from->odt > 0)
+            /* A device on sim or paced takes the longer of the two, so both were measured. */
+            if (resource_is_imitated(r->instance.types[t].resource.device) && from->odt > 0)
                 time->odt = clamp(from->odt * r->factor[cell]);
         }
     }

@@ -97,6 +97,13 @@ check "a plan on sim trains" "$HETERPS" "$graph" --data "$work/train.tsv" --plan
 "$HETERPS" "$graph" --data "$work/train.tsv" --plan "$work/sim.plan.json" --threads 1 --log json -v >"$work/events" 2>/dev/null
 check "and says so" grep -q '"done"' "$work/events"
 
+# The same plan on paced: it computes, to the bytes of cores.
+sed 's/"sim"/"paced"/' "$work/sim.plan.json" >"$work/paced.plan.json"
+"$HETERPS" "$graph" --data "$work/train.tsv" --threads 1 --set train.epochs=1 --out "$work/cores" -q
+check "a plan on paced trains" "$HETERPS" "$graph" --data "$work/train.tsv" --plan "$work/paced.plan.json" --threads 1 --set train.epochs=1 --out "$work/paced" -q
+"$HETERPS" export "$graph" --model "$work/cores" -o "$work/cores.out" -q && "$HETERPS" export "$graph" --model "$work/paced" -o "$work/paced.out" -q
+check "and learns what cores do" diff -r "$work/cores.out" "$work/paced.out"
+
 fails 2 'expected a graph, or --instance FILE; found neither' "nothing to simulate" "$HETERPS" simulate
 fails 2 'found both' "two things to simulate" "$HETERPS" simulate "$graph" --instance "$work/odd.inst.json"
 fails 2 'a graph needs --plan FILE' "a graph without a plan" "$HETERPS" simulate "$graph"

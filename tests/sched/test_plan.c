@@ -297,7 +297,7 @@ static void plan_parse__wrong_head__is_named(void **state)
 static void plan_parse__wrong_type__is_named(void **state)
 {
     (void)state;
-    static const char devices[] = "expected \"cpu\", \"cuda:N\" (N from 0 to 999), \"emu\" or \"sim\"";
+    static const char devices[] = "expected \"cpu\", \"cuda:N\" (N from 0 to 999), \"emu\", \"sim\" or \"paced\"";
     static const char *const wrong_devices[] = {"tpu", "", "cuda", "cuda:", "cuda:1000", "cuda:01", "cuda:1x", "cpu:0"};
     for (size_t i = 0; i < sizeof wrong_devices / sizeof *wrong_devices; i++) {
         char to[64], message[256];
@@ -307,7 +307,7 @@ static void plan_parse__wrong_type__is_named(void **state)
     }
     assert_refused(
         ", \"device\": \"cpu\"", "",
-        ": types[0].device: expected \"cpu\", \"cuda:N\" (N from 0 to 999), \"emu\" or \"sim\", found nothing");
+        ": types[0].device: expected \"cpu\", \"cuda:N\" (N from 0 to 999), \"emu\", \"sim\" or \"paced\", found nothing");
     assert_refused("\"v100\"", "\"core\"",
                    ": types[1].name: expected another name than that of types[0], found \"core\"");
     assert_refused("\"v100\"", "\"\"", ": types[1].name: expected a text of 1 to 127 bytes, found \"\"");

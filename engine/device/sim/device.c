@@ -1,33 +1,23 @@
 /* The sim device: once a task, and what it takes of a core is copying. */
 #include "engine/device/sim/device.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "engine/base/clock.h"
 #include "engine/base/memory.h"
-#include "engine/base/trace.h"
+#include "engine/device/sim/pace.h"
 #include "graph/crossing.h"
 #include "graph/cut.h"
-
-/* Of a micro-batch, unscaled by steps: far above what anybody waits for, far below 2^64 ns. */
-#define MICRO_SECONDS_MAX 1e6
 
 struct sim_device {
     struct device device; /* first: a struct device * is a struct sim_device * */
     const struct graph *graph;
-    double example_seconds; /* of this replica, as planned and scaled           */
-    double slow_factor;     /* from step slow_step on                           */
-    uint64_t slow_step;
+    struct pace pace;
     struct crossing crossing;
     /* What is copied out of the slot goes to one of these, what is written into it comes from the other. */
     uint8_t *taken, *zeros;
     size_t taken_bytes, zeros_bytes; /* of the longest list */
     struct sim_moved moved;
-    uint64_t free_ns; /* when the imitated units are done with what they have begun */
-    uint64_t late_ns; /* by how much the thread woke after that                    */
     struct arena arena;
 };
 
@@ -79,31 +69,6 @@ static void list_give(const struct sim_device *d, const struct op_context *c, en
     CHECK(at <= d->zeros + d->zeros_bytes);
 }
 
-/* --- time ------------------------------------------------------------------------------------- */
-
-static void sleep_until(uint64_t end_ns)
-{
-    struct timespec end = {.tv_sec = (time_t)(end_ns / 1000000000u), .tv_nsec = (long)(end_ns % 1000000000u)};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) != 0) {
-        /* woken by a signal */
-    }
-}
-
-/* When the task that is submitted now has begun on the imitated units. */
-static uint64_t task_begin_ns(const struct sim_device *d)
-{
-    uint64_t begin_ns = clock_ns() - d->late_ns;
-    return begin_ns < d->free_ns ? d->free_ns : begin_ns;
-}
-
-static void task_end(struct sim_device *d, uint64_t end_ns)
-{
-    sleep_until(end_ns);
-    uint64_t now_ns = clock_ns();
-    d->free_ns = end_ns;
-    d->late_ns = now_ns > end_ns ? now_ns - end_ns : 0;
-}
-
 /* --- the device ------------------------------------------------------------------------------- */
 
 static status sim_submit(struct device *device, const struct op_context *c, const struct graph_node *nodes,
@@ -113,14 +78,12 @@ static status sim_submit(struct device *device, const struct op_context *c, cons
     CHECK(c->graph == d->graph);
     if (c->batch->example_count == 0 || count == 0) return ST_OK;
     bool is_forward = nodes->pass == PASS_FORWARD;
-    double slow = c->batch->step >= d->slow_step ? d->slow_factor : 1;
-    uint64_t micro_ns = (uint64_t)(d->example_seconds * slow * c->batch->example_count * 1e9),
-             forward_ns = micro_ns / 3, begin_ns = task_begin_ns(d);
+    const uint64_t begin_ns = pace_begin_ns(&d->pace);
     uint64_t moved_bytes = list_take(d, c, is_forward ? CROSSING_FRONT : CROSSING_BEHIND);
     if (c->training) *(is_forward ? &d->moved.forward_bytes : &d->moved.backward_bytes) += moved_bytes;
     list_give(d, c, is_forward ? CROSSING_FORWARD_OUT : CROSSING_BACKWARD_BEGUN);
     if (is_forward) list_give(d, c, CROSSING_HEADS);
-    task_end(d, begin_ns + (is_forward ? forward_ns : micro_ns - forward_ns));
+    pace_end(&d->pace, begin_ns + pace_pass_ns(&d->pace, c, is_forward));
     return ST_OK;
 }
 
@@ -198,38 +161,6 @@ static status memory_open(struct sim_device *d)
     return ST_OK;
 }
 
-/* The greatest factor of the ops of the stage's layers. */
-static double slow_factor_of(const struct graph *g, const struct plan_stage *stage, const struct resource_slow *slow)
-{
-    double factor = 1;
-    for (uint32_t i = 0; i < g->forward_count && resource_is_slowed(slow); i++) {
-        const struct graph_node *n = &g->nodes[i];
-        if (n->layer < stage->first_layer || n->layer > stage->last_layer) continue;
-        if ((double)slow->op[n->op] > factor) factor = (double)slow->op[n->op];
-    }
-    return factor;
-}
-
-static status times_set(struct sim_device *d, const struct plan *plan, uint32_t stage_index)
-{
-    const struct graph *g = d->graph;
-    const struct plan_stage *stage = &plan->stages[stage_index];
-    const struct resource_slow *slow = &plan->types[stage->type].slow;
-    char name[128];
-    if (!(stage->et > 0))
-        FAIL(INVALID, "stage %u (%s) is on sim, but the plan does not say how long it takes: expected et > 0",
-             stage_index, plan_stage_name(plan, g, stage_index, name, sizeof name));
-    d->example_seconds = (stage->sim_et > 0 ? stage->sim_et : stage->et) * stage->replicas * plan->time_scale;
-    d->slow_factor = slow_factor_of(g, stage, slow);
-    d->slow_step = slow->from_step;
-    double micro_seconds = d->example_seconds * d->slow_factor * g->header->micro;
-    if (!(micro_seconds <= MICRO_SECONDS_MAX))
-        FAIL(INVALID, "stage %u (%s) takes %g seconds for a micro-batch of %u; expected at most %g: lower time_scale",
-             stage_index, plan_stage_name(plan, g, stage_index, name, sizeof name), micro_seconds, g->header->micro,
-             MICRO_SECONDS_MAX);
-    return ST_OK;
-}
-
 status sim_device_open(struct device **out, const struct graph *graph, const struct plan *plan, uint32_t stage)
 {
     status st;
@@ -238,7 +169,7 @@ status sim_device_open(struct device **out, const struct graph *graph, const str
     if (d == NULL) FAIL(MEMORY, "cannot describe a sim device");
     d->device.vt = &sim_vt;
     d->graph = graph;
-    TRY_GOTO(times_set(d, plan, stage), fail);
+    TRY_GOTO(pace_open(&d->pace, graph, plan, stage), fail);
     TRY_GOTO(crossing_find(&d->crossing, graph, plan->stages[stage].first_layer, plan->stages[stage].last_layer), fail);
     TRY_GOTO(memory_open(d), fail);
     *out = &d->device;

@@ -5,14 +5,7 @@
  *     slot ── tensors ──▶ copied into own memory … sleep … zeros out of own memory ── tensors ──▶ slot       forward
  *     slot ◀── gradients ── zeros … sleep … copied into own memory ◀── gradients ── slot                     backward
  *
- * Time. The stage's replicas together make an example every `et` seconds, so one replica takes for a micro-batch
- *
- *     et * replicas * examples * plan.time_scale * slow factor
- *
- * a third of it forward and two thirds backward; updates take none. The slow factor is the greatest of those of the stage's ops, from step
- * slow.from_step on. The device sleeps until the moment at which the imitated units would be done. A thread that the machine wakes late
- * loses nothing: its next task is taken to have begun by so much earlier, but never before the end of the one before it. (Tasks of 130 and 270 us in
- * turn: 0.3 % late in all; 33 % where each begins when its thread comes to it. AMD EPYC, the usual timer slack of 50 us.)
+ * Time: engine/device/sim/pace.h.
  *
  * Bytes. A tensor that crosses a cut is moved by the device behind it on the way forward and by the device before it on the way back, and
  * counted there, in training only; so where both sides of a cut are on sim, its bytes are those of graph_cut times examples. Of a sparse field as many

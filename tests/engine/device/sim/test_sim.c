@@ -12,6 +12,7 @@
 
 #include "engine/device/cpu/device.h"
 #include "engine/device/sim/device.h"
+#include "engine/device/sim/paced.h"
 #include "engine/plan/simulate.h"
 #include "graph/cut.h"
 #include "tests/engine/pipe/pipeline_fixture.h"
@@ -45,11 +46,11 @@ static int group_open(void **state)
 /* A training of model_text under a plan by hand. */
 struct hand {
     struct training t;
-    struct resource_type types[2];
+    struct resource_type types[3];
     struct plan_stage stages[6];
 };
 
-/* Stages that end with these layers, on "c" cpu or "s" sim: "s1 c2 s5". */
+/* Stages that end with these layers, on "c" cpu, "s" sim or "p" paced: "s1 c2 s5". */
 static void hand_open(struct hand *h, const char *stages, const char *const *set, struct resource_slow slow)
 {
     static const struct setup alone = {.threads = 1};
@@ -59,15 +60,16 @@ static void hand_open(struct hand *h, const char *stages, const char *const *set
     plan_free(&h->t.plan);
     h->types[0] = (struct resource_type){.name = "core", .device = RESOURCE_CPU, .slow = slow};
     h->types[1] = (struct resource_type){.name = "card", .device = RESOURCE_SIM, .slow = slow};
-    h->t.plan = (struct plan){.types = h->types, .stages = h->stages, .type_count = 2, .time_scale = 1};
+    h->types[2] = (struct resource_type){.name = "unit", .device = RESOURCE_PACED, .slow = slow};
+    h->t.plan = (struct plan){.types = h->types, .stages = h->stages, .type_count = 3, .time_scale = 1};
     char kind;
     unsigned last;
     int length;
     for (uint32_t next = 0; sscanf(stages, " %c%u%n", &kind, &last, &length) == 2; stages += length, next = last + 1)
         h->stages[h->t.plan.stage_count++] = (struct plan_stage){.first_layer = next,
                                                                  .last_layer = last,
-                                                                 .type = kind == 's',
-                                                                 .k = kind == 's' ? 3 : 1,
+                                                                 .type = kind == 'c' ? 0 : kind == 's' ? 1 : 2,
+                                                                 .k = kind == 'c' ? 1 : 3,
                                                                  .replicas = 1,
                                                                  .et = ET};
     struct cores cores = {.count = 6};
@@ -346,6 +348,57 @@ static void sim_submit__stage_in_the_middle__writes_what_it_gives(void **state)
     task_close(&k);
 }
 
+/* --- paced ------------------------------------------------------------------------------------ */
+
+static void paced__any_stages__learn_what_cores_do(void **state)
+{
+    (void)state;
+    static const char *const plans[] = {"c5", "p5", "p1 c3 p5", "c0 p5", "p0 p2 p5"};
+    uint64_t cores = 0;
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+        struct hand h = {0};
+        hand_open(&h, plans[i], NULL, (struct resource_slow){0});
+        assert_ok(training_until(&h.t, UINT64_MAX));
+        assert_int_equal(h.t.model.progress.examples, DATA_ROWS);
+        if (i == 0) cores = training_hash(&h.t);
+        assert_int_equal(training_hash(&h.t), cores);
+        h.t.plan = (struct plan){0};
+        training_close(&h.t);
+    }
+}
+
+/* As of sim; and what computes longer than its time is counted, and ends when it is done. */
+static void paced__tasks__take_the_planned_time_and_tell_overruns(void **state)
+{
+    (void)state;
+    struct single k;
+    struct device *device;
+    enum { COUNT = 50 };
+    task_open(&k, "fc 3", 100e-6, 1);
+    assert_ok(paced_device_open(&device, &k.graph, &k.plan, 0, "base"));
+    double seconds = tasks_time(&k, device, COUNT);
+    for (uint32_t tries = 0; tries < 3 && seconds > COUNT * 2.4e-3 * 1.15 + 0.01; tries++)
+        seconds = tasks_time(&k, device, COUNT);
+    if (seconds < COUNT * 2.4e-3 * 0.95 || seconds > COUNT * 2.4e-3 * 1.15 + 0.01)
+        fail_msg("%g s of %g", seconds, COUNT * 2.4e-3);
+    assert_int_equal(paced_device_passes(device).count % (2 * COUNT), 0);
+    assert_true(paced_device_passes(device).overrun_count < paced_device_passes(device).count / 4);
+    device_close(device);
+    k.stage.et = 1e-12;
+    assert_ok(paced_device_open(&device, &k.graph, &k.plan, 0, "base"));
+    (void)tasks_time(&k, device, COUNT);
+    assert_int_equal(paced_device_passes(device).count, 2 * COUNT);
+    assert_int_equal(paced_device_passes(device).overrun_count, 2 * COUNT);
+    device_close(device);
+    k.stage.et = 0;
+    k.type.device = RESOURCE_PACED;
+    assert_int_equal(paced_device_open(&device, &k.graph, &k.plan, 0, NULL), ST_INVALID);
+    assert_string_equal(status_message(),
+                        "stage 0 (a..l) is on paced, but the plan does not say how long it takes: expected et > 0");
+    assert_null(device);
+    task_close(&k);
+}
+
 /* --- slowed cpus ------------------------------------------------------------------------------ */
 
 static double cpu_seconds(struct single *k, const struct resource_slow *slow, enum graph_pass pass, uint64_t step)
@@ -561,6 +614,8 @@ int main(void)
         cmocka_unit_test(sim__after_a_pause__takes_the_whole_time_again),
         cmocka_unit_test(sim_device_open__no_time_or_too_long__is_refused),
         cmocka_unit_test(sim_submit__stage_in_the_middle__writes_what_it_gives),
+        cmocka_unit_test(paced__any_stages__learn_what_cores_do),
+        cmocka_unit_test(paced__tasks__take_the_planned_time_and_tell_overruns),
         cmocka_unit_test(cpu__slowed_op__takes_its_factor_from_its_step_on),
         cmocka_unit_test(cpu__slowed_training__same_bytes),
         cmocka_unit_test(simulate__random_instances_wsp__reach_the_prediction),
