@@ -21,20 +21,6 @@
 #ifndef HETERPS_ENGINE_SYNC_WSP_H
 #define HETERPS_ENGINE_SYNC_WSP_H
 
-#include <stdint.h>
-
-/* s_local, s_global as above. */
-static inline uint64_t wsp_local_bound(uint32_t in_flight) { return in_flight - 1; }
-static inline uint64_t wsp_global_bound(uint32_t in_flight, uint32_t clock_distance)
-{
-    uint64_t local = wsp_local_bound(in_flight);
-    return ((uint64_t)clock_distance + 1) * (local + 1) + local - 1;
-}
-/* Waves that every other pipeline must have sent before a pipeline starts its minibatch p (from 0). */
-static inline uint64_t wsp_waves_needed(uint64_t p, uint32_t in_flight, uint32_t clock_distance)
-{
-    uint64_t wave = p / in_flight, is_last = p % in_flight == in_flight - 1;
-    return wave + is_last > (uint64_t)clock_distance + 1 ? wave + is_last - clock_distance - 1 : 0;
-}
+#include "sched/workers/wave.h" /* s_local, s_global and the waves that a minibatch needs: as simulated pipelines keep to them */
 
 #endif
