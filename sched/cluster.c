@@ -100,6 +100,9 @@ static status type_read(const struct ini *ini, const struct ini_section *section
     *type = (struct cluster_type){
         .resource = {.name = section->name, .price_per_hour = keys.price_per_hour, .limit = keys.limit},
         .rates = {keys.flops, keys.memory_bandwidth, keys.link_bandwidth, keys.batch_overhead, keys.alpha, keys.beta},
+        .memory_bytes = keys.memory,
+        .per_node = keys.per_node,
+        .network_bandwidth = keys.network_bandwidth,
         .profile = keys.profile,
         .line = section->line,
     };

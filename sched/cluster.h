@@ -35,6 +35,9 @@ struct cluster_type {
     struct resource_type resource;
     struct cluster_rates rates;
     bool has_rates;      /* flops, memory_bandwidth and link_bandwidth are given: all or none */
+    uint64_t memory_bytes;    /* of a unit; 0: not given                                                  */
+    uint32_t per_node;        /* units; 0: all on one node                                                */
+    double network_bandwidth; /* bytes a second that a node receives from others; 0: not declared         */
     const char *profile; /* path of a stored instance, relative to the cluster file; "" */
     uint32_t line;       /* of its section, for messages */
 };
