@@ -24,7 +24,8 @@ enum draw_purpose {
     DRAW_TREES = 5,
     DRAW_PLACEMENT = 6,
     DRAW_DQN = 7,
-    DRAW_DQN_TREES = 8
+    DRAW_DQN_TREES = 8,
+    DRAW_JITTER = 9
 };
 static inline struct draw draw_make(uint64_t seed, enum draw_purpose purpose)
 {

@@ -1,0 +1,46 @@
+/* Proposes virtual workers for a model and a cluster: which cards (allocate.def), which layers on each (partition.h),
+ * and how many minibatches in flight. Source: HetPipe (Park et al., USENIX ATC 2020), sections 4, 7 and 8. */
+#ifndef HETERPS_SCHED_WORKERS_PROPOSE_H
+#define HETERPS_SCHED_WORKERS_PROPOSE_H
+
+#include "sched/workers/allocate.h"
+#include "sched/workers/wave_run.h"
+
+#define PROPOSE_IN_FLIGHT_MAX 32u
+/* Waves that a rate is simulated over. */
+#define PROPOSE_WAVES 16u
+/* More in flight are worth it while the rate is not yet so much of the greatest. */
+#define PROPOSE_SATURATED 0.98
+
+struct propose_options {
+    allocation_id allocation;
+    enum placement placement;
+    uint32_t distance;
+    uint32_t in_flight;    /* 0: chosen */
+    uint32_t first_server; /* as wave_run's */
+};
+struct proposal {
+    struct propose_options options; /* in_flight as chosen */
+    struct allocation allocation;
+    struct partition workers[WORKERS_MAX];
+    struct wave_result result;
+    uint32_t sharers;
+    double rates[PROPOSE_IN_FLIGHT_MAX + 1]; /* [in_flight]: 0: not tried */
+    uint32_t fits;                           /* so many in flight fit into every worker's memory, and were tried     */
+    uint32_t binds;                          /* the worker whose memory has no room for one more; worker_count: none */
+};
+
+/* The partition of each worker of the allocation. *misfit is the first that nothing fits, or worker_count. MEMORY. */
+MUST_USE status workers_divide(struct partition *workers, const struct workers_model *model,
+                               const struct workers_cluster *cluster, const struct allocation *a, uint32_t in_flight,
+                               uint32_t sharers, uint32_t *misfit);
+
+/* Nm is the least of what reaches PROPOSE_SATURATED of the greatest rate that every worker's memory allows. INFEASIBLE,
+ * with the sum: a worker's memory is too small for one minibatch; as allocate. */
+MUST_USE status workers_propose(struct proposal *p, const struct workers_model *model,
+                                const struct workers_cluster *cluster, const struct propose_options *options);
+/* The sentence of what a worker's cards lack, for so many in flight. */
+char *workers_misfit_text(const struct workers_model *model, const struct workers_cluster *cluster,
+                          const struct worker_cards *cards, uint32_t in_flight, char *buffer, size_t bytes);
+
+#endif
