@@ -9,6 +9,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
+#include "engine/cmd/workers.h"
 #include "engine/plan/planner.h"
 #include "engine/plan/trial.h"
 #include "engine/base/stop.h"
@@ -17,10 +18,12 @@
 #include "sched/nets/net.h"
 #include "sched/policy.h"
 #include "sched/ralp.h"
+#include "sched/workers/propose.h"
 #include "engine/base/words.h"
 
 struct plan_flags {
     struct planner_source source;
+    struct workers_asked workers;
     struct flag_list set;
     const char *method, *out, *instance_out, *curve, *html, *policy, *policy_out;
     uint64_t seed, evaluations;
@@ -54,6 +57,18 @@ static const struct flag flags[] = {
     {"--evaluations", FLAG_U64, "N", "that number itself", offsetof(struct plan_flags, evaluations), 1, 1e15, false},
     {"--skewness", FLAG_F64, "K", "with --method ralp: split where the parameters' skewness is below K (default -0.5)",
      offsetof(struct plan_flags, skewness), -1e6, 1e6, false},
+    {"--workers", FLAG_TEXT, "NAME",
+     "propose virtual workers of a cluster's nodes, as HetPipe: auto, or one of those below; a minibatch is a batch",
+     offsetof(struct plan_flags, workers.allocation), 0, 0, false},
+    {"--placement", FLAG_TEXT, "NAME",
+     "with --workers: parameters by turns on all nodes (default), or where their stage runs (local); default: the "
+     "better",
+     offsetof(struct plan_flags, workers.placement), 0, 0, false},
+    {"--in-flight", FLAG_U32, "N",
+     "with --workers: minibatches in flight in a worker; default: what memory and rate say",
+     offsetof(struct plan_flags, workers.in_flight), 1, PROPOSE_IN_FLIGHT_MAX, false},
+    {"--distance", FLAG_U32, "D", "with --workers: clock distance (default 0)",
+     offsetof(struct plan_flags, workers.distance), 0, 1000, false},
     {"-o", FLAG_WRITE, "FILE", "write the plan here (plan.json); - is standard output",
      offsetof(struct plan_flags, out), 0, 0, false},
     {"--compare", FLAG_SWITCH, NULL, "run every method and print what each comes to",
@@ -341,6 +356,21 @@ done:
     return st;
 }
 
+static status workers_check(const struct plan_flags *f)
+{
+    const struct workers_asked *w = &f->workers;
+    if (w->allocation == NULL) {
+        if (w->placement || w->in_flight || w->distance)
+            FAIL(USAGE, "--placement, --in-flight and --distance are of virtual workers: give --workers, too");
+        return ST_OK;
+    }
+    if (f->out || f->instance_out || f->curve || f->html || f->policy || f->policy_out || f->compares ||
+        f->try_seconds > 0)
+        FAIL(USAGE, "--workers proposes and explains: give it without -o, --instance-out, --curve, --html, --policy, "
+                    "--policy-out, --compare and --try");
+    return ST_OK;
+}
+
 /* What is wrong without looking at the problem, before it is measured. */
 static status flags_check(const struct plan_flags *f)
 {
@@ -348,6 +378,7 @@ static status flags_check(const struct plan_flags *f)
     uint32_t method = method_find(f->method);
     if (f->policy_out && method != GRAPH_NONE && method_table[method].kind != METHOD_LEARNED)
         FAIL(USAGE, "--policy-out: method %s trains no policy; give --method rl or rl-rnn", f->method);
+    TRY(workers_check(f));
     if (f->try_seconds > 0 && f->source.graph_path == NULL)
         FAIL(USAGE, "--try trains plans of a graph: give GRAPH and --cluster FILE");
     if (f->out && strcmp(f->out, "-") == 0 && log_format() == LOG_JSON)
@@ -362,6 +393,7 @@ static status run_plan(const char *const *positionals, const void *options_point
     f.source.set = f.set.item;
     f.source.set_count = f.set.count;
     TRY(flags_check(&f));
+    if (f.workers.allocation) return workers_plan(&f.source, &f.workers);
     struct policy *from = NULL;
     if (f.policy) TRY(policy_read(&from, f.policy));
     stop_listen(NULL, NULL);
@@ -392,12 +424,17 @@ const struct command command_plan = {
     .help = "heterps-run plan graph.bin --cluster cluster.cfg -o plan.json\n"
             "heterps-run plan --instance instance.json --compare --explain --html plan.html\n"
             "heterps-run plan --layers cfg/matchnet.layers.cfg --cluster cfg/paper2.cfg\n"
-            "heterps-run plan --net vgg19 --batch 64 --cluster cfg/paper2.cfg --method ralp\n\n"
+            "heterps-run plan --net vgg19 --batch 64 --cluster cfg/paper2.cfg --method ralp\n"
+            "heterps-run plan --net vgg19 --batch 32 --cluster cfg/hetpipe-vgg19.cfg --workers auto\n\n"
             "The plan is the cheapest that reaches the goal's throughput within the limits. Without such a plan the "
             "exit status is 1, and what is written is the one that comes nearest.\n\nMethods:"
 #define METHOD(id, name, kind, meaning) "\n  " name ": " meaning
 #include "sched/methods.def"
 #undef METHOD
+            "\n\nVirtual workers:"
+#define ALLOCATION(id, name, meaning) "\n  " name ": " meaning
+#include "sched/workers/allocate.def"
+#undef ALLOCATION
 };
 
 /* --- pretrain --------------------------------------------------------------------------------- */

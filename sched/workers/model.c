@@ -31,8 +31,9 @@ status workers_cluster_of(struct workers_cluster *to, const struct cluster *clus
                      "%u makes more",
                      cluster->path, type->line, name, WORKERS_NODES_MAX, limit, per_node);
             const uint32_t count = left < per_node ? left : per_node;
-            to->nodes[to->node_count++] = (struct workers_node){
-                .name = name, .type = t, .card_count = count, .memory_bytes = (double)type->memory_bytes};
+            struct workers_node *node = &to->nodes[to->node_count++];
+            *node = (struct workers_node){.type = t, .card_count = count, .memory_bytes = (double)type->memory_bytes};
+            snprintf(node->name, sizeof node->name, "%s", name);
             left -= count;
         }
     }

@@ -23,7 +23,7 @@
 
 /* A node and its cards, all of one type. */
 struct workers_node {
-    const char *name; /* of the type: borrowed          */
+    char name[RESOURCE_NAME_BYTES + 1]; /* of the type */
     uint32_t type, card_count;
     double memory_bytes; /* of a card */
 };

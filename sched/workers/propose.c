@@ -84,6 +84,22 @@ static status misfit_fail(const struct proposal *p, const struct workers_model *
          workers_misfit_text(model, cluster, &p->allocation.workers[misfit], in_flight, text, sizeof text));
 }
 
+/* Parameters can be where their stage runs only if it runs on the same node in all workers. */
+static status placement_check(const struct proposal *p, const struct workers_cluster *cluster)
+{
+    const struct allocation *a = &p->allocation;
+    char one[256], other[256];
+    if (p->options.placement != PLACEMENT_LOCAL) return ST_OK;
+    for (uint32_t v = 1; v < a->worker_count; v++)
+        if (memcmp(&a->workers[v], &a->workers[0], sizeof a->workers[v]) != 0)
+            FAIL(INFEASIBLE,
+                 "workers of %s and of %s have their stages on other nodes, so that no node can serve a stage "
+                 "to both",
+                 worker_cards_text(&a->workers[0], cluster, one, sizeof one),
+                 worker_cards_text(&a->workers[v], cluster, other, sizeof other));
+    return ST_OK;
+}
+
 status workers_propose(struct proposal *p, const struct workers_model *model, const struct workers_cluster *cluster,
                        const struct propose_options *options)
 {
@@ -91,6 +107,7 @@ status workers_propose(struct proposal *p, const struct workers_model *model, co
     TRY(allocate(&p->allocation, options->allocation, cluster, model));
     p->sharers = allocation_sharers(&p->allocation, options->placement);
     p->binds = p->allocation.worker_count;
+    TRY(placement_check(p, cluster));
     uint32_t misfit, best = 1, chosen = options->in_flight;
     for (uint32_t n = 1; chosen == 0 && n <= PROPOSE_IN_FLIGHT_MAX && n <= best + PATIENCE; n++) {
         TRY(rate_try(p, model, cluster, n, &misfit));

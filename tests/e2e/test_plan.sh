@@ -52,6 +52,15 @@ else
     not_ok 'ralp splits vgg11 before what is fully connected'
     note <"$work/net.out"
 fi
+# Virtual workers of four nodes, as HetPipe's.
+"$HETERPS" plan --net vgg19 --batch 32 --cluster cfg/hetpipe-vgg19.cfg --workers ed --placement local --in-flight 5 >"$work/workers.out" 2>&1
+if grep -q '^workers    ed: 4 of 1 V + 1 R + 1 G + 1 Q; .*(local)$' "$work/workers.out" && grep -q '^in flight  5 minibatches a worker, as asked$' "$work/workers.out" &&
+    grep -q '^bytes      102 MiB a minibatch' "$work/workers.out" && grep -q '^  R  *conv0..mpool2 .* the slowest$' "$work/workers.out"; then
+    ok 'virtual workers are proposed and explained'
+else
+    not_ok 'virtual workers are proposed and explained'
+    note <"$work/workers.out"
+fi
 python3 - "$work" <<'PYTHON' && ok 'no method is cheaper than the proven optimum; rl finds it here' || not_ok 'no method is cheaper than the proven optimum; rl finds it here'
 import json, subprocess, os, sys
 work, program = sys.argv[1], os.environ["HETERPS"]
@@ -108,6 +117,11 @@ fails 2 'a graph needs --cluster FILE' 'a graph without a cluster' "$HETERPS" pl
 net='--batch 64 --cluster cfg/paper2.cfg --method ralp'
 fails 1 'resnet152 is not split: the skewness of its parameters is -0.38' 'ralp declines resnet152' "$HETERPS" plan --net resnet152 $net
 fails 1 "no net 'vgg12'; there are alexnet, " 'a net that there is not' "$HETERPS" plan --net vgg12 $net
+printf '[type G]\nprice_per_hour = 1\nlimit = 1\nmemory = 6GiB\nflops = 3.8e12\nmemory_bandwidth = 336e9\nlink_bandwidth = 1e9\n' >"$work/one.cfg"
+fails 1 'resnet152, batch 32, does not fit a worker of 1 G: .* = 7.98 GiB, of 6.00 GiB' 'a card too small for a worker' "$HETERPS" plan --net resnet152 --batch 32 --cluster "$work/one.cfg" --workers auto
+fails 1 'cfg/paper2.cfg:16: \[type cpu-core\]: expected memory, ' 'workers of a cluster that says no memory' "$HETERPS" plan --net vgg19 --cluster cfg/paper2.cfg --workers np
+fails 2 '\-\-workers: expected auto, np, ed or hd, found "vw"' 'workers by a name that there is not' "$HETERPS" plan --net vgg19 --cluster "$work/one.cfg" --workers vw
+fails 2 'are of virtual workers: give --workers, too' 'a clock distance without workers' "$HETERPS" plan --net vgg19 --cluster "$work/one.cfg" --distance 4
 fails 1 'brute: ' 'brute force over too many plans' "$HETERPS" plan --layers cfg/ctrdnn20.layers.cfg --cluster cfg/paper64.cfg --method brute
 
 # --- training on a cluster ----------------------------------------------------------------------------------------------------

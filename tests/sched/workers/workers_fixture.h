@@ -42,7 +42,6 @@ static inline void fixture_stock(struct workers_model *m, struct workers_cluster
     for (uint32_t t = 0; t < cluster.type_count; t++) flops[t] = cluster.types[t].rates.flops;
     assert_int_equal(workers_cluster_of(c, &cluster), ST_OK);
     assert_int_equal(workers_model_of_net(m, &net, 32, flops, cluster.type_count), ST_OK);
-    for (uint32_t n = 0; n < c->node_count; n++) c->nodes[n].name = &"V\0R\0G\0Q"[2 * n];
     cluster_free(&cluster);
     net_free(&net);
 }
