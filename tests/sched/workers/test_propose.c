@@ -52,6 +52,19 @@ static void allocate__paper_s_cluster__as_its_table_says_golden(void **state)
     }
 }
 
+/* Workers within a node receive nothing from others. */
+static void allocation_sharers__by_hand__are_those_with_cards_elsewhere(void **state)
+{
+    (void)state;
+    struct allocation a = {.workers = {{{2, 0}}, {{2, 0}}, {{1, 1}}}, .worker_count = 2};
+    assert_int_equal(allocation_sharers(&a, PLACEMENT_LOCAL), 1);
+    assert_int_equal(allocation_sharers(&a, PLACEMENT_DEFAULT), 2);
+    a.worker_count = 3;
+    assert_int_equal(allocation_sharers(&a, PLACEMENT_LOCAL), 1);
+    a.workers[0] = (struct worker_cards){{0, 1, 1}};
+    assert_int_equal(allocation_sharers(&a, PLACEMENT_LOCAL), 2);
+}
+
 static void allocate__uneven_nodes__are_refused_by_name(void **state)
 {
     (void)state;
@@ -67,6 +80,20 @@ static void allocate__uneven_nodes__are_refused_by_name(void **state)
     assert_int_equal(allocate(&a, ALLOCATION_ID_np, &c, &m), ST_OK);
     c.nodes[Q].card_count = WORKERS_CARDS_MAX + 1;
     assert_int_equal(allocate(&a, ALLOCATION_ID_np, &c, &m), ST_INFEASIBLE);
+    workers_model_free(&m);
+}
+
+/* A stage's parameters have no node where its card is, if the workers' cards are on different ones. */
+static void workers_propose__local_over_unlike_workers__is_refused(void **state)
+{
+    (void)state;
+    struct workers_model m;
+    struct workers_cluster c;
+    struct proposal p;
+    const struct propose_options o = {.allocation = ALLOCATION_ID_np, .placement = PLACEMENT_LOCAL};
+    fixture_stock(&m, &c, "vgg19", "cfg/hetpipe-vgg19.cfg");
+    assert_int_equal(workers_propose(&p, &m, &c, &o), ST_INFEASIBLE);
+    assert_non_null(strstr(status_message(), "workers of 4 V and of 4 R"));
     workers_model_free(&m);
 }
 
@@ -154,13 +181,41 @@ static void workers_cluster_of__text_without_memory__is_named(void **state)
     cluster_free(&cluster);
 }
 
+/* An instance's layers: what two ways move is a cut, and a layer leaves what it gives to the next. */
+static void workers_model_of_instance__by_hand__has_its_sums(void **state)
+{
+    (void)state;
+    struct instance instance;
+    struct workers_model m;
+    assert_int_equal(instance_make(&instance, 3, 2), ST_OK);
+    instance.name = "i";
+    instance.batch = 10;
+    for (uint32_t i = 0; i < 3; i++) {
+        instance.layers[i].name = "l";
+        instance.layers[i].in_bytes = 5 + i;
+        instance.layers[i].weight_bytes = 100 * (i + 1);
+        for (uint32_t t = 0; t < 2; t++) instance.times[2 * i + t].oct = 1 + i + 10 * t;
+    }
+    instance.layers[1].cut_bytes = 8;
+    assert_int_equal(workers_model_of_instance(&m, &instance), ST_OK);
+    assert_true(m.batch == 10 && m.cut_bytes[0] == 50 && m.cut_bytes[1] == 60 && m.cut_bytes[2] == 40 &&
+                m.cut_bytes[3] == 0);
+    assert_true(m.stash_bytes[3] == 100 && workers_weights(&m, 1, 3) == 500);
+    assert_true(workers_seconds(&m, 0, 0, 3) == 6 && workers_seconds(&m, 1, 1, 2) == 12);
+    workers_model_free(&m);
+    instance_free(&instance);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(allocate__paper_s_cluster__as_its_table_says_golden),
+        cmocka_unit_test(allocation_sharers__by_hand__are_those_with_cards_elsewhere),
         cmocka_unit_test(allocate__uneven_nodes__are_refused_by_name),
+        cmocka_unit_test(workers_propose__local_over_unlike_workers__is_refused),
         cmocka_unit_test(workers_propose__paper_s_table_4__is_near),
         cmocka_unit_test(workers_propose__saturated__takes_no_more),
+        cmocka_unit_test(workers_model_of_instance__by_hand__has_its_sums),
         cmocka_unit_test(workers_cluster_of__text_without_memory__is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,6 +119,31 @@ static void wave_run__two_workers__exchange_by_hand(void **state)
     workers_model_free(&m);
 }
 
+/* Servers take turns with layers that have weights: the third layer is the second node's, and all of a worker's that is
+ * there crosses. */
+static void wave_run__layer_without_weights__takes_no_turn(void **state)
+{
+    (void)state;
+    const struct fixture_layer three[3] = {{100, 10, 10, {3, 3}}, {0, 10, 10, {3, 3}}, {60, 10, 10, {3, 3}}};
+    struct workers_model m;
+    const struct workers_cluster both = cluster_of(2);
+    struct partition workers[2];
+    fixture_model(&m, three, 3, 2, 8);
+    for (uint32_t v = 0; v < 2; v++) workers[v] = divided(&m, &both, (struct worker_cards){{1, 0}}, 1, 2);
+    const struct wave_run run = {.model = &m,
+                                 .cluster = &both,
+                                 .workers = workers,
+                                 .worker_count = 2,
+                                 .in_flight = 1,
+                                 .sharers = 2,
+                                 .placement = PLACEMENT_DEFAULT};
+    const struct wave_result r = ran(run);
+    assert_close(r.node_bytes, 2 * 2 * 60);
+    /* Pushed side by side, pulled one after the other. */
+    assert_close(r.rate, 2 * 8 / (9 + 60 / 5. + 100 / 20. + 60 / 5.));
+    workers_model_free(&m);
+}
+
 /* Two workers of two stages each; the first takes `slow` times as long. */
 static struct wave_result ran_slow(uint32_t in_flight, uint32_t distance, const double *slow, uint32_t worker_count)
 {
@@ -212,6 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wave_run__one_worker__rate_by_hand),
         cmocka_unit_test(wave_run__two_workers__exchange_by_hand),
+        cmocka_unit_test(wave_run__layer_without_weights__takes_no_turn),
         cmocka_unit_test(wave_run__slow_worker__staleness_reaches_its_bounds_and_no_more),
         cmocka_unit_test(wave_run__jitter__distance_helps_where_speeds_are_equal),
         cmocka_unit_test(wave_run__random_draws__bounds_hold),
