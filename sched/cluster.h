@@ -16,7 +16,8 @@
  *     epochs = 1
  *
  * A type that is neither here nor stored has its times from declared rates: flops, memory_bandwidth, link_bandwidth,
- * … (keys in cluster.def; how times follow from them: sched/estimate.h). */
+ * … (keys in cluster.def; how times follow from them: sched/estimate.h). Virtual workers (sched/workers) also ask for
+ * memory, per_node and network_bandwidth. */
 #ifndef HETERPS_SCHED_CLUSTER_H
 #define HETERPS_SCHED_CLUSTER_H
 

@@ -1,9 +1,10 @@
 /* Tables and figures of HetPipe, section 8, beside what we find, as Markdown, in simulation: virtual workers on four
  * nodes with four cards each.
  *
- *     paper_hetpipe [--waves N] [--seed N] [--inside BYTES --between BYTES]
+ *     paper_hetpipe [--waves N] [--seed N] [--jitter FILE] [--inside BYTES --between BYTES]
  *
- * --waves: of each run of the waiting (1,000); --inside, --between: these bandwidths, and no fit.
+ * --waves: of each run of the waiting (1,000); --jitter: besides, times of recorded waves, one a line, to draw from;
+ * --inside, --between: these bandwidths, and no fit.
  *
  * Cards are those of cfg/hetpipe-vgg19.cfg and cfg/hetpipe-resnet152.cfg, whose heads say where their rates are from.
  * Two numbers are fitted, a card's bandwidth within its node and what a node receives a second from others, to the four
@@ -20,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cfg/key.h"
 #include "sched/draw.h"
@@ -60,12 +62,22 @@ static struct subject subjects[NETS] = {
 };
 static double inside, between;
 static uint64_t seed = 1, waiting_waves = 1000;
+static const char *jitter_path;
 
 static void must(status st)
 {
     if (st == ST_OK) return;
     fprintf(stderr, "paper_hetpipe: %s\n", status_message());
     exit(1);
+}
+
+static _Noreturn void usage(const char *what)
+{
+    fprintf(stderr,
+            "paper_hetpipe: %s\nusage: paper_hetpipe [--waves N] [--seed N] [--jitter FILE] [--inside BYTES --between "
+            "BYTES]\n",
+            what);
+    exit(2);
 }
 
 static void heading(const char *title, const char *note) { printf("\n## %s\n\n%s\n\n", title, note); }
@@ -356,8 +368,24 @@ static void figure3(void)
 /* --- waiting ------------------------------------------------------------------------------------ */
 
 static const uint32_t distances[] = {0, 1, 2, 4, 8, 32};
-#define DISTANCES (sizeof distances / sizeof distances[0])
-#define WORKERS   4u
+#define DISTANCES    (sizeof distances / sizeof distances[0])
+#define WORKERS      4u
+#define RECORDED_MAX 65536u
+
+/* The times in a file, each over their mean, drawn at random. */
+static void jitter_read(const char *path, double *slow)
+{
+    static double times[RECORDED_MAX];
+    uint32_t count = 0;
+    double sum = 0;
+    FILE *in = fopen(path, "r");
+    if (in == NULL) usage(path);
+    while (count < RECORDED_MAX && fscanf(in, "%lf", &times[count]) == 1 && times[count] > 0) sum += times[count++];
+    if (count == 0 || !feof(in)) usage("--jitter: expected up to 65536 times above 0, one a line");
+    fclose(in);
+    struct draw d = draw_make(seed, DRAW_JITTER);
+    for (size_t k = 0; k < WORKERS * waiting_waves; k++) slow[k] = times[draw_below(&d, count)] * count / sum;
+}
 
 /* VGG-19, ED-local, 16 cards, five in flight: the setting of the paper's Figure 6. */
 static struct wave_result waited(uint32_t distance, const double *slow)
@@ -413,16 +441,13 @@ static void waiting(void)
         snprintf(title, sizeof title, "jitter %.2f", sigmas[i]);
         waiting_row(title, slow);
     }
+    if (jitter_path) {
+        jitter_read(jitter_path, slow);
+        waiting_row("recorded", slow);
+    }
     for (size_t k = 0; k < WORKERS * waiting_waves; k++) slow[k] = k < waiting_waves ? 1.5 : 1;
     waiting_row("one always 1.5 times as long", slow);
     free(slow);
-}
-
-static _Noreturn void usage(const char *what)
-{
-    fprintf(stderr, "paper_hetpipe: %s\nusage: paper_hetpipe [--waves N] [--seed N] [--inside BYTES --between BYTES]\n",
-            what);
-    exit(2);
 }
 
 int main(int argc, char **argv)
@@ -435,6 +460,8 @@ int main(int argc, char **argv)
                 has_value && cfg_parse_u64(argv[++i], &waiting_waves) && waiting_waves >= 40 && waiting_waves <= 100000;
         else if (strcmp(argv[i], "--seed") == 0)
             is_good = has_value && cfg_parse_u64(argv[++i], &seed);
+        else if (strcmp(argv[i], "--jitter") == 0)
+            is_good = has_value && access(jitter_path = argv[++i], R_OK) == 0;
         else if (strcmp(argv[i], "--inside") == 0)
             is_good = has_value && cfg_parse_f64(argv[++i], &inside) && inside >= 1;
         else if (strcmp(argv[i], "--between") == 0)
