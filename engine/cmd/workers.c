@@ -1,5 +1,5 @@
-/* Virtual workers for plan --workers: a table of the chosen proposal's stages, why it has so many minibatches in flight, and
- * what the other allocations come to. */
+/* Virtual workers for plan --workers: a table of the chosen proposal's stages, why it has so many minibatches in
+ * flight, and what the other allocations come to. */
 #include "engine/cmd/workers.h"
 
 #include <inttypes.h>

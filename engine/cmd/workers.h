@@ -10,8 +10,8 @@ struct workers_asked {
     uint32_t distance, in_flight; /* in_flight 0: chosen                                         */
 };
 
-/* Tries what is asked, and prints the proposal with the greatest rate. USAGE: a name that there is not; INFEASIBLE: nothing
- * fits, with each reason; as planner_open and net_make. */
+/* Tries what is asked, and prints the proposal with the greatest rate. USAGE: a name that there is not; INFEASIBLE:
+ * nothing fits, with the first reason; as planner_open and net_make. */
 MUST_USE status workers_plan(const struct planner_source *source, const struct workers_asked *asked);
 
 #endif

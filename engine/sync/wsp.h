@@ -21,6 +21,7 @@
 #ifndef HETERPS_ENGINE_SYNC_WSP_H
 #define HETERPS_ENGINE_SYNC_WSP_H
 
-#include "sched/workers/wave.h" /* s_local, s_global and the waves that a minibatch needs: as simulated pipelines keep to them */
+/* s_local, s_global and the waves that a minibatch needs, which simulated pipelines keep to as well. */
+#include "sched/workers/wave.h"
 
 #endif

@@ -6,7 +6,8 @@
  *     receiving         in the card's own time: activations, gradients, and weights. What a card sends goes on by
  *                       itself
  *     end of wave c     each stage pushes the wave's sum to the parameter servers; when every worker has, clock c
- *                       is over. A worker that has pushed wave c pulls as soon as clock c - D is over: all that is there
+ *                       is over. A worker that has pushed wave c pulls as soon as clock c - D is over, and has what
+ *                       is there
  *     minibatch p       begins at a stage when the stage has pulled what wsp_waves_needed asks, and holds less than its
  *                       memory has room for (workers_held)
  *
