@@ -25,7 +25,8 @@ enum draw_purpose {
     DRAW_PLACEMENT = 6,
     DRAW_DQN = 7,
     DRAW_DQN_TREES = 8,
-    DRAW_JITTER = 9
+    DRAW_JITTER = 9,
+    DRAW_PLACE_LEARN = 10
 };
 static inline struct draw draw_make(uint64_t seed, enum draw_purpose purpose)
 {

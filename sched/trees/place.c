@@ -2,8 +2,7 @@
 #include "sched/trees/place.h"
 
 #include <math.h>
-
-#define NEVER (-1.0)
+#include <string.h>
 
 void place_units_layout(struct place_units *u, struct layout *l, size_t unit_max, size_t child_max)
 {
@@ -13,6 +12,8 @@ void place_units_layout(struct place_units *u, struct layout *l, size_t unit_max
     LAYOUT_TAKE(l, u->is_right, unit_max);
     LAYOUT_TAKE(l, u->child_begin, unit_max + 1);
     LAYOUT_TAKE(l, u->child, child_max);
+    itinerary_layout(&u->it, l, unit_max);
+    LAYOUT_TAKE(l, u->piece, unit_max);
 }
 
 static uint32_t unit_put(struct place_units *u, uint32_t kind, bool is_output)
@@ -52,6 +53,7 @@ void place_units_of_nodes(struct place_units *u, const struct tree_nodes *nodes,
     const uint32_t stride = output_kind == TREE_NONE ? 1 : 2;
     u->count = 0;
     u->child_begin[0] = 0;
+    u->it.batch_count = 0;
     for (uint32_t i = 0; i < nodes->count; i++) {
         const uint32_t unit = unit_put(u, nodes->kind[i], false);
         for (uint32_t e = nodes->child_begin[i]; e < nodes->child_begin[i + 1]; e++)
@@ -61,6 +63,66 @@ void place_units_of_nodes(struct place_units *u, const struct tree_nodes *nodes,
         child_put(u, unit);
     }
     sides_find(u);
+}
+
+/* `height` and `above` [count] are scratch. */
+static void pieces_find(struct place_units *u, uint32_t *height, uint32_t *above)
+{
+    uint32_t longest = 1;
+    for (uint32_t i = 0; i < u->count; i++) {
+        height[i] = above[i] = 0;
+        for (uint32_t e = u->child_begin[i]; e < u->child_begin[i + 1] && !u->is_output[i]; e++)
+            if (height[u->child[e]] + 1 > height[i]) height[i] = height[u->child[e]] + 1;
+        if (height[i] + 1 > longest) longest = height[i] + 1;
+    }
+    for (uint32_t i = u->count; i-- > 0;)
+        for (uint32_t e = u->child_begin[i]; e < u->child_begin[i + 1] && !u->is_output[i]; e++)
+            if (above[i] + 1 > above[u->child[e]]) above[u->child[e]] = above[i] + 1;
+    for (uint32_t i = 0; i < u->count; i++) {
+        const uint32_t node = u->is_output[i] ? u->child[u->child_begin[i]] : i;
+        const uint32_t slack = (longest - 1 - height[node] - above[node]) * PLACE_SLACKS / longest;
+        u->piece[i] = (uint8_t)(slack * PLACE_STRETCHES + (uint64_t)i * PLACE_STRETCHES / u->count);
+    }
+}
+
+/* Units of each batch by piece; `order` [count] is scratch. */
+static void pieces_sort(struct place_units *u, uint32_t *order)
+{
+    const struct itinerary *it = &u->it;
+    memcpy(order, it->order, u->count * sizeof *order);
+    for (uint32_t b = 0; b < it->batch_count; b++) {
+        uint32_t at[PLACE_PIECES + 1] = {it->batch_begin[b]};
+        for (uint32_t i = it->batch_begin[b]; i < it->batch_begin[b + 1]; i++) at[u->piece[order[i]] + 1]++;
+        for (uint32_t p = 0; p < PLACE_PIECES; p++) at[p + 1] += at[p];
+        for (uint32_t i = it->batch_begin[b]; i < it->batch_begin[b + 1]; i++)
+            it->order[at[u->piece[order[i]]]++] = order[i];
+    }
+}
+
+void place_units_batch(struct place_units *u, const struct batching *policy, struct itinerary_scratch *scratch)
+{
+    const struct tree_nodes nodes = {
+        .count = u->count, .kind = u->kind, .child_begin = u->child_begin, .child = u->child};
+    struct itinerary *it = &u->it;
+    uint32_t batches = 0, at = 0, end;
+    itinerary_make(it, &nodes, PLACE_KINDS_MAX, policy, scratch);
+    /* Nothing waits for an output. */
+    for (uint32_t b = 0, begin = 0; b < it->batch_count; b++, begin = end) {
+        end = it->batch_begin[b + 1];
+        if (u->is_output[it->order[begin]]) continue;
+        it->batch_kind[batches] = it->batch_kind[b];
+        for (uint32_t i = begin; i < end; i++) it->order[at++] = it->order[i];
+        it->batch_begin[++batches] = at;
+    }
+    for (uint32_t i = 0; i < u->count && at < u->count; i++) {
+        if (!u->is_output[i]) continue;
+        it->batch_kind[batches] = u->kind[i];
+        it->order[at++] = i;
+    }
+    if (batches > 0 && at > it->batch_begin[batches]) it->batch_begin[++batches] = at;
+    it->batch_count = batches;
+    pieces_find(u, scratch->height, scratch->next);
+    pieces_sort(u, scratch->batch);
 }
 
 /* --- time ------------------------------------------------------------------------------------- */
@@ -102,10 +164,11 @@ double place_clock_add(struct place_clock *c, const struct place_units *u, const
     for (uint32_t e = u->child_begin[unit]; e < u->child_begin[unit + 1]; e++)
         begin = fmax(begin, value_arrives(c, u, m, u->child[e], device));
     if (m->is_synchronous) begin = c->result.seconds;
-    const double end = begin + m->seconds[device][u->kind[unit]];
-    for (uint32_t d = 0; d < m->device_count; d++) c->there[unit][d] = NEVER;
+    const double end = begin + m->seconds[device][u->kind[unit]][0];
+    for (uint32_t d = 0; d < m->device_count; d++) c->there[unit][d] = PLACE_NEVER;
     c->there[unit][device] = c->busy_until[device] = end;
     c->result.seconds = fmax(c->result.seconds, end);
+    c->result.launches++;
     return end;
 }
 
@@ -113,27 +176,8 @@ struct place_result place_time(struct place_clock *c, const struct place_units *
                                const uint8_t *device)
 {
     place_clock_begin(c);
-    for (uint32_t i = 0; i < u->count; i++) place_clock_add(c, u, m, i, device[i]);
+    for (uint32_t i = 0; i < u->count && !m->is_together; i++) place_clock_add(c, u, m, i, device[i]);
+    for (uint32_t b = 0; b < u->it.batch_count && m->is_together; b++) place_clock_add_batch(c, u, m, b, device);
+    if (m->is_together) place_clock_end(c, u, m);
     return c->result;
-}
-
-double place_least_seconds(const struct place_units *u, const struct place_machine *m, uint32_t unit)
-{
-    double least = m->seconds[0][u->kind[unit]];
-    for (uint32_t d = 1; d < m->device_count; d++) least = fmin(least, m->seconds[d][u->kind[unit]]);
-    return least;
-}
-
-double place_bound(const struct place_units *u, const struct place_machine *m, double *end)
-{
-    double path = 0, load = 0;
-    for (uint32_t i = 0; i < u->count; i++) {
-        const double least = place_least_seconds(u, m, i);
-        double begin = 0;
-        for (uint32_t e = u->child_begin[i]; e < u->child_begin[i + 1]; e++) begin = fmax(begin, end[u->child[e]]);
-        end[i] = begin + least;
-        path = fmax(path, end[i]);
-        load += least;
-    }
-    return m->is_synchronous ? load : fmax(path, load / m->device_count);
 }

@@ -157,7 +157,7 @@ static void told(void *context, uint32_t episode, double seconds, double seconds
 static struct course learned(enum dqn_reward reward, double noise, uint32_t episodes, uint64_t seed)
 {
     struct place_machine m = {.device_count = 2, .is_synchronous = true};
-    for (int k = 0; k < BINARY_KINDS; k++) m.seconds[0][k] = 1e-3, m.seconds[1][k] = 2e-3;
+    for (int k = 0; k < BINARY_KINDS; k++) m.seconds[0][k][0] = 1e-3, m.seconds[1][k][0] = 2e-3;
     m.link[0][1].latency = m.link[1][0].latency = 0.3e-3;
     struct course c = {.episodes = episodes};
     struct dqn *agent = open_agent(2, seed);

@@ -51,12 +51,12 @@ static void four_leaves(uint32_t output_kind)
 static struct place_machine two_devices(bool is_synchronous)
 {
     struct place_machine m = {.device_count = 2, .is_synchronous = is_synchronous};
-    m.seconds[0][BINARY_LEAF] = 1;
-    m.seconds[0][BINARY_INNER] = 3;
-    m.seconds[0][OUTPUT] = 1;
-    m.seconds[1][BINARY_LEAF] = 2;
-    m.seconds[1][BINARY_INNER] = 2;
-    m.seconds[1][OUTPUT] = 2;
+    m.seconds[0][BINARY_LEAF][0] = 1;
+    m.seconds[0][BINARY_INNER][0] = 3;
+    m.seconds[0][OUTPUT][0] = 1;
+    m.seconds[1][BINARY_LEAF][0] = 2;
+    m.seconds[1][BINARY_INNER][0] = 2;
+    m.seconds[1][OUTPUT][0] = 2;
     m.bytes[BINARY_LEAF] = m.bytes[BINARY_INNER] = 4;
     m.link[0][1] = (struct place_link){0.5, 0.25};
     m.link[1][0] = (struct place_link){1, 0.25};
@@ -142,7 +142,7 @@ static void place_make__fixed_policies__are_as_named(void **state)
     assert_placed(PLACE_ID_state_output, &m, &forth, "01010101010101");
     assert_placed(PLACE_ID_state_output, &m, &back, "10101010101010");
     assert_placed(PLACE_ID_one, &m, &forth, "00000000000000"); /* 20 and 28 */
-    m.seconds[0][OUTPUT] = 3;
+    m.seconds[0][OUTPUT][0] = 3;
     assert_placed(PLACE_ID_one, &m, &forth, "11111111111111"); /* 34 and 28 */
 }
 
@@ -173,7 +173,7 @@ static struct place_machine random_machine(struct draw *d)
     struct place_machine m = {.device_count = 1 + draw_below(d, 3), .is_synchronous = draw_below(d, 2)};
     for (uint32_t k = 0; k <= OUTPUT; k++) {
         m.bytes[k] = draw_unit(d);
-        for (uint32_t i = 0; i < m.device_count; i++) m.seconds[i][k] = draw_unit(d) + 2 * draw_unit(d);
+        for (uint32_t i = 0; i < m.device_count; i++) m.seconds[i][k][0] = draw_unit(d) + 2 * draw_unit(d);
     }
     for (uint32_t i = 0; i < m.device_count; i++)
         for (uint32_t k = 0; k < m.device_count; k++)
@@ -201,7 +201,7 @@ static void place_make__exact__is_the_least_of_all_and_above_the_bound(void **st
     struct draw d = draw_make(3, DRAW_TREES);
     uint32_t mixed = 0;
     for (int trial = 0; trial < 60; trial++) {
-        double scratch[2 * NODES_MAX];
+        double scratch[10 * NODES_MAX + 1];
         uint8_t device[2 * NODES_MAX];
         const struct place_machine m = random_machine(&d);
         fixture_clear(&trees);
@@ -224,11 +224,11 @@ static void place_make__exact__is_the_least_of_all_and_above_the_bound(void **st
 static void place_bound__path_or_load__is_reached(void **state)
 {
     (void)state;
-    double scratch[2 * NODES_MAX];
+    double scratch[10 * NODES_MAX + 1];
     struct place_machine m = two_devices(false);
     four_leaves(TREE_NONE);
     assert_float_equal(place_bound(&units, &m, scratch), 5, 1e-12); /* a path of 1 + 2 + 2; (4 * 1 + 3 * 2) / 2 */
-    m.seconds[0][BINARY_LEAF] = 10.75, m.seconds[1][BINARY_LEAF] = 10;
+    m.seconds[0][BINARY_LEAF][0] = 10.75, m.seconds[1][BINARY_LEAF][0] = 10;
     assert_float_equal(place_bound(&units, &m, scratch), 4 * 10 / 2. + 3, 1e-12);
     m.is_synchronous = true;
     assert_float_equal(place_bound(&units, &m, scratch), 46, 1e-12);

@@ -1,0 +1,99 @@
+/* Placement policies beside each other, on random trees of a machine: what a batch of trees takes by each, how near ours
+ * is to what is proven, and how it learns. Lists of the first half are learned from, all figures are of the other. */
+#ifndef HETERPS_SCHED_TREES_STUDY_H
+#define HETERPS_SCHED_TREES_STUDY_H
+
+#include "sched/trees/forests.h"
+#include "sched/trees/place_learn.h"
+
+/* Who places: STUDY(id, name, what it does). */
+#define STUDY_POLICIES(STUDY)                                                                                          \
+    STUDY(host, "processor", "all on the first device")                                                                \
+    STUDY(card, "card", "all on the second device")                                                                    \
+    STUDY(left_right, "left-right", "the left of each root and itself on the first device, its right on the second")   \
+    STUDY(state_output, "state-output",                                                                                \
+          "nodes on the first device, outputs on the second, or the other way, "                                       \
+          "whichever is shorter")                                                                                      \
+    STUDY(random, "random", "every node and output anywhere")                                                          \
+    STUDY(dqn, "DQN", "DynPartition's agent as published, of up to 128 nodes; outputs go with their nodes")            \
+    STUDY(climbed, "climbed", "hill climbing from all on one device")                                                  \
+    STUDY(learned, "learned", "ours: a policy learned by reinforcement")                                               \
+    STUDY(polished, "learned, climbed", "hill climbing from ours")
+
+enum study_policy {
+#define STUDY(id, ...) STUDY_##id,
+    STUDY_POLICIES(STUDY)
+#undef STUDY
+        STUDY_POLICY_COUNT
+};
+struct study_name {
+    const char *name, *meaning;
+};
+extern const struct study_name study_names[STUDY_POLICY_COUNT];
+
+/* Over seeds. */
+struct study_range {
+    uint32_t count;
+    double sum, least, greatest;
+};
+static inline void study_range_add(struct study_range *r, double value)
+{
+    if (r->count == 0 || value < r->least) r->least = value;
+    if (r->count == 0 || value > r->greatest) r->greatest = value;
+    r->sum += value;
+    r->count++;
+}
+static inline double study_range_mean(const struct study_range *r) { return r->count ? r->sum / r->count : 0; }
+
+/* Means of a list: a batch of trees. */
+struct study_figure {
+    double transfers, transfer_bytes, launches, host_share; /* of the units; of the last seed's placements */
+    struct study_range seconds;                             /* of no count: does not apply here             */
+};
+
+#define STUDY_WINDOWS 20u /* of learning: each a point of its curve */
+struct study_curve {
+    struct study_range ratio[STUDY_WINDOWS]; /* what is sampled then over all on the first device */
+    uint32_t window_steps;                   /* updates, or episodes, of a window                  */
+};
+
+struct study {
+    struct study_figure figure[STUDY_POLICY_COUNT];
+    double bound_seconds; /* no placement takes less, on average       */
+    double learn_seconds; /* processor time of one learning            */
+    struct study_curve learned, dqn;
+    struct place_policy policy; /* of the last seed */
+};
+
+struct study_options {
+    const struct place_machine *machine; /* together */
+    struct forests *forests;             /* an even count of lists */
+    uint64_t seed;                       /* the first              */
+    uint32_t seeds;                      /* of random, learned, DQN */
+    uint32_t updates, samples;           /* of ours                 */
+    uint32_t trials;                     /* of climbing, a list     */
+    uint32_t dqn_episodes;               /* 0: no DQN                */
+};
+/* MEMORY. */
+MUST_USE status study_run(struct study *s, const struct study_options *o);
+
+/* Ours beside what is proven, on small trees: means over lists of `exact` seconds, and of the ratio to them. */
+struct study_small {
+    double exact_seconds, bound_ratio, learned_ratio, learned_worst, polished_ratio, polished_worst, climbed_ratio,
+        one_ratio;
+    uint32_t lists, mixed; /* those of which exact uses both devices */
+};
+/* Lists of at most PLACE_EXACT_MAX units, outputs with them. */
+MUST_USE status study_small_run(struct study_small *s, const struct study_options *o);
+
+/* The best single device over this policy: above 1 it pays. */
+static inline double study_gain(const struct study *s, enum study_policy policy)
+{
+    const double host = study_range_mean(&s->figure[STUDY_host].seconds),
+                 card = study_range_mean(&s->figure[STUDY_card].seconds),
+                 own = study_range_mean(&s->figure[policy].seconds);
+    const double one = card > 0 && card < host ? card : host;
+    return own > 0 ? one / own : 0;
+}
+
+#endif
