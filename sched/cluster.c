@@ -99,7 +99,8 @@ static status type_read(const struct ini *ini, const struct ini_section *section
     TRY(cfg_read(ini, section, type_keys, COUNT_OF(type_keys), &keys));
     *type = (struct cluster_type){
         .resource = {.name = section->name, .price_per_hour = keys.price_per_hour, .limit = keys.limit},
-        .rates = {keys.flops, keys.memory_bandwidth, keys.link_bandwidth, keys.batch_overhead, keys.alpha, keys.beta},
+        .rates = {keys.flops, keys.memory_bandwidth, keys.link_bandwidth, keys.batch_overhead, keys.alpha, keys.beta,
+                  keys.link_latency},
         .memory_bytes = keys.memory,
         .per_node = keys.per_node,
         .network_bandwidth = keys.network_bandwidth,

@@ -31,6 +31,7 @@ struct cluster_rates {
     double link_bandwidth;   /* bytes a second, to where the next stage or parameters are       */
     double batch_overhead;   /* seconds a layer and batch: launching, small products            */
     double alpha, beta;      /* shares that divide among units                                  */
+    double link_latency;     /* seconds a message, beside its bytes                             */
 };
 struct cluster_type {
     struct resource_type resource;

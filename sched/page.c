@@ -160,16 +160,22 @@ static void stages(struct page *p)
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-static status whole(struct page *p)
+void page_head(FILE *out, const char *title)
 {
-    char text[2048];
-    const struct solution *s = p->chosen;
-    fprintf(p->out,
+    fprintf(out,
             "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n<meta "
             "charset=\"utf-8\"/>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<meta "
-            "name=\"color-scheme\" content=\"light dark\"/>\n<title>Plan: %s</title>\n<style>\n%s</style>\n</head>\n"
+            "name=\"color-scheme\" content=\"light dark\"/>\n<title>%s</title>\n<style>\n%s</style>\n</head>\n"
             "<body>\n",
-            ESCAPED(p->instance->name, 100), page_style);
+            title, page_style);
+}
+
+static status whole(struct page *p)
+{
+    char text[2048], title[PAGE_NAME_BYTES + 8];
+    const struct solution *s = p->chosen;
+    snprintf(title, sizeof title, "Plan: %s", ESCAPED(p->instance->name, 100));
+    page_head(p->out, title);
     headline(p);
     fprintf(p->out, "<main>\n");
     if (s->result.throughput > 0) stages(p);

@@ -47,12 +47,36 @@ static inline bool page_has_limit(const struct page *page)
 }
 
 extern const char page_style[]; /* page_style.c */
+/* page.c: up to <body>; the title is escaped. */
+void page_head(FILE *out, const char *title);
 /* page_table.c */
 void page_layers(struct page *page);
 void page_reasons(struct page *page);
 void page_methods(struct page *page);
 void page_units(struct page *page);
-/* page_plot.c */
+/* page_plot.c: a drawing with axes; places across are per cent, down pixels. Of a page they use `out` alone. */
+#define PAGE_PLOT_HEIGHT 270.0
+struct page_axis {
+    double low, high;
+    bool is_log;
+};
+struct page_range {
+    double least, most;
+};
+void page_range_add(struct page_range *r, double value);
+/* Over all values added, with some air; by logarithm from a factor of `wide` on. */
+struct page_axis page_axis_of(const struct page_range *r, double wide);
+double page_down(const struct page_axis *y, double value);
+double page_across(const struct page_axis *x, double value);
+void page_plot_begin(struct page *p, const char *label, const struct page_axis *x, const char *x_name,
+                     const struct page_axis *y, const char *y_name);
+void page_plot_end(struct page *p);
+/* A path: of class "curve" and another; commands M, L. */
+void page_curve_begin(struct page *p, const char *class, const char *dashes);
+void page_curve_point(struct page *p, char command, const struct page_axis *x, const struct page_axis *y,
+                      double value_x, double value_y);
+void page_curve_end(struct page *p);
+
 MUST_USE status page_pipeline(struct page *page);
 MUST_USE status page_throughput(struct page *page);
 void page_learning(struct page *page);

@@ -7,41 +7,32 @@
 
 #include "sched/page_parts.h"
 
-#define HEIGHT       270.0 /* of a drawing with axes */
+#define HEIGHT       PAGE_PLOT_HEIGHT
 #define NARROW_WIDTH 280.0 /* pixels of the narrowest drawing: labels that keep apart there do so everywhere */
 
 /* --- axes ------------------------------------------------------------------------------------- */
 
-struct axis {
-    double low, high;
-    bool is_log;
-};
-
-/* Over all values added, with some air; by logarithm from a factor of `wide` on. */
-struct range {
-    double least, most;
-};
-static void range_add(struct range *r, double value)
+void page_range_add(struct page_range *r, double value)
 {
     if (!isfinite(value)) return;
     if (!(r->most > 0)) r->least = value;
     r->least = fmin(r->least, value);
     r->most = fmax(r->most, value);
 }
-static struct axis axis_of(const struct range *r, double wide)
+struct page_axis page_axis_of(const struct page_range *r, double wide)
 {
     double least = r->least, most = r->most;
     if (!(most > least)) most = least > 0 ? least * 1.01 : 1;
     if (least > 0 && most > wide * least) {
         double air = pow(most / least, 0.05);
-        return (struct axis){least / air, most * air, true};
+        return (struct page_axis){least / air, most * air, true};
     }
     double air = 0.06 * (most - least);
-    return (struct axis){fmax(0, least - air), most + air, false};
+    return (struct page_axis){fmax(0, least - air), most + air, false};
 }
 
 /* 0 … 1 */
-static double axis_at(const struct axis *a, double value)
+static double axis_at(const struct page_axis *a, double value)
 {
     double at = a->is_log ? log(value / a->low) / log(a->high / a->low) : (value - a->low) / (a->high - a->low);
     return fmin(1, fmax(0, at));
@@ -49,7 +40,7 @@ static double axis_at(const struct axis *a, double value)
 
 #define TICKS_MAX 8
 /* Round values within the axis, 3 to `most` where there are such. */
-static uint32_t axis_ticks(const struct axis *a, uint32_t most, double ticks[TICKS_MAX])
+static uint32_t axis_ticks(const struct page_axis *a, uint32_t most, double ticks[TICKS_MAX])
 {
     uint32_t count = 0;
     if (a->is_log) {
@@ -82,11 +73,11 @@ static uint32_t axis_ticks(const struct axis *a, uint32_t most, double ticks[TIC
     return 0;
 }
 
-static double down(const struct axis *y, double value) { return HEIGHT * (1 - axis_at(y, value)); }
-static double across(const struct axis *x, double value) { return 100 * axis_at(x, value); }
+double page_down(const struct page_axis *y, double value) { return HEIGHT * (1 - axis_at(y, value)); }
+double page_across(const struct page_axis *x, double value) { return 100 * axis_at(x, value); }
 
-static void plot_begin(struct page *p, const char *label, const struct axis *x, const char *x_name,
-                       const struct axis *y, const char *y_name)
+void page_plot_begin(struct page *p, const char *label, const struct page_axis *x, const char *x_name,
+                     const struct page_axis *y, const char *y_name)
 {
     double ticks[TICKS_MAX];
     fprintf(
@@ -100,24 +91,24 @@ static void plot_begin(struct page *p, const char *label, const struct axis *x, 
             p->out,
             "<line class=\"grid\" x1=\"0\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"0\" dx=\"-8\" y=\"%.1f\" "
             "text-anchor=\"end\">%s</text>\n",
-            down(y, ticks[t]), down(y, ticks[t]), down(y, ticks[t]) + 4, words_short(WORDS, ticks[t]));
+            page_down(y, ticks[t]), page_down(y, ticks[t]), page_down(y, ticks[t]) + 4, words_short(WORDS, ticks[t]));
     count = axis_ticks(x, 5, ticks);
     for (uint32_t t = 0; t < count; t++)
         fprintf(
             p->out,
             "<line class=\"grid\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"%.2f%%\" y=\"%.1f\" "
             "text-anchor=\"middle\">%s</text>\n",
-            across(x, ticks[t]), across(x, ticks[t]), HEIGHT, HEIGHT + 5, across(x, ticks[t]), HEIGHT + 19,
-            words_short(WORDS, ticks[t]));
+            page_across(x, ticks[t]), page_across(x, ticks[t]), HEIGHT, HEIGHT + 5, page_across(x, ticks[t]),
+            HEIGHT + 19, words_short(WORDS, ticks[t]));
     fprintf(p->out,
             "<line class=\"grid\" x1=\"0\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"100%%\" y=\"%.1f\" "
             "text-anchor=\"end\">%s</text>\n",
             HEIGHT, HEIGHT, HEIGHT + 36, x_name);
 }
 
-static void plot_end(struct page *p) { fprintf(p->out, "</svg></div>\n"); }
+void page_plot_end(struct page *p) { fprintf(p->out, "</svg></div>\n"); }
 
-static void curve_begin(struct page *p, const char *class, const char *dashes)
+void page_curve_begin(struct page *p, const char *class, const char *dashes)
 {
     fprintf(
         p->out,
@@ -125,12 +116,12 @@ static void curve_begin(struct page *p, const char *class, const char *dashes)
         "aria-hidden=\"true\"><path class=\"curve %s\"%s%s%s d=\"",
         HEIGHT, class, dashes[0] ? " stroke-dasharray=\"" : "", dashes, dashes[0] ? "\"" : "");
 }
-static void curve_point(struct page *p, char command, const struct axis *x, const struct axis *y, double value_x,
-                        double value_y)
+void page_curve_point(struct page *p, char command, const struct page_axis *x, const struct page_axis *y,
+                      double value_x, double value_y)
 {
     fprintf(p->out, "%c%.1f %.1f", command, 1000 * axis_at(x, value_x), 1000 * (1 - axis_at(y, value_y)));
 }
-static void curve_end(struct page *p) { fprintf(p->out, "\"/></svg>\n"); }
+void page_curve_end(struct page *p) { fprintf(p->out, "\"/></svg>\n"); }
 
 /* --- labels that keep apart ------------------------------------------------------------------- */
 
@@ -258,7 +249,7 @@ status page_pipeline(struct page *p)
     struct pipeline_block *blocks = calloc((size_t)S * BATCH_COUNT, sizeof *blocks);
     if (blocks == NULL) FAIL(MEMORY, "no memory to draw %u stages", S);
     double end = pipeline_run(p, blocks), height = rows * PIPELINE_ROW + 4;
-    struct axis time = {0, end, false};
+    struct page_axis time = {0, end, false};
     double ticks[TICKS_MAX];
     fprintf(
         p->out,
@@ -274,7 +265,7 @@ status page_pipeline(struct page *p)
         height + PIPELINE_AXIS);
     uint32_t count = axis_ticks(&time, 5, ticks);
     for (uint32_t t = 0; t < count; t++) {
-        double x = across(&time, ticks[t]);
+        double x = page_across(&time, ticks[t]);
         fprintf(p->out,
                 "<line class=\"grid\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"0\" y2=\"%.1f\"/><text x=\"%.2f%%\" y=\"%.1f\" "
                 "text-anchor=\"%s\">%s</text>\n",
@@ -378,28 +369,28 @@ status page_throughput(struct page *p)
     struct explain_point *points = calloc(SWEEP_ROOM, sizeof *points);
     if (points == NULL) FAIL(MEMORY, "no memory to draw %u points", SWEEP_ROOM);
     uint32_t count = sweep(p, points);
-    struct range xs = {0}, ys = {0};
+    struct page_range xs = {0}, ys = {0};
     for (uint32_t i = 0; i < count; i++) {
-        range_add(&xs, points[i].throughput);
-        range_add(&ys, points[i].cost);
+        page_range_add(&xs, points[i].throughput);
+        page_range_add(&ys, points[i].cost);
     }
     for (uint32_t i = 0; i < p->count; i++) {
         const struct cost_result *r = &p->solutions[i].result;
         if (!(r->throughput > 0)) continue;
-        range_add(&xs, r->throughput);
-        range_add(&ys, r->cost);
+        page_range_add(&xs, r->throughput);
+        page_range_add(&ys, r->cost);
     }
-    if (page_has_limit(p)) range_add(&xs, p->instance->throughput_limit);
-    struct axis x = axis_of(&xs, 4), y = axis_of(&ys, 4);
+    if (page_has_limit(p)) page_range_add(&xs, p->instance->throughput_limit);
+    struct page_axis x = page_axis_of(&xs, 4), y = page_axis_of(&ys, 4);
     fprintf(
         p->out,
         "<section id=\"throughput\" aria-labelledby=\"throughput-title\">\n<h2 id=\"throughput-title\">Cost against "
         "throughput</h2>\n<p class=\"note\">The line is this plan with the fewest units for each throughput, to the "
         "greatest that the limits allow; points are the methods' plans, dashed ones infeasible.%s</p>\n",
         page_has_limit(p) ? " Left of the dashed line is less than what is asked." : "");
-    plot_begin(p, "Cost in USD against throughput in examples a second", &x, "examples/s", &y, "USD");
+    page_plot_begin(p, "Cost in USD against throughput in examples a second", &x, "examples/s", &y, "USD");
     if (page_has_limit(p)) {
-        double at = across(&x, p->instance->throughput_limit);
+        double at = page_across(&x, p->instance->throughput_limit);
         fprintf(p->out,
                 "<rect class=\"below\" x=\"0\" y=\"0\" width=\"%.2f%%\" height=\"%.0f\"/><line class=\"limit\" "
                 "x1=\"%.2f%%\" "
@@ -412,17 +403,17 @@ status page_throughput(struct page *p)
                 words_short(WORDS, p->instance->throughput_limit));
     }
     if (count > 0) {
-        curve_begin(p, "first", "");
+        page_curve_begin(p, "first", "");
         for (uint32_t i = 0; i < count; i++)
-            curve_point(p, i ? 'L' : 'M', &x, &y, points[i].throughput, points[i].cost);
-        curve_end(p);
+            page_curve_point(p, i ? 'L' : 'M', &x, &y, points[i].throughput, points[i].cost);
+        page_curve_end(p);
     }
     for (uint32_t i = 0; i < p->count; i++) {
         const struct cost_result *r = &p->solutions[i].result;
-        p->marks[i] = (struct page_mark){r->throughput > 0, across(&x, r->throughput), down(&y, r->cost)};
+        p->marks[i] = (struct page_mark){r->throughput > 0, page_across(&x, r->throughput), page_down(&y, r->cost)};
     }
     marks_write(p, false);
-    plot_end(p);
+    page_plot_end(p);
     marks_key(p);
     fprintf(p->out, "</section>\n");
     free(points);
@@ -442,26 +433,27 @@ static uint32_t curve_begins(const struct solution *s)
 
 static double evaluations_at(const struct search_point *point) { return fmax(1, (double)point->evaluations); }
 
-static void learning_curve(struct page *p, uint32_t at, const char *dashes, const struct axis *x, const struct axis *y)
+static void learning_curve(struct page *p, uint32_t at, const char *dashes, const struct page_axis *x,
+                           const struct page_axis *y)
 {
     const struct solution *s = &p->solutions[at];
     uint32_t from = curve_begins(s);
     const struct search_point *first = &s->curve[from], *last = &s->curve[s->curve_count - 1];
-    p->marks[at] = (struct page_mark){true, across(x, evaluations_at(first)), down(y, first->cost)};
-    curve_begin(p, at == 0 ? "first" : "", dashes);
-    curve_point(p, 'M', x, y, evaluations_at(first), first->cost);
+    p->marks[at] = (struct page_mark){true, page_across(x, evaluations_at(first)), page_down(y, first->cost)};
+    page_curve_begin(p, at == 0 ? "first" : "", dashes);
+    page_curve_point(p, 'M', x, y, evaluations_at(first), first->cost);
     for (const struct search_point *point = first + 1; point <= last; point++) {
-        curve_point(p, 'L', x, y, evaluations_at(point), point[-1].cost);
-        curve_point(p, 'L', x, y, evaluations_at(point), point->cost);
+        page_curve_point(p, 'L', x, y, evaluations_at(point), point[-1].cost);
+        page_curve_point(p, 'L', x, y, evaluations_at(point), point->cost);
     }
-    curve_point(p, 'L', x, y, fmax(evaluations_at(last), (double)s->evaluations), last->cost);
-    curve_end(p);
+    page_curve_point(p, 'L', x, y, fmax(evaluations_at(last), (double)s->evaluations), last->cost);
+    page_curve_end(p);
 }
 
 void page_learning(struct page *p)
 {
     static const char *const dashes[] = {"", "7 4", "2 3", "10 3 2 3", "4 2", "1 4", "12 5"};
-    struct range xs = {0}, ys = {0};
+    struct page_range xs = {0}, ys = {0};
     uint32_t curve_count = 0;
     for (uint32_t i = 0; i < p->count; i++) {
         const struct solution *s = &p->solutions[i];
@@ -469,23 +461,23 @@ void page_learning(struct page *p)
         p->marks[i].is_there = false;
         if (from == s->curve_count) continue;
         curve_count++;
-        range_add(&xs, evaluations_at(&s->curve[from]));
-        range_add(&xs, fmax(evaluations_at(&s->curve[s->curve_count - 1]), (double)s->evaluations));
-        range_add(&ys, s->curve[from].cost);
-        range_add(&ys, s->curve[s->curve_count - 1].cost);
+        page_range_add(&xs, evaluations_at(&s->curve[from]));
+        page_range_add(&xs, fmax(evaluations_at(&s->curve[s->curve_count - 1]), (double)s->evaluations));
+        page_range_add(&ys, s->curve[from].cost);
+        page_range_add(&ys, s->curve[s->curve_count - 1].cost);
     }
     if (curve_count == 0) return;
-    struct axis x = axis_of(&xs, 10), y = axis_of(&ys, 4);
+    struct page_axis x = page_axis_of(&xs, 10), y = page_axis_of(&ys, 4);
     fprintf(p->out,
             "<section id=\"learning\" aria-labelledby=\"learning-title\">\n<h2 id=\"learning-title\">Learning</h2>\n"
             "<p class=\"note\">Cost of the best plan so far against the number of plans evaluated, of the methods that "
             "search.</p>\n");
-    plot_begin(p, "Cost of the best plan so far against evaluations", &x, "evaluations", &y, "USD");
+    page_plot_begin(p, "Cost of the best plan so far against evaluations", &x, "evaluations", &y, "USD");
     for (uint32_t i = 0, drawn = 0; i < p->count; i++)
         if (curve_begins(&p->solutions[i]) < p->solutions[i].curve_count)
             learning_curve(p, i, dashes[drawn++ % (sizeof dashes / sizeof *dashes)], &x, &y);
     marks_write(p, true);
-    plot_end(p);
+    page_plot_end(p);
     marks_key(p);
     fprintf(p->out, "</section>\n");
 }

@@ -10,6 +10,7 @@
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
 #include "engine/cmd/workers.h"
+#include "engine/cmd/plan_trees.h"
 #include "engine/plan/planner.h"
 #include "engine/plan/trial.h"
 #include "engine/base/stop.h"
@@ -28,7 +29,8 @@ struct plan_flags {
     const char *method, *out, *instance_out, *curve, *html, *policy, *policy_out;
     uint64_t seed, evaluations;
     double seconds, try_seconds, skewness;
-    bool compares, explains;
+    bool compares, explains, has_grid;
+    uint32_t trees;
 };
 static const struct flag flags[] = {
     {"--cluster", FLAG_READ, "FILE", "types of resources with prices and limits, and the goal",
@@ -88,6 +90,11 @@ static const struct flag flags[] = {
      offsetof(struct plan_flags, policy_out), 0, 0, false},
     {"--instance-out", FLAG_WRITE, "FILE", "write the scheduling problem, measured or estimated, for plan --instance",
      offsetof(struct plan_flags, instance_out), 0, 0, false},
+    {"--trees", FLAG_U32, "N",
+     "compare placements of the nodes of a graph's trees instead, N trees at a time: processor, card, learned, …",
+     offsetof(struct plan_flags, trees), 1, 256, false},
+    {"--grid", FLAG_SWITCH, NULL, "with --trees: memories of 150 to 2,048 and 1 to 256 trees, too",
+     offsetof(struct plan_flags, has_grid), 0, 0, false},
     {"--data", FLAG_READ, "FILE", "data to profile the graph on; default: data.path of the graph, or generated rows",
      offsetof(struct plan_flags, source.data), 0, 0, false},
     {"--no-cache", FLAG_SWITCH, NULL, "measure the graph anew", offsetof(struct plan_flags, source.no_cache), 0, 0,
@@ -383,6 +390,10 @@ static status flags_check(const struct plan_flags *f)
         FAIL(USAGE, "--try trains plans of a graph: give GRAPH and --cluster FILE");
     if (f->out && strcmp(f->out, "-") == 0 && log_format() == LOG_JSON)
         FAIL(USAGE, "-o - and --log json both write to standard output; give -o a file");
+    if (f->trees > 0 && (f->out || f->instance_out || f->curve || f->policy || f->policy_out))
+        FAIL(USAGE, "--trees makes no plan of layers: give it without -o, --instance-out, --curve, --policy and "
+                    "--policy-out");
+    if (f->has_grid && f->trees == 0) FAIL(USAGE, "--grid needs --trees N");
     return ST_OK;
 }
 
@@ -394,6 +405,15 @@ static status run_plan(const char *const *positionals, const void *options_point
     f.source.set_count = f.set.count;
     TRY(flags_check(&f));
     if (f.workers.allocation) return workers_plan(&f.source, &f.workers);
+    if (f.trees > 0) {
+        const struct plan_trees_flags trees = {.source = &f.source,
+                                               .html = f.html,
+                                               .trees = f.trees,
+                                               .has_grid = f.has_grid,
+                                               .seed = f.seed,
+                                               .evaluations = f.evaluations};
+        return plan_trees_run(&trees);
+    }
     struct policy *from = NULL;
     if (f.policy) TRY(policy_read(&from, f.policy));
     stop_listen(NULL, NULL);
@@ -425,7 +445,8 @@ const struct command command_plan = {
             "heterps-run plan --instance instance.json --compare --explain --html plan.html\n"
             "heterps-run plan --layers cfg/matchnet.layers.cfg --cluster cfg/paper2.cfg\n"
             "heterps-run plan --net vgg19 --batch 64 --cluster cfg/paper2.cfg --method ralp\n"
-            "heterps-run plan --net vgg19 --batch 32 --cluster cfg/hetpipe-vgg19.cfg --workers auto\n\n"
+            "heterps-run plan --net vgg19 --batch 32 --cluster cfg/hetpipe-vgg19.cfg --workers auto\n"
+            "heterps-run plan sst.bin --cluster cfg/h100.cfg --trees 16 --grid --html trees.html\n\n"
             "The plan is the cheapest that reaches the goal's throughput within the limits. Without such a plan the "
             "exit status is 1, and what is written is the one that comes nearest.\n\nMethods:"
 #define METHOD(id, name, kind, meaning) "\n  " name ": " meaning

@@ -1,0 +1,16 @@
+/* heterps-run plan --trees: where the nodes of trees go (engine/plan/trees.h). */
+#ifndef HETERPS_ENGINE_CMD_PLAN_TREES_H
+#define HETERPS_ENGINE_CMD_PLAN_TREES_H
+
+#include "engine/plan/planner.h"
+
+struct plan_trees_flags {
+    const struct planner_source *source;
+    const char *html; /* NULL: no page */
+    uint32_t trees;
+    bool has_grid;
+    uint64_t seed, evaluations; /* 0: as many as README's figures have */
+};
+MUST_USE status plan_trees_run(const struct plan_trees_flags *flags);
+
+#endif
