@@ -92,7 +92,6 @@ const char page_style[] =
     "svg .grid{stroke:var(--line)}\n"
     "svg .curve{fill:none;stroke:var(--soft);stroke-width:1.5;vector-effect:non-scaling-stroke}\n"
     "svg .curve.first{stroke:var(--accent);stroke-width:2}\n"
-    "svg .band{fill:rgba(var(--tint),.14);stroke:none}\n"
     "svg .limit{stroke:var(--ink);stroke-dasharray:4 4}\n"
     "svg .below{fill:rgba(var(--tint),.07)}\n"
     "svg .block{fill:var(--fill);stroke:var(--paper)}\n"

@@ -6,7 +6,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/stop.h"
-#include "engine/plan/trees.h"
+#include "engine/bench/placements.h"
 #include "sched/trees/page_trees.h"
 
 #define SEEDS    10u
@@ -49,7 +49,7 @@ static status report_make(const struct plan_trees_flags *f, const struct graph *
 {
     struct trees_report *report = malloc(sizeof *report);
     if (report == NULL) FAIL(MEMORY, "no memory for a report of %zu bytes", sizeof *report);
-    const struct trees_plan_options options = {.graph = graph,
+    const struct placements_options options = {.graph = graph,
                                                .graph_path = f->source->graph_path,
                                                .cluster = cluster,
                                                .isa = f->source->isa,
@@ -58,7 +58,7 @@ static status report_make(const struct plan_trees_flags *f, const struct graph *
                                                .seeds = SEEDS,
                                                .effort = f->evaluations ? (double)f->evaluations / EPISODES : 1,
                                                .has_grid = f->has_grid};
-    status st = trees_plan(report, &options);
+    status st = placements_compare(report, &options);
     if (st == ST_OK) {
         report_tell(report);
         if (log_format() == LOG_TEXT && log_verbosity() >= 0) report_write(stdout, report);

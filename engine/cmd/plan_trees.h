@@ -1,4 +1,4 @@
-/* heterps-run plan --trees: where the nodes of trees go (engine/plan/trees.h). */
+/* heterps-run plan --trees: where the nodes of trees go (engine/bench/placements.h). */
 #ifndef HETERPS_ENGINE_CMD_PLAN_TREES_H
 #define HETERPS_ENGINE_CMD_PLAN_TREES_H
 

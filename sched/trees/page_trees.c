@@ -105,17 +105,31 @@ static void policies(FILE *out, const struct trees_report *r, const struct study
 
 /* --- learning ----------------------------------------------------------------------------------- */
 
+static void band_point(FILE *out, char command, uint32_t window, double ratio, const struct page_axis *x,
+                       const struct page_axis *y)
+{
+    fprintf(out, "%c%.1f %.1f", command, 10 * page_across(x, 100. * (window + 1) / STUDY_WINDOWS),
+            1000 * page_down(y, ratio) / PAGE_PLOT_HEIGHT);
+}
+
+/* Between the least and the greatest of the seeds. */
+static void band_draw(FILE *out, const struct study_curve *c, const struct page_axis *x, const struct page_axis *y)
+{
+    fprintf(out,
+            "<svg x=\"0\" y=\"0\" width=\"100%%\" height=\"%.0f\" viewBox=\"0 0 1000 1000\" "
+            "preserveAspectRatio=\"none\" aria-hidden=\"true\"><path class=\"below\" d=\"",
+            PAGE_PLOT_HEIGHT);
+    for (uint32_t w = 0; w < STUDY_WINDOWS; w++) band_point(out, w ? 'L' : 'M', w, c->ratio[w].greatest, x, y);
+    for (uint32_t w = STUDY_WINDOWS; w-- > 0;) band_point(out, 'L', w, c->ratio[w].least, x, y);
+    fprintf(out, "\"/></svg>\n");
+}
+
 static void curve_draw(struct page *p, const struct study_curve *c, const struct page_axis *x,
                        const struct page_axis *y, bool is_first)
 {
     const uint32_t last = STUDY_WINDOWS - 1;
     if (c->ratio[last].count == 0) return;
-    page_curve_begin(p, "band", "");
-    for (uint32_t w = 0; w <= last; w++)
-        page_curve_point(p, w ? 'L' : 'M', x, y, 100. * (w + 1) / STUDY_WINDOWS, c->ratio[w].greatest);
-    for (uint32_t w = last + 1; w-- > 0;)
-        page_curve_point(p, 'L', x, y, 100. * (w + 1) / STUDY_WINDOWS, c->ratio[w].least);
-    page_curve_end(p);
+    band_draw(p->out, c, x, y);
     page_curve_begin(p, is_first ? "first" : "", is_first ? "" : "7 4");
     for (uint32_t w = 0; w <= last; w++)
         page_curve_point(p, w ? 'L' : 'M', x, y, 100. * (w + 1) / STUDY_WINDOWS, study_range_mean(&c->ratio[w]));
@@ -229,10 +243,9 @@ static void transfers(FILE *out, const struct trees_report *r)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct place_link *l = &rows[i].link;
         const double seconds = l->latency + TENSOR_BYTES * l->a_byte;
-        fprintf(out,
-                "<tr><th scope=\"row\">%s</th><td>%s</td><td>%s</td><td>%s</td><td>%s/s</td></tr>\n",
-                rows[i].from, rows[i].to, words_seconds(WORDS, l->latency + m->bytes[0] * l->a_byte),
-                words_seconds(WORDS, seconds), words_bytes(WORDS, TENSOR_BYTES / seconds));
+        fprintf(out, "<tr><th scope=\"row\">%s</th><td>%s</td><td>%s</td><td>%s</td><td>%s/s</td></tr>\n", rows[i].from,
+                rows[i].to, words_seconds(WORDS, l->latency + m->bytes[0] * l->a_byte), words_seconds(WORDS, seconds),
+                words_bytes(WORDS, TENSOR_BYTES / seconds));
     }
     table_end(out);
 }

@@ -10,8 +10,9 @@ import xml.etree.ElementTree as ElementTree
 
 BYTES_MAX = 8 << 20
 PHONE_WIDTH = 320  # pixels that an element may ask for
-SECTIONS = {"layers", "methods"}  # of every page
+SECTIONS = {"layers", "methods"}  # of every page about a plan
 PLAN_SECTIONS = {"stages", "pipeline", "reasons", "throughput", "units"}  # of a page whose plan can run
+TREES_SECTIONS = {"batch", "batch-learning", "one", "one-learning", "exact", "transfers", "synchronous", "cards", "inputs"}  # of plan --trees
 ALLOWED = {
     "html", "head", "meta", "title", "style", "body", "header", "main", "section", "footer", "h1", "h2", "p", "div", "span", "b",
     "i", "strong", "small", "br", "dl", "dt", "dd", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "input", "label",
@@ -128,7 +129,7 @@ def check_page(path):
         if not any(where in (e.text or "") + (e.tail or "") for e in elements if name_of(e) != "style"):
             fault(f"refers to {where}")
     sections = {e.get("id") for e in named("section")}
-    wanted = SECTIONS | (PLAN_SECTIONS if "stages" in sections else set())
+    wanted = TREES_SECTIONS if "transfers" in sections else SECTIONS | (PLAN_SECTIONS if "stages" in sections else set())
     for missing in sorted(wanted - sections):
         fault(f"the section {missing} is missing")
     words = " ".join(t for e in elements if name_of(e) != "style" for t in (e.text or "", e.tail or ""))

@@ -36,6 +36,31 @@ predicts() { # a line an example, and of one without a number, too
         awk 'NR == 1 { good = $1 } NR == 2 { exit !(good > $1) }' "$folder/out"
 }
 check 'predicts lines without a number' predicts
+places() { # every policy, the tables, a page; the same seed learns the same (but for what is measured)
+    heterps compile samples/sst.cfg -o "$folder/places.bin" --set t.units=40 &&
+        "$HETERPS" plan "$folder/places.bin" --cluster cfg/h100.cfg --trees 2 --evaluations 20 --html "$folder/places.html" \
+            >"$folder/places" 2>&1 && python3 tests/e2e/page_check.py --quiet "$folder/places.html" &&
+        [ "$(grep -Ec '^\| (processor|card|left-right|state-output|random|DQN|climbed|learned|learned, climbed) \|' "$folder/places")" = 17 ]
+}
+check 'plan --trees places nodes' places
+refuses_to_place() {
+    refused "$1" heterps plan "$folder/places.bin" --trees 2 $2
+}
+refused() {
+    expected=$1
+    shift
+    ! "$@" >"$folder/refused" 2>&1 && grep -Fq -e "$expected" "$folder/refused"
+}
+printf '[type a]\ndevice = cpu\nprice_per_hour = 1\nlimit = 1\n' >"$folder/host.cfg"
+check 'plan --trees without a cluster' refuses_to_place 'give GRAPH and --cluster FILE' ''
+check 'plan --trees without a card' refuses_to_place 'needs a type of another device' "--cluster $folder/host.cfg"
+check 'plan --trees makes no plan' refuses_to_place '--trees makes no plan of layers' "--cluster cfg/h100.cfg -o $folder/p"
+check 'plan --grid alone' refused '--grid needs --trees N' heterps plan "$folder/places.bin" --cluster cfg/h100.cfg --grid
+no_trees() {
+    heterps compile samples/lr.cfg -o "$folder/lr.bin" &&
+        refused 'expected a graph with a [tree]' heterps plan "$folder/lr.bin" --cluster cfg/h100.cfg --trees 2
+}
+check 'plan --trees of a graph without trees' no_trees
 refuses() {
     printf '(1 (0 a) (0 b))\n(1 (0 a))\n' >"$folder/bad"
     heterps "$graph" --data "$folder/bad" 2>"$folder/log"

@@ -5,7 +5,7 @@
  *
  * An example is one of these; of n examples a launch has n nodes of the kind, and what a launch takes is the difference
  * over LEVELS. A kind that has no children is measured as leaves alone. */
-#include "engine/plan/trees_measure.h"
+#include "engine/bench/cell_times.h"
 
 #include <math.h>
 
@@ -20,7 +20,7 @@
 #define RUN_SECONDS 0.4                   /* a run that takes longer is the last of its kind */
 
 struct rig {
-    const struct trees_measure_options *o;
+    const struct cell_times_options *o;
     const struct graph_node *node;
     struct hand_graph h;
     struct graph_field field;
@@ -68,7 +68,7 @@ static status tensors_make(struct rig *r, struct hand_tensors *in, struct hand_t
     return ST_OK;
 }
 
-static status rig_open(struct rig *r, const struct trees_measure_options *o, uint32_t key_max)
+static status rig_open(struct rig *r, const struct cell_times_options *o, uint32_t key_max)
 {
     struct tree_attr attr;
     struct hand_tensors in = {0}, param = {0}, saved = {0};
@@ -170,7 +170,7 @@ static void kind_measure(struct rig *r, uint32_t kind, double seconds[PLACE_SIZE
         seconds[size] = size < 2 ? 2 * seconds[size - 1] : 3 * seconds[size - 1] - 2 * seconds[size - 2];
 }
 
-status trees_measure(double seconds[PLACE_KINDS_MAX][PLACE_SIZES], const struct trees_measure_options *o)
+status cell_times_measure(double seconds[PLACE_KINDS_MAX][PLACE_SIZES], const struct cell_times_options *o)
 {
     status st = ST_OK;
     for (uint32_t k = 0; k < o->cells->kind_count && st == ST_OK; k++) {

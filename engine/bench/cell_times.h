@@ -1,12 +1,12 @@
 /* What the nodes of a graph's trees take on the processor, measured here: the tree op itself runs over small trees
  * that are made for it, so many nodes of a kind together as a batch has. */
-#ifndef HETERPS_ENGINE_PLAN_TREES_MEASURE_H
-#define HETERPS_ENGINE_PLAN_TREES_MEASURE_H
+#ifndef HETERPS_ENGINE_BENCH_CELL_TIMES_H
+#define HETERPS_ENGINE_BENCH_CELL_TIMES_H
 
 #include "graph/graph.h"
 #include "sched/trees/place_cells.h"
 
-struct trees_measure_options {
+struct cell_times_options {
     const struct graph *graph;
     uint32_t tree; /* forward node: place_cells_of_graph's */
     const struct place_cells *cells;
@@ -17,7 +17,7 @@ struct trees_measure_options {
 /* seconds[kind] of the forward pass: medians, never falling; sizes that there is no time or memory for follow from the
  * two before. With one thread the processor's time of that thread counts, else the clock on the wall. INVALID: no kind
  * of node can be a leaf; else as opening a device fails. */
-MUST_USE status trees_measure(double seconds[PLACE_KINDS_MAX][PLACE_SIZES],
-                              const struct trees_measure_options *options);
+MUST_USE status cell_times_measure(double seconds[PLACE_KINDS_MAX][PLACE_SIZES],
+                                   const struct cell_times_options *options);
 
 #endif

@@ -1,14 +1,14 @@
 /* plan --trees: placement policies for the nodes of a graph's trees on a cluster's processor and card. The processor is
  * measured here, one core, and so many cores take what HeterPS's formulas 1 and 2 make of it, with the type's
  * batch_overhead for being several; the card takes what its declared rates say (sched/trees/place_cells.h). */
-#ifndef HETERPS_ENGINE_PLAN_TREES_H
-#define HETERPS_ENGINE_PLAN_TREES_H
+#ifndef HETERPS_ENGINE_BENCH_PLACEMENTS_H
+#define HETERPS_ENGINE_BENCH_PLACEMENTS_H
 
 #include "sched/trees/report.h"
 #include "sched/cluster.h"
 #include "graph/graph.h"
 
-struct trees_plan_options {
+struct placements_options {
     const struct graph *graph;
     const char *graph_path;
     const struct cluster *cluster;
@@ -22,6 +22,6 @@ struct trees_plan_options {
 };
 /* INVALID: the graph has no trees of two children a node, the cluster no processor or no card with rates; STOPPED. The
  * report borrows names from graph and cluster. */
-MUST_USE status trees_plan(struct trees_report *report, const struct trees_plan_options *o);
+MUST_USE status placements_compare(struct trees_report *report, const struct placements_options *o);
 
 #endif

@@ -1,5 +1,5 @@
 /* Measures, and runs the studies of a report. Once a start. */
-#include "engine/plan/trees.h"
+#include "engine/bench/placements.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "engine/base/log.h"
 #include "engine/base/stop.h"
 #include "engine/base/words.h"
-#include "engine/plan/trees_measure.h"
+#include "engine/bench/cell_times.h"
 
 #define MEASURE_SECONDS 5.0
 #define LEAVES_MIN      5u /* as sentences of the Stanford Sentiment Treebank mostly are */
@@ -23,7 +23,7 @@
 #define EPISODES        10000.0
 
 struct run {
-    const struct trees_plan_options *o;
+    const struct placements_options *o;
     struct trees_report *r;
     const struct cluster_type *host, *card;
     struct place_cells cells;
@@ -91,14 +91,14 @@ static void devices_set(struct run *run, uint32_t cards)
 static status machine_make(struct run *run, uint32_t memory)
 {
     double measured[PLACE_KINDS_MAX][PLACE_SIZES] = {{0}};
-    struct trees_measure_options options = {.graph = run->o->graph,
-                                            .cells = &run->cells,
-                                            .threads = 1,
-                                            .isa = run->o->isa,
-                                            .seconds = MEASURE_SECONDS * fmin(1, run->o->effort)};
+    struct cell_times_options options = {.graph = run->o->graph,
+                                         .cells = &run->cells,
+                                         .threads = 1,
+                                         .isa = run->o->isa,
+                                         .seconds = MEASURE_SECONDS * fmin(1, run->o->effort)};
     TRY(place_cells_of_graph(&run->cells, &options.tree, run->o->graph, run->o->graph_path, memory, CLASSES));
     TRY(kinds_find(run));
-    TRY(trees_measure(measured, &options));
+    TRY(cell_times_measure(measured, &options));
     run->machine = (struct place_machine){.is_together = true};
     host_seconds_set(run, measured);
     devices_set(run, 1);
@@ -210,7 +210,7 @@ static status grid_of(struct run *run)
     return ST_OK;
 }
 
-status trees_plan(struct trees_report *r, const struct trees_plan_options *o)
+status placements_compare(struct trees_report *r, const struct placements_options *o)
 {
     const uint64_t begin_ns = clock_ns();
     struct run run = {.o = o, .r = r};
