@@ -17,7 +17,8 @@
 #define LEVELS      2u
 #define REPEATS     9u
 #define BYTES_MAX   (768.0 * 1024 * 1024) /* of the op's memory */
-#define RUN_SECONDS 0.4                   /* a run that takes longer is the last of its kind */
+#define SECONDS_MIN 1e-9
+#define RUN_SECONDS 0.4 /* a run that takes longer is the last of its kind */
 
 struct rig {
     const struct cell_times_options *o;
@@ -63,6 +64,7 @@ static status tensors_make(struct rig *r, struct hand_tensors *in, struct hand_t
     r->out = hand_tensor(&r->h, r->examples_max, shape.output_cols, odd_lines_floats(shape.output_cols));
     /* Nothing reads what it holds before: it is not filled. */
     r->saved = saved->t[saved->count++] = hand_tensor(&r->h, 0, r->saved_cols, r->saved_cols);
+    free(r->h.view[r->saved].data);
     r->h.view[r->saved].data = hand_block((size_t)r->examples_max * r->saved_cols);
     if (r->h.view[r->saved].data == NULL) r->h.is_lacking = true;
     return ST_OK;
@@ -156,18 +158,27 @@ static double launch_seconds(struct rig *r, uint32_t kind, uint32_t nodes, doubl
     return fit_quantile(times, count, 0.5);
 }
 
+/* Sizes from `measured` on: straight on from the last, by the slope of the upper half. */
+static void sizes_extend(double seconds[PLACE_SIZES], uint32_t measured)
+{
+    double nodes[PLACE_SIZES];
+    for (uint32_t i = 0; i < PLACE_SIZES; i++) nodes[i] = (double)(UINT32_C(1) << i);
+    const uint32_t first = measured / 2, last = measured - 1;
+    const struct fit_line line = fit_line(nodes + first, seconds + first, measured - first);
+    for (uint32_t i = measured; i < PLACE_SIZES; i++)
+        seconds[i] = seconds[last] + line.slope * (nodes[i] - nodes[last]);
+}
+
 static void kind_measure(struct rig *r, uint32_t kind, double seconds[PLACE_SIZES], double seconds_max)
 {
-    double longest = 0, spent = 0;
+    double longest = 0, spent = 0, least = SECONDS_MIN;
     uint32_t size = 0;
     for (; size < PLACE_SIZES && UINT32_C(1) << size <= r->examples_max && longest < RUN_SECONDS; size++) {
         if (size > 0 && spent + 2 * longest * (REPEATS + 1) > seconds_max) break;
-        seconds[size] = launch_seconds(r, kind, UINT32_C(1) << size, &longest);
+        seconds[size] = least = fmax(least, launch_seconds(r, kind, UINT32_C(1) << size, &longest));
         spent += longest * (REPEATS + 1);
-        if (size > 0) seconds[size] = fmax(seconds[size], seconds[size - 1]);
     }
-    for (; size < PLACE_SIZES; size++)
-        seconds[size] = size < 2 ? 2 * seconds[size - 1] : 3 * seconds[size - 1] - 2 * seconds[size - 2];
+    sizes_extend(seconds, size);
 }
 
 status cell_times_measure(double seconds[PLACE_KINDS_MAX][PLACE_SIZES], const struct cell_times_options *o)

@@ -142,7 +142,7 @@ static void study_run__mixed_pays__says_so(void **state)
                                                            .updates = 100,
                                                            .samples = 8,
                                                            .trials = 1000,
-                                                           .dqn_episodes = 100}),
+                                                           .dqn_episodes = 40}),
                      ST_OK);
     for (uint32_t p = 0; p < STUDY_POLICY_COUNT; p++) {
         const struct study_figure *figure = &s.figure[p];
