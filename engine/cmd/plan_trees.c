@@ -73,9 +73,9 @@ status plan_trees_run(const struct plan_trees_flags *f)
     const struct planner_source *s = f->source;
     struct graph graph = {0};
     struct cluster cluster = {0};
-    if (s->graph_path == NULL || s->cluster_path == NULL || s->instance_path || s->layers_path)
+    if (s->graph_path == NULL || s->cluster_path == NULL || s->instance_path || s->layers_path || s->net)
         FAIL(USAGE, "--trees places the nodes of a graph's trees on a cluster: give GRAPH and --cluster FILE, and "
-                    "neither --instance nor --layers");
+                    "neither --instance, --layers nor --net");
     stop_listen(NULL, NULL);
     TRY(graph_open_set(&graph, s->graph_path, s->set, s->set_count));
     status st = cluster_read(&cluster, s->cluster_path);

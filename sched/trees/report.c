@@ -11,16 +11,17 @@ static void policies_write(FILE *out, const struct study *s)
 {
     fprintf(out,
             "| policy | time | least to greatest | best single device over it | launches | messages | bytes moved | "
-            "on the host |\n|---|---|---|---|---|---|---|---|\n");
+            "on the host | to decide |\n|---|---|---|---|---|---|---|---|---|\n");
     for (uint32_t p = 0; p < STUDY_POLICY_COUNT; p++) {
         const struct study_figure *f = &s->figure[p];
         if (f->seconds.count == 0) continue;
-        fprintf(out, "| %s | %s | %s to %s | %.2f | %.1f | %.1f | %s | %s |\n", study_names[p].name,
+        fprintf(out, "| %s | %s | %s to %s | %.2f | %.1f | %.1f | %s | %s | %s |\n", study_names[p].name,
                 words_seconds(WORDS, study_range_mean(&f->seconds)), words_seconds(WORDS, f->seconds.least),
                 words_seconds(WORDS, f->seconds.greatest), study_gain(s, (enum study_policy)p), f->launches,
-                f->transfers, words_bytes(WORDS, f->transfer_bytes), words_share(WORDS, f->host_share));
+                f->transfers, words_bytes(WORDS, f->transfer_bytes), words_share(WORDS, f->host_share),
+                words_seconds(WORDS, f->placing_seconds));
     }
-    fprintf(out, "| no placement takes less | %s | | %.2f | | | | |\n\n", words_seconds(WORDS, s->bound_seconds),
+    fprintf(out, "| no placement takes less | %s | | %.2f | | | | | |\n\n", words_seconds(WORDS, s->bound_seconds),
             study_range_mean(&s->figure[STUDY_polished].seconds) / s->bound_seconds * study_gain(s, STUDY_polished));
 }
 
@@ -53,12 +54,14 @@ static void grid_write(FILE *out, const struct trees_report *r)
 
 void report_write(FILE *out, const struct trees_report *r)
 {
-    fprintf(out,
-            "# Where the nodes of trees go: %s on %s\n\nThe host is %u %s, measured here; the card a %s of declared "
-            "rates. Random binary trees of %u to %u words, forward; %u seeds. A time is of a batch of trees.\n\n"
-            "One tree at a time, memory %u, %.0f nodes:\n\n",
-            r->graph, r->cluster, r->cores, r->host, r->card, r->leaves_min, r->leaves_max, r->seeds, r->memory,
-            r->nodes_one);
+    fprintf(
+        out,
+        "# Where the nodes of trees go: %s on %s\n\nThe host is %s of type %s, one measured here; the card is of type "
+        "%s, its rates declared. Random binary trees of %u to %u words, forward; %u seeds. A time is of a batch of "
+        "trees.\n\n"
+        "One tree at a time, memory %u, %.0f nodes:\n\n",
+        r->graph, r->cluster, words_plural(WORDS, r->cores, "core"), r->host, r->card, r->leaves_min, r->leaves_max,
+        r->seeds, r->memory, r->nodes_one);
     policies_write(out, &r->one);
     fprintf(out, "%u trees at once, %.0f nodes; ours is learned in %s of a core:\n\n", r->trees, r->nodes_batch,
             words_seconds(WORDS, r->batch.learn_seconds));

@@ -36,9 +36,11 @@ static void result_add(struct study_figure *f, const struct study_options *o, ui
 static status figure_add(struct study_figure *f, const struct study_options *o, list_place *place, void *context)
 {
     double seconds = 0;
-    f->transfers = f->transfer_bytes = f->launches = f->host_share = 0;
+    f->transfers = f->transfer_bytes = f->launches = f->host_share = f->placing_seconds = 0;
     for (uint32_t i = o->forests->count / 2; i < o->forests->count; i++) {
+        const uint64_t begin_ns = clock_thread_ns();
         TRY(place(o, i, context, o->forests->device));
+        f->placing_seconds += (double)(clock_thread_ns() - begin_ns) * 1e-9 * 2 / o->forests->count;
         result_add(f, o, i, o->forests->device, &seconds);
     }
     study_range_add(&f->seconds, seconds);

@@ -47,6 +47,7 @@ static inline double study_range_mean(const struct study_range *r) { return r->c
 
 /* Means of a list: a batch of trees. */
 struct study_figure {
+    double placing_seconds;                                 /* processor time of deciding; of the last seed  */
     double transfers, transfer_bytes, launches, host_share; /* of the units; of the last seed's placements */
     struct study_range seconds;                             /* of no count: does not apply here             */
 };
