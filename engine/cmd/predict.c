@@ -1,4 +1,6 @@
 /* heterps-run predict: a line an example, in the order of the input, with a column for each loss. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +17,7 @@
 struct predict_options {
     struct saved_options saved; /* first */
     const char *data, *output, *with;
-    bool header;
+    bool header, nodes;
 };
 static const struct flag flags[] = {
     SAVED_FLAG_MODEL,
@@ -30,6 +32,10 @@ static const struct flag flags[] = {
     {"--with", FLAG_TEXT, "COLUMNS",
      "columns of the data behind the predictions, as they are there: csv's names, or label, I1..I13, C1..C26 of criteo",
      offsetof(struct predict_options, with), 0, 0, false},
+    {"--nodes", FLAG_SWITCH, NULL,
+     "a line a node of a model whose loss is softmax_nodes: example and node, each from 0, the root last, and what is "
+     "predicted",
+     offsetof(struct predict_options, nodes), 0, 0, false},
     SAVED_FLAGS,
 };
 
@@ -38,35 +44,58 @@ struct predictions {
     struct file_writer *writer;
     struct rank *rank; /* words are predicted, or NULL */
     struct prediction prediction;
-    char *line;           /* [prediction.line_bytes_max] */
-    bool is_stream;       /* somebody may wait for the answer before he writes on */
+    char *line;     /* [prediction.line_bytes_max] */
+    bool is_stream; /* somebody may wait for the answer before he writes on */
+    bool of_nodes;
+    uint64_t example;     /* of nodes: the next      */
     struct columns *with; /* of the data, or NULL     */
     struct column_text *texts;
 };
 
-/* A tab and the text of each column that is asked for. */
-static status with_put(const struct predictions *p)
+/* A tab and the text of each column that is asked for, of the present example. */
+static status texts_put(const struct predictions *p)
 {
-    if (p->with == NULL) return ST_OK;
-    TRY(columns_next(p->with, p->texts));
-    for (uint32_t i = 0; i < columns_count(p->with); i++) {
+    for (uint32_t i = 0; p->with && i < columns_count(p->with); i++) {
         TRY(file_writer_put(p->writer, "\t", 1));
         TRY(file_writer_put(p->writer, p->texts[i].text, p->texts[i].bytes));
     }
     return ST_OK;
 }
 
+/* Of an example: a line a node, the columns behind each. */
+static status nodes_put(struct predictions *p, const struct slot *slot, uint32_t b)
+{
+    const uint32_t count = prediction_node_count(&p->prediction, slot, b);
+    char begin[64];
+    if (p->with) TRY(columns_next(p->with, p->texts));
+    for (uint32_t i = 0; i < count; i++) {
+        const int bytes = snprintf(begin, sizeof begin, "%" PRIu64 "\t%" PRIu32 "\t", p->example, i);
+        TRY(file_writer_put(p->writer, begin, (size_t)bytes));
+        TRY(file_writer_put(p->writer, p->line,
+                            prediction_node_write(&p->prediction, slot, b, count - 1 - i, p->line)));
+        TRY(texts_put(p));
+        TRY(file_writer_put(p->writer, "\n", 1));
+    }
+    p->example++;
+    return ST_OK;
+}
+
 static status sink(void *context, const struct slot *slot)
 {
-    const struct predictions *p = context;
+    struct predictions *p = context;
     if (p->rank) {
         TRY(rank_add(p->rank, slot));
         if (p->is_stream) TRY(rank_flush(p->rank));
         return p->is_stream ? file_writer_flush(p->writer) : ST_OK;
     }
     for (uint32_t b = 0; b < slot->input->batch.example_count; b++) {
+        if (p->of_nodes) {
+            TRY(nodes_put(p, slot, b));
+            continue;
+        }
         TRY(file_writer_put(p->writer, p->line, prediction_write(&p->prediction, slot, b, p->line)));
-        TRY(with_put(p));
+        if (p->with) TRY(columns_next(p->with, p->texts));
+        TRY(texts_put(p));
         TRY(file_writer_put(p->writer, "\n", 1));
     }
     return p->is_stream ? file_writer_flush(p->writer) : ST_OK;
@@ -76,7 +105,7 @@ static status sink(void *context, const struct slot *slot)
 static status header_put(const struct predictions *p)
 {
     const struct graph *g = p->graph;
-    const char *before = "";
+    const char *before = p->of_nodes ? "example\tnode\t" : "";
     for (uint32_t i = graph_loss_next(g, 0); i < g->forward_count; i = graph_loss_next(g, i + 1), before = "\t") {
         const char *name = graph_string(g, g->nodes[i].name);
         TRY(file_writer_put(p->writer, before, strlen(before)));
@@ -139,7 +168,9 @@ static status predict(struct crew *crew, const struct saved_options *options)
         FAIL(USAGE, "predict: --log json and the predictions both write to standard output; give -o FILE");
     struct feed *feed = NULL;
     struct file_writer writer = {0};
-    struct predictions predictions = {.graph = &s->graph, .writer = &writer};
+    struct predictions predictions = {.graph = &s->graph, .writer = &writer, .of_nodes = o->nodes};
+    if (o->nodes && !prediction_is_of_nodes(&s->graph))
+        FAIL(USAGE, "--nodes: expected a model whose only loss is [loss] kind = softmax_nodes, found another");
     status st = with_open(&predictions, s, o->with);
     if (st == ST_OK)
         st = evaluate_open(

@@ -37,9 +37,15 @@ static void classes_predict(const float *x, uint32_t count, double *values)
 
 void head_predict(const struct op_context *c, const struct graph_node *loss, uint32_t b, double *values)
 {
+    head_predict_node(c, loss, b, 0, values);
+}
+
+void head_predict_node(const struct op_context *c, const struct graph_node *loss, uint32_t b, uint32_t place,
+                       double *values)
+{
     struct view in = op_in(c, loss, 0);
-    const float *x = in.data + (size_t)b * in.stride;
     const uint32_t cols = op_predict_cols(c->graph, loss);
+    const float *x = in.data + (size_t)b * in.stride + (size_t)place * cols;
     enum op_predicts predicts = op_table[loss->op].predicts;
     if (predicts == OP_PREDICTS_PROBABILITY)
         values[0] = fmath_sigmoid((double)x[0]);

@@ -63,6 +63,9 @@ uint32_t head_predict_count(const struct graph *g, const struct graph_node *loss
 /* What a loss predicts of example b of a micro-batch whose forward pass is done (enum op_predicts):
  * values[0 .. head_predict_count). */
 void head_predict(const struct op_context *c, const struct graph_node *loss, uint32_t b, double *values);
+/* The same of a node of example b of a loss at all nodes (softmax_nodes): place 0 is the root, the last node. */
+void head_predict_node(const struct op_context *c, const struct graph_node *loss, uint32_t b, uint32_t place,
+                       double *values);
 
 /* Keeps the graph. MEMORY. */
 MUST_USE status heads_open(struct heads *heads, const struct graph *graph);

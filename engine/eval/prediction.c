@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/base/tree.h"
 #include "engine/eval/heads.h"
 #include "engine/eval/rank.h"
 
@@ -53,6 +54,40 @@ size_t prediction_write(const struct prediction *p, const struct slot *slot, uin
         }
         for (uint32_t k = 0; k < count; k++) at = number_write(at, k ? " " : before, p->values[k]);
     }
+    return (size_t)(at - to);
+}
+
+bool prediction_is_of_nodes(const struct graph *g)
+{
+    const uint32_t head = graph_loss_next(g, 0);
+    return g->nodes[head].op == OP_ID_softmax_nodes && graph_loss_next(g, head + 1) == g->forward_count;
+}
+
+uint32_t prediction_node_count(const struct prediction *p, const struct slot *slot, uint32_t b)
+{
+    const struct graph *g = p->graph;
+    const struct micro_batch *m = &slot->input->batch;
+    const struct graph_node *loss = &g->nodes[graph_loss_next(g, 0)];
+    if (m->is_bad[b]) return 1;
+    const uint32_t home = b * g->field_count + g->tensors[g->args[loss->arg_begin + 1]].cols;
+    uint32_t count = 0;
+    for (uint32_t i = m->key_begin[home]; i < m->key_begin[home + 1]; i++) count += !(m->key[i] & TREE_AGAIN);
+    return count;
+}
+
+size_t prediction_node_write(const struct prediction *p, const struct slot *slot, uint32_t b, uint32_t place, char *to)
+{
+    const struct graph *g = p->graph;
+    const struct op_context c = {.graph = g, .tensor = slot->tensor, .batch = &slot->input->batch};
+    const struct graph_node *loss = &g->nodes[graph_loss_next(g, 0)];
+    uint32_t count = 1;
+    char *at = to;
+    p->values[0] = (double)NAN;
+    if (!c.batch->is_bad[b]) {
+        count = head_predict_count(g, loss);
+        head_predict_node(&c, loss, b, place, p->values);
+    }
+    for (uint32_t k = 0; k < count; k++) at = number_write(at, k ? " " : "", p->values[k]);
     return (size_t)(at - to);
 }
 

@@ -20,6 +20,15 @@ void prediction_close(struct prediction *prediction);
  * one. `to` has room for line_bytes_max; returns the line's bytes. One caller at a time. */
 size_t prediction_write(const struct prediction *prediction, const struct slot *slot, uint32_t b, char *to);
 
+/* The model's only loss is at every node of a tree (softmax_nodes): each has a line, too. */
+bool prediction_is_of_nodes(const struct graph *graph);
+/* Of such a model: nodes of example b of a slot; 1 of a malformed one. */
+uint32_t prediction_node_count(const struct prediction *prediction, const struct slot *slot, uint32_t b);
+/* Of such a model, as prediction_write: what it says of the node at `place`, 0 … count - 1: the root, and back to the first that ends
+ * in the text. */
+size_t prediction_node_write(const struct prediction *prediction, const struct slot *slot, uint32_t b, uint32_t place,
+                             char *to);
+
 /* The model's only loss is over candidates: a line is the best words of a vocabulary then, and what
  * engine/eval/rank.h writes. */
 bool prediction_is_words(const struct graph *graph);
