@@ -14,27 +14,40 @@ double place_least_seconds(const struct place_units *u, const struct place_machi
 
 /* --- together --------------------------------------------------------------------------------- */
 
-/* Least seconds of a unit on a device when at most `count` are together: straight between sizes, it is least at one of
- * them. */
-static double unit_seconds(const struct place_machine *m, uint32_t device, uint32_t kind, uint32_t count)
+/* Least seconds of `count` units of a kind on a device, or, where there are more than two, on several such, each with
+ * a launch of its own. */
+static double units_seconds(const struct place_machine *m, uint32_t device, uint32_t kind, uint32_t count)
 {
-    double least = place_seconds(m, device, kind, count) / count;
-    for (uint32_t n = 1, i = 0; n <= count && i < PLACE_SIZES; n *= 2, i++)
-        least = fmin(least, m->seconds[device][kind][i] / n);
+    double least = place_seconds(m, device, kind, count);
+    for (uint32_t n = 1, i = 0; m->device_count > 2 && n <= count && i < PLACE_SIZES; n *= 2, i++)
+        least = fmin(least, m->seconds[device][kind][i] / n * count);
     return least;
 }
 
+/* Of a batch: so many units on the first device, the rest on others, each device's time counted by its share. */
+static double split_load(const struct place_machine *m, uint32_t kind, uint32_t first, uint32_t rest, double share)
+{
+    const uint32_t others = m->device_count - 1;
+    double least = rest ? INFINITY : 0;
+    for (uint32_t d = 1; d < m->device_count && rest > 0; d++) least = fmin(least, units_seconds(m, d, kind, rest));
+    const double by = m->is_synchronous ? 1 : (1 - share) / (others ? others : 1);
+    return (m->is_synchronous || others == 0 ? 1 : share) * place_seconds(m, 0, kind, first) + by * least;
+}
+
 /* What a batch adds to the sum of all devices' times, each counted by its share: the first device's, and what is left,
- * divided among the others. Shares that come to one make such a sum no more than the time of the busiest device. */
+ * divided among the others. Shares that come to one make such a sum no more than the time of the busiest device. Times
+ * are straight between sizes, so a split that adds least is at one of them. */
 static double batch_load(const struct place_units *u, const struct place_machine *m, uint32_t batch, double share)
 {
-    const uint32_t count = u->it.batch_begin[batch + 1] - u->it.batch_begin[batch], others = m->device_count - 1;
-    double least = INFINITY;
-    for (uint32_t d = 0; d < m->device_count; d++) {
-        const double by = m->is_synchronous || others == 0 ? 1 : d == 0 ? share : (1 - share) / others;
-        least = fmin(least, by * unit_seconds(m, d, u->it.batch_kind[batch], count));
+    const uint32_t count = u->it.batch_begin[batch + 1] - u->it.batch_begin[batch], kind = u->it.batch_kind[batch];
+    double least = split_load(m, kind, count, 0, share);
+    if (m->device_count == 1) return least;
+    least = fmin(least, split_load(m, kind, 0, count, share));
+    for (uint32_t n = 1; n < count; n *= 2) {
+        least = fmin(least, split_load(m, kind, n, count - n, share));
+        least = fmin(least, split_load(m, kind, count - n, n, share));
     }
-    return count * least;
+    return least;
 }
 
 /* The earliest begin of a unit of this and later batches, and the least that follows one of this and earlier ones. */
