@@ -14,7 +14,7 @@ struct cell_times_options {
     const char *isa; /* as cpu_device_open's */
     double seconds;  /* bound of measuring, about; every kind is measured with one node at least */
 };
-/* seconds[kind] of the forward pass: medians, never falling; sizes that there is no time or memory for follow from those
+/* seconds[kind] of the forward pass: medians, never falling; sizes without time or memory for them follow from those
  * before. With one thread the processor's time of that thread counts, else the clock on the wall. INVALID: no kind
  * of node can be a leaf; else as opening a device fails. */
 MUST_USE status cell_times_measure(double seconds[PLACE_KINDS_MAX][PLACE_SIZES],

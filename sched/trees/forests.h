@@ -1,4 +1,4 @@
-/* Lists of random binary trees to place, each list a batch of trees that comes at once, with what placing them needs. */
+/* Lists of random binary trees to place, each list a batch of trees that come at once; with what placing needs. */
 #ifndef HETERPS_SCHED_TREES_FORESTS_H
 #define HETERPS_SCHED_TREES_FORESTS_H
 

@@ -1,4 +1,4 @@
-/* What nodes of a graph's trees take on devices: counted for each cell, and times from declared rates (sched/cluster.h).
+/* What nodes of a graph's trees take on devices: counted for each cell, and times by declared rates (cluster.h).
  *
  *     n nodes of a kind together   overhead + max(n flops / rate, (weights + n moved) / memory bandwidth)
  *     a message                    latency + bytes / link bandwidth

@@ -5,7 +5,7 @@
  * What is decided at once is a piece of a batch (one kind, one height): units with about as much slack, in a stretch of
  * the list. Pieces of a batch that come to one device share its launch. That pieces are cut by slack is what pays: long
  * paths on the device that is fast with few nodes, what has time for a round trip on the one that is fast with many
- * (`plan --trees`, memory 150, 16 trees, 14 cores and an H100: 1.26 times as fast as the card alone; cut by the list
+ * (`plan --trees`, memory 150, 16 trees, 14 cores and an H100: 1.24 times as fast as the card alone; cut by the list
  * alone into as many pieces 1.12). Batches are walked upwards while a clock runs; a piece goes to a device with
  * probability
  *

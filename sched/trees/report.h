@@ -1,5 +1,5 @@
-/* What plan --trees finds: placement policies on random trees of a graph's cells, one tree at a time as DynPartition has
- * them, and a batch of them, and over a grid of memories and batches. */
+/* What plan --trees finds: placement policies on random trees of a graph's cells, one tree at a time as DynPartition
+ * has them, and a batch of them, and over a grid of memories and batches. */
 #ifndef HETERPS_SCHED_TREES_REPORT_H
 #define HETERPS_SCHED_TREES_REPORT_H
 
@@ -36,7 +36,7 @@ struct trees_report {
     double seconds; /* that it all took */
 };
 
-/* Where ours gains most over the best single device: the grid's cell; ours: the better of learned and climbed from it. */
+/* The best single device over ours, the better of learned and climbed from it. */
 double report_gain(const struct study *s);
 /* Writes tables, Markdown. */
 void report_write(FILE *out, const struct trees_report *r);

@@ -1,5 +1,6 @@
-/* Placement policies beside each other, on random trees of a machine: what a batch of trees takes by each, how near ours
- * is to what is proven, and how it learns. Lists of the first half are learned from, all figures are of the other. */
+/* Placement policies beside each other, on random trees of a machine: what a batch of trees takes by each, how near
+ * ours is to what is proven, and how it learns. Lists of the first half are learned from, all figures are of the
+ * other. */
 #ifndef HETERPS_SCHED_TREES_STUDY_H
 #define HETERPS_SCHED_TREES_STUDY_H
 
