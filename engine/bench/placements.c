@@ -21,6 +21,7 @@
 #define TRIALS          1000u
 #define SMALL_LISTS     40u
 #define EPISODES        10000.0
+#define NOISE           3.0 /* a pass four times as long on average */
 
 struct run {
     const struct placements_options *o;
@@ -132,6 +133,7 @@ static struct study_options options_of(const struct run *run, struct forests *f,
                                   .seeds = seeds,
                                   .updates = updates > STUDY_WINDOWS ? (uint32_t)updates : STUDY_WINDOWS,
                                   .samples = SAMPLES,
+                                  .noise = seeds > 1 ? NOISE : 0,
                                   .trials = TRIALS,
                                   .dqn_episodes = !has_dqn || run->o->is_dqn_left_out ? 0
                                                   : episodes > STUDY_WINDOWS          ? (uint32_t)episodes

@@ -166,6 +166,14 @@ static void learning(struct page *p, const struct study *s, const char *id, cons
             "greatest of the seeds shaded. Ours (line) in %u updates of 16 placements%s. Figure 12.</p>\n",
             s->learned.window_steps * STUDY_WINDOWS,
             has_dqn ? ", DQN (dashes) in its episodes, outputs not counted" : "");
+    if (s->noisy.count > 0)
+        fprintf(p->out,
+                "<p class=\"note\">Learned from passes that take 1 + 3 e times as long, e exponential, as on a machine "
+                "that "
+                "others use (figure 13), it ends at %s, %s to %s; without, at %s.</p>\n",
+                words_seconds(WORDS, study_range_mean(&s->noisy)), words_seconds(WORDS, s->noisy.least),
+                words_seconds(WORDS, s->noisy.greatest),
+                words_seconds(WORDS, study_range_mean(&s->figure[STUDY_learned].seconds)));
     curve_range(&s->learned, &range);
     if (has_dqn) curve_range(&s->dqn, &range);
     page_range_add(&range, study_range_mean(&s->figure[STUDY_card].seconds) / host);

@@ -193,13 +193,20 @@ static double host_seconds(const struct place_learn_options *o, const struct pla
     return place_time(o->clock, u, o->machine, o->device).seconds;
 }
 
-/* Of all lists, most probable devices taken. */
-static double ratio_of(const struct place_policy *policy, const struct place_learn_options *o)
+static double noisy(struct learner *l, double seconds)
 {
+    return l->o->noise > 0 ? seconds * (1 - l->o->noise * log(draw_unit(&l->draw))) : seconds;
+}
+
+/* Of all lists, most probable devices taken. */
+static double ratio_of(struct learner *l, const struct place_policy *policy)
+{
+    const struct place_learn_options *o = l->o;
     double ratio = 0;
     for (uint32_t i = 0; i < o->list_count; i++) {
         const double host = host_seconds(o, o->lists[i]);
-        ratio += place_walk(o->device, policy, o->lists[i], o->machine, o->clock, NULL, NULL) / host / o->list_count;
+        const double own = place_walk(o->device, policy, o->lists[i], o->machine, o->clock, NULL, NULL);
+        ratio += noisy(l, own) / host / o->list_count;
     }
     return ratio;
 }
@@ -225,7 +232,8 @@ static double update_run(struct learner *l, struct place_policy *policy)
     double mean = 0, square = 0, step[PLACE_FEATURES] = {0};
     memset(l->gradient, 0, sizeof l->gradient);
     for (uint32_t s = 0; s < o->samples; s++) {
-        l->ratio[s] = place_walk(o->device, policy, u, o->machine, o->clock, &l->draw, l->gradient[s]) / host;
+        const double own = place_walk(o->device, policy, u, o->machine, o->clock, &l->draw, l->gradient[s]);
+        l->ratio[s] = noisy(l, own) / host;
         mean += l->ratio[s] / o->samples;
     }
     for (uint32_t s = 0; s < o->samples; s++) square += (l->ratio[s] - mean) * (l->ratio[s] - mean) / o->samples;
@@ -241,13 +249,13 @@ double place_learn(struct place_policy *policy, const struct place_learn_options
 {
     struct learner l = {.o = o, .draw = draw_make(o->seed, DRAW_PLACE_LEARN)};
     struct place_policy now = *policy;
-    double best = ratio_of(policy, o);
+    double best = ratio_of(&l, policy);
     CHECK(o->samples >= 2 && o->samples <= SAMPLES_MAX);
     for (uint32_t i = 1; i <= o->updates; i++) {
         const double ratio = update_run(&l, &now);
         if (o->told) o->told(o->context, i - 1, ratio);
         if (i % TRIED_EVERY != 0 && i != o->updates) continue;
-        const double tried = ratio_of(&now, o);
+        const double tried = ratio_of(&l, &now);
         if (tried >= best) continue;
         best = tried;
         *policy = now;

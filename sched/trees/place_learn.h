@@ -57,13 +57,14 @@ struct place_learn_options {
     const struct place_machine *machine; /* together */
     uint64_t seed;
     uint32_t updates, samples; /* of placements a list and update; at least 2 */
+    double noise; /* all that is seen of a pass takes 1 + noise * e times as long, e exponential with mean 1 */
     struct place_clock *clock;
     uint8_t *device; /* [units of the longest list]: scratch */
     /* After each update: the mean of its samples' times over those of all on the first device; NULL: not told. */
     void (*told)(void *context, uint32_t update, double ratio);
     void *context;
 };
-/* policy: where it begins, and what it has learned. Returns the ratio of the learned over all lists. */
+/* policy: where it begins, and what it has learned. Returns the ratio of the learned over all lists, as it was seen. */
 double place_learn(struct place_policy *policy, const struct place_learn_options *options);
 
 /* Hill climbing from a placement: tries all of a batch, all from a batch up, a piece, a stretch up to a batch, and of

@@ -66,6 +66,9 @@ void report_write(FILE *out, const struct trees_report *r)
     fprintf(out, "%u trees at once, %.0f nodes; ours is learned in %s of a core:\n\n", r->trees, r->nodes_batch,
             words_seconds(WORDS, r->batch.learn_seconds));
     policies_write(out, &r->batch);
+    fprintf(out, "Learned from passes that take 1 + 3 e times as long, e exponential: %s (%s to %s).\n\n",
+            words_seconds(WORDS, study_range_mean(&r->batch.noisy)), words_seconds(WORDS, r->batch.noisy.least),
+            words_seconds(WORDS, r->batch.noisy.greatest));
     fprintf(out,
             "Trees of 2 to 5 words, over the exact optimum (in brackets the worst):\n\n| memory | exact | best single "
             "device | climbed | learned | learned, climbed | bound | exact is mixed |\n"

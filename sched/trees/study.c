@@ -125,6 +125,25 @@ static status learned_run(struct study *s, const struct study_options *o, uint64
                      (struct place_options){.policy = &s->policy, .trials = o->trials});
 }
 
+/* As it is learned where passes are disturbed (DynPartition, section 9.2). */
+static status noisy_run(struct study *s, const struct study_options *o, uint64_t seed)
+{
+    struct place_policy policy = place_policy_first;
+    struct study_figure figure = {0};
+    place_learn(&policy, &(struct place_learn_options){.lists = o->forests->units,
+                                                       .list_count = o->forests->count / 2,
+                                                       .machine = o->machine,
+                                                       .seed = seed,
+                                                       .updates = o->updates,
+                                                       .samples = o->samples,
+                                                       .noise = o->noise,
+                                                       .clock = &o->forests->clock,
+                                                       .device = o->forests->device});
+    TRY(maker_add(&figure, o, PLACE_ID_learned, (struct place_options){.policy = &policy}));
+    study_range_add(&s->noisy, figure.seconds.sum);
+    return ST_OK;
+}
+
 static status dqn_run(struct study *s, const struct study_options *o, uint64_t seed)
 {
     struct curve_context told = {.curve = &s->dqn};
@@ -176,6 +195,7 @@ status study_run(struct study *s, const struct study_options *o)
     for (uint64_t seed = o->seed; seed < o->seed + o->seeds; seed++) {
         TRY(maker_add(&s->figure[STUDY_random], o, PLACE_ID_random, (struct place_options){.seed = seed * f->count}));
         TRY(learned_run(s, o, seed));
+        if (o->noise > 0) TRY(noisy_run(s, o, seed));
         if (o->dqn_episodes > 0) TRY(dqn_run(s, o, seed));
     }
     for (uint32_t i = f->count / 2; i < f->count; i++)

@@ -65,6 +65,7 @@ struct study {
     double learn_seconds; /* processor time of one learning            */
     struct study_curve learned, dqn;
     struct place_policy policy; /* of the last seed */
+    struct study_range noisy; /* seconds by policies that were learned from passes with noise; of no count: not asked */
 };
 
 struct study_options {
@@ -73,6 +74,7 @@ struct study_options {
     uint64_t seed;                       /* the first              */
     uint32_t seeds;                      /* of random, learned, DQN */
     uint32_t updates, samples;           /* of ours                 */
+    double noise;                        /* 0: none is learned with noise, too */
     uint32_t trials;                     /* of climbing, a list     */
     uint32_t dqn_episodes;               /* 0: no DQN                */
 };

@@ -141,6 +141,7 @@ static void study_run__mixed_pays__says_so(void **state)
                                                            .seeds = 2,
                                                            .updates = 100,
                                                            .samples = 8,
+                                                           .noise = 3,
                                                            .trials = 1000,
                                                            .dqn_episodes = 40}),
                      ST_OK);
@@ -157,6 +158,11 @@ static void study_run__mixed_pays__says_so(void **state)
     assert_true(study_gain(&s, STUDY_polished) > 1.2);
     assert_true(study_gain(&s, STUDY_learned) > 1.1);
     assert_true(study_gain(&s, STUDY_random) < 1);
+    /* Noise does not keep it from learning, and does not come for nothing. */
+    const double noisy = study_range_mean(&s.noisy), quiet = study_range_mean(&s.figure[STUDY_learned].seconds);
+    print_message("    learned from noise %.2f of what it takes without\n", noisy / quiet);
+    assert_int_equal(s.noisy.count, 2);
+    assert_true(noisy != quiet && noisy < 0.9 * study_range_mean(&s.figure[STUDY_host].seconds));
     for (uint32_t w = 0; w < STUDY_WINDOWS; w++) {
         assert_int_equal(s.learned.ratio[w].count, 2);
         assert_int_equal(s.dqn.ratio[w].count, 2);
