@@ -390,9 +390,10 @@ static status flags_check(const struct plan_flags *f)
         FAIL(USAGE, "--try trains plans of a graph: give GRAPH and --cluster FILE");
     if (f->out && strcmp(f->out, "-") == 0 && log_format() == LOG_JSON)
         FAIL(USAGE, "-o - and --log json both write to standard output; give -o a file");
-    if (f->trees > 0 && (f->out || f->instance_out || f->curve || f->policy || f->policy_out || f->try_seconds > 0))
+    if (f->trees > 0 && (f->out || f->instance_out || f->curve || f->policy || f->policy_out || f->try_seconds > 0 ||
+                         f->workers.allocation))
         FAIL(USAGE, "--trees makes no plan of layers: give it without -o, --instance-out, --curve, --policy, "
-                    "--policy-out and --try");
+                    "--policy-out, --try and --workers");
     if (f->has_grid && f->trees == 0) FAIL(USAGE, "--grid needs --trees N");
     return ST_OK;
 }
