@@ -9,7 +9,7 @@ status method_ralp(struct search *s)
     type_index types[INSTANCE_LAYERS_MAX];
     const uint32_t L = s->model->layer_count, T = s->model->type_count;
     TRY(ralp_layers_of_instance(layers, i));
-    const struct ralp r = ralp_profile(layers, L, s->options.skewness ? s->options.skewness : RALP_THRESHOLD);
+    const struct ralp r = ralp_profile(layers, L, s->options.skewness ? *s->options.skewness : RALP_THRESHOLD);
     if (r.verdict != RALP_SPLIT) {
         char text[2 * INSTANCE_NAME_BYTES + 256];
         FAIL(INVALID, "%s", ralp_text(&r, i->name, i->layers[r.last].name, text, sizeof text));

@@ -36,7 +36,7 @@ struct search_options {
     const struct policy *policy_from; /* rl, rl-rnn, policy: a trained one to begin with, or NULL      */
     bool plain_reinforce;             /* rl, rl-rnn: Algorithm 1 as it stands                         */
     struct policy *policy_to;         /* rl, rl-rnn: where the trained one is left, or NULL            */
-    double skewness;                  /* ralp: splits below it; 0: RALP_THRESHOLD                      */
+    const double *skewness;           /* ralp: splits below it; NULL: RALP_THRESHOLD                   */
 };
 
 struct search {

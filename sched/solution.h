@@ -41,7 +41,7 @@ struct solve_options {
     void *context;
     const struct policy *policy_from;
     struct policy *policy_to;
-    double skewness; /* of ralp: as search_options' */
+    const double *skewness; /* of ralp: as search_options' */
 };
 /* USAGE where the method is neither auto nor of methods.def: with their names. */
 MUST_USE status solve_method_check(const char *method);

@@ -352,7 +352,7 @@ static status plan_solve(const struct plan_flags *f, const struct planner *plann
                                     .progress = stop_asked,
                                     .policy_from = from,
                                     .policy_to = to,
-                                    .skewness = f->skewness};
+                                    .skewness = &f->skewness};
     TRY_GOTO(solve_all(f, instance, &options, solutions, &count), done);
     TRY_GOTO(plans_try(f, planner->cluster.throughput, solutions, &count, SOLUTIONS_MAX), done);
     TRY_GOTO(results_write(f, solutions, count), done);

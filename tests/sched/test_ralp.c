@@ -86,7 +86,7 @@ static void ralp_instance(struct instance_fixture *f)
     for (uint32_t i = 0; i < 12; i++) f->times[i] = (struct instance_time){.oct = 1 + i % 3, .alpha = 1};
 }
 
-static status method_run(struct instance_fixture *f, double skewness, type_index *types)
+static status method_run(struct instance_fixture *f, const double *skewness, type_index *types)
 {
     struct cost_model model;
     struct search search;
@@ -111,12 +111,12 @@ static void method_ralp__skewed_instance__front_and_back_on_the_cheapest_pair(vo
     assert_true(layers[0].is_conv && layers[0].is_counted && !layers[1].is_conv && layers[1].is_counted);
     assert_float_equal(layers[1].out_bytes, 100. / 2 * 4, 0);
     /* Types 0 and 1 are the fast ones; the front has as much work as the back. */
-    assert_int_equal(method_run(&f, 0, types), ST_OK);
+    assert_int_equal(method_run(&f, NULL, types), ST_OK);
     assert_int_equal(types[0], types[1]);
     assert_int_equal(types[2], types[3]);
     assert_int_equal(types[0] + types[2], 1);
     f.types[1].resource.price_per_hour = 1000;
-    assert_int_equal(method_run(&f, 0, types), ST_OK);
+    assert_int_equal(method_run(&f, NULL, types), ST_OK);
     assert_int_equal(types[1] + types[2], 2);
 }
 
@@ -126,17 +126,22 @@ static void method_ralp__cannot_work__says_why(void **state)
     struct instance_fixture f;
     type_index types[4];
     ralp_instance(&f);
-    assert_int_equal(method_run(&f, -10, types), ST_INVALID);
+    assert_int_equal(method_run(&f, &(double){-10}, types), ST_INVALID);
     assert_non_null(strstr(status_message(), "fixture is not split: the skewness"));
+    /* Early parameters; a threshold of 0 is one, not the default. */
+    f.layers[0].weight_bytes = 50000;
+    assert_int_equal(method_run(&f, &(double){0}, types), ST_INVALID);
+    assert_non_null(strstr(status_message(), "which is not below 0.00"));
+    f.layers[0].weight_bytes = 40;
     f.instance.type_count = 1;
-    assert_int_equal(method_run(&f, 0, types), ST_INVALID);
+    assert_int_equal(method_run(&f, NULL, types), ST_INVALID);
     assert_non_null(strstr(status_message(), "fixture has one type"));
     f.layers[1].cut_bytes = 0;
-    assert_int_equal(method_run(&f, 0, types), ST_INVALID);
+    assert_int_equal(method_run(&f, NULL, types), ST_INVALID);
     assert_non_null(strstr(status_message(), "layer p has no cut_bytes"));
     ralp_instance(&f);
     for (uint32_t l = 0; l < 4; l++) f.layers[l].weight_bytes = 0;
-    assert_int_equal(method_run(&f, 0, types), ST_INVALID);
+    assert_int_equal(method_run(&f, NULL, types), ST_INVALID);
     assert_non_null(strstr(status_message(), "no layer has weight_bytes"));
 }
 
