@@ -58,7 +58,8 @@ static status data_find(struct trial *t)
     return heap_text(&t->paths, "%s", t->generated.path);
 }
 
-static status trial_open(struct trial *t, const struct solution *solution)
+/* Up to the crew that the plan asks for. */
+static status crew_make(struct trial *t, const struct solution *solution)
 {
     const struct setup_options setup = {
         .graph_path = t->o->graph_path, .set = t->o->set, .set_count = t->o->set_count, .training = true};
@@ -75,7 +76,11 @@ static status trial_open(struct trial *t, const struct solution *solution)
     free(text);
     TRY(st);
     TRY(setup_finish(&t->setup));
-    TRY(crew_finish(&t->crew, &t->setup, &crew));
+    return crew_finish(&t->crew, &t->setup, &crew);
+}
+
+static status feed_make(struct trial *t)
+{
     model_init(&t->setup.model);
     TRY(data_find(t));
     struct feed_options feed = crew_feed_options(&t->crew, t->paths);
@@ -151,13 +156,15 @@ static status plan_try(const struct trial_options *o, struct solution *solution)
     struct trial trial = {.o = o};
     struct failure failure;
     double rate = 0;
-    status st = trial_open(&trial, solution);
-    if (st == ST_OK) st = trial_train(&trial, &rate);
+    status st = crew_make(&trial, solution);
     /* What this machine has not, or the graph's training does not allow. */
-    if (st == ST_USAGE || st == ST_INVALID || st == ST_MEMORY) {
+    const bool is_refused = st == ST_USAGE || st == ST_INVALID || st == ST_MEMORY;
+    if (is_refused) {
         log_info("%s: its plan is not tried: %s", solution->method, status_message());
         st = ST_OK;
     }
+    if (st == ST_OK && !is_refused) st = feed_make(&trial);
+    if (st == ST_OK && !is_refused) st = trial_train(&trial, &rate);
     failure_keep(&failure, st);
     trial_close(&trial);
     solution->measured = rate;
@@ -225,13 +232,13 @@ static double price_of(const struct solution *s)
     return price;
 }
 
-/* Those that reach the goal come first, the cheapest of them; then the fastest. */
+/* Those that reach the goal come first, the cheapest of them, of equal ones the fastest; then the fastest. */
 static bool is_better(const struct solution *a, const struct solution *b, double goal)
 {
     const bool a_reaches = a->measured >= goal, b_reaches = b->measured >= goal;
+    const double a_cost = price_of(a) / a->measured, b_cost = price_of(b) / b->measured;
     if (a_reaches != b_reaches) return a_reaches;
-    if (!a_reaches) return a->measured > b->measured;
-    return price_of(a) / a->measured < price_of(b) / b->measured;
+    return a_reaches && a_cost != b_cost ? a_cost < b_cost : a->measured > b->measured;
 }
 
 static void best_to_front(const struct trial_options *o, struct solution *solutions, uint32_t count)
@@ -244,7 +251,10 @@ static void best_to_front(const struct trial_options *o, struct solution *soluti
     }
     for (uint32_t i = 0; i < count; i++)
         if (solutions[i].measured > 0 && (best == count || is_better(&solutions[i], &solutions[best], goal))) best = i;
-    if (best == count) return;
+    if (best == count) {
+        log_warning("no plan could be tried here; the best by prediction stays");
+        return;
+    }
     const struct solution front = solutions[best];
     memmove(&solutions[1], &solutions[0], best * sizeof *solutions);
     solutions[0] = front;

@@ -326,7 +326,7 @@ static status streams_measure(struct measure *m, const struct run_of_layers *of,
     double rows_seconds;
     status st = ST_OK;
     TRY(rows_settle(m, of, &rows_seconds));
-    CHECK(all.count >= 1 && all.count <= CARD_STREAMS);
+    CHECK(all.count >= 1 && all.count <= CARD_STREAMS && m->o->step_share >= 1);
     for (uint32_t i = 0; i < all.count; i++) {
         const uint32_t lane = batch_lane_of(graph_batch(m->graph), m->o->contexts[i].batch->micro_index);
         CHECK(pthread_mutex_init(&all.lane[i], NULL) == 0);

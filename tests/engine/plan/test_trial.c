@@ -1,4 +1,4 @@
-/* Plans that are tried: what is measured decides, not what is predicted. A type that is slowed forty times is declared
+/* Plans that are tried: what is measured decides, not what is predicted. A type that is slowed a hundred and fifty times is declared
  * to be the faster one, so that predictions are wrong however busy the machine is. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@ static const char layers_text[] = "[model]\nname = tried\n"
     "[type " name "]\ndevice = " device "\nlimit = 1\nflops = " flops                                                  \
     "\nmemory_bandwidth = 1e12\nlink_bandwidth = 1e12\nalpha = 1\nbeta = 1\n" more
 static const char cluster_text[] = TYPE("core", "cpu", "1e9", "price_per_hour = 1\n")
-    TYPE("slowed", "cpu", "2e9", "price_per_hour = 0.001\nslow = fc 40\n")
+    TYPE("slowed", "cpu", "2e9", "price_per_hour = 0.001\nslow = fc 150\n")
         TYPE("card", "cuda", "2e9", "price_per_hour = 1\n") "[goal]\nexamples = 1e6\n";
 enum { CORE, SLOWED, CARD };
 
@@ -199,6 +199,19 @@ static void trials_run__far_too_slow_by_prediction__is_left_out(void **state)
     end(&t);
 }
 
+/* Data that cannot be read are no fault of a plan. */
+static void trials_run__data_that_are_not_there__fail(void **state)
+{
+    (void)state;
+    static const type_index types[][3] = {{CORE, CORE, CORE}};
+    struct tried t;
+    begin(&t, types, 1);
+    t.options.data = "nowhere.tsv";
+    assert_int_equal(trials_run(&t.options, t.solutions, &t.count, MOST), ST_IO);
+    assert_message("nowhere.tsv");
+    end(&t);
+}
+
 static void trials_run__asked_to_stop__ends(void **state)
 {
     (void)state;
@@ -236,6 +249,7 @@ int main(void)
         cmocka_unit_test(trials_best__a_solution__becomes_the_best),
         cmocka_unit_test(trials_run__no_plan_that_can_be_run__the_first_stays),
         cmocka_unit_test(trials_run__far_too_slow_by_prediction__is_left_out),
+        cmocka_unit_test(trials_run__data_that_are_not_there__fail),
         cmocka_unit_test(trials_run__asked_to_stop__ends),
     };
     return cmocka_run_group_tests(tests, open_directory, close_directory) ? 1 : 0;
