@@ -20,7 +20,7 @@ struct format_names {
         const char *prefix; /* and a number from first to last; NULL: none                           */
         uint32_t first, last;
     } range[2];
-    const char *names[3]; /* others                                                                 */
+    const char *names[4]; /* others                                                                 */
     bool is_any;
     const char *text; /* for messages */
 };
@@ -67,7 +67,7 @@ static const struct format {
                     "features",
                     "label id:value id:value …"},
     [DATA_PAIRS] = {NO_COLUMNS,
-                    {.names = {"user", "item"}, .text = "user, item"},
+                    {.names = {"user", "item", "history"}, .text = "user, item, history (the line's other items)"},
                     NO_COLUMNS,
                     false,
                     NULL,
@@ -108,7 +108,7 @@ static bool names_have(const struct format_names *f, const char *name)
 {
     size_t stem;
     uint32_t number;
-    for (uint32_t i = 0; i < 3 && f->names[i]; i++)
+    for (uint32_t i = 0; i < 4 && f->names[i]; i++)
         if (strcmp(f->names[i], name) == 0) return true;
     bool has_number = name_split(name, &stem, &number);
     for (uint32_t i = 0; i < 2 && f->range[i].prefix && has_number; i++)
@@ -162,6 +162,10 @@ static status list_is_bounded(struct compiler *c)
         return ini_fail(&c->ini, data, ini_entry_find(data, "sparse"),
                         "a tree is a list of its nodes, and of their words; say how many of them a line may have, as "
                         "in ids_max = 128");
+    if (format == DATA_PAIRS && ini_entry_find(data, "ids_max") == NULL)
+        return ini_fail(&c->ini, data, ini_entry_find(data, "sparse"),
+                        "\"history\" is a list of a user's items; say how many of them count, as in [column history] "
+                        "ids_max = 50");
     if (c->settings.model_rules <= 8 || (format != DATA_LIBSVM && format != DATA_LIBFM)) return ST_OK;
     if (ini_entry_find(data, "ids_max") != NULL) return ST_OK;
     return ini_fail(&c->ini, data, ini_entry_find(data, "sparse"),
@@ -184,7 +188,8 @@ static status column_settle(struct compiler *c, const char *name, enum tensor_ki
     }
     if (kind != TENSOR_FIELD) return ST_OK;
     f->ids_max = settings.ids_max ? settings.ids_max : c->settings.data_ids_max;
-    bool is_list = strcmp(name, "features") == 0 || c->settings.data_format == DATA_TREES;
+    bool is_list = strcmp(name, "features") == 0 || c->settings.data_format == DATA_TREES ||
+                   (c->settings.data_format == DATA_PAIRS && strcmp(name, "history") == 0);
     if (is_list && settings.ids_max == 0) TRY(list_is_bounded(c));
     if (c->settings.data_format == DATA_TOKENS && strcmp(name, "context") == 0) f->ids_max = c->settings.data_window;
     f->seed = seed_of(c, *settings.keys_of ? settings.keys_of : name);

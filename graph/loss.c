@@ -64,11 +64,39 @@ float loss_scale(const struct op_context *c, const struct graph_node *n, uint32_
 uint32_t graph_match_of(const struct graph *g, uint32_t head)
 {
     const struct graph_node *n = &g->nodes[head];
+    if (n->op == OP_ID_shared_softmax) return head;
     if (!(op_table[n->op].traits & OP_IS_LOSS) || op_table[n->op].inputs != OP_INPUTS_CANDIDATES) return GRAPH_NONE;
     for (uint32_t i = 0; i < head; i++) {
         const struct graph_node *match = &g->nodes[i];
         uint32_t out = g->args[match->arg_begin + match->input_count + match->param_count];
         if (match->op == OP_ID_match && out == g->args[n->arg_begin]) return i;
+    }
+    return GRAPH_NONE;
+}
+
+struct match_attr graph_match_attr(const struct graph *g, uint32_t match)
+{
+    const struct graph_node *n = &g->nodes[match];
+    struct shared_softmax_attr shared;
+    struct match_attr attr;
+    memcpy(&shared, n->attr, sizeof shared);
+    memcpy(&attr, n->attr, sizeof attr);
+    return n->op == OP_ID_shared_softmax ? shared.match : attr;
+}
+
+uint32_t graph_candidates_of(const struct graph *g, uint32_t head)
+{
+    const struct graph_node *n = &g->nodes[head];
+    if (graph_match_of(g, head) == GRAPH_NONE) return GRAPH_NONE;
+    const bool is_shared = n->op == OP_ID_shared_softmax;
+    const struct graph_tensor *named = &g->tensors[g->args[n->arg_begin + 1 + is_shared]];
+    for (uint32_t f = 0; f < g->field_count; f++) {
+        const struct graph_field *field = &g->fields[f];
+        if (field->negative_count == 0 || field->vocabulary == GRAPH_NONE) continue;
+        if (is_shared ? named->cols == f
+                      : named->kind == TENSOR_DENSE && named->offset == field->log_q &&
+                            named->cols == 1 + field->negative_count)
+            return f;
     }
     return GRAPH_NONE;
 }

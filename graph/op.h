@@ -172,6 +172,11 @@ struct loss_attr {
 /* What losses over many columns save of an example, [B, LOSS_SAVED_COLS]: its loss without weights, the greatest logit and the sum
  * of exp(logit - greatest). nce: the first of them. */
 enum { LOSS_SAVED_LOSS, LOSS_SAVED_GREATEST, LOSS_SAVED_SUM, LOSS_SAVED_COLS };
+/* shared_softmax: a loss, and the match that it is over. */
+struct shared_softmax_attr {
+    struct loss_attr loss;
+    struct match_attr match; /* without bias */
+};
 struct metric_attr {
     uint32_t k;         /* hit_rate, ndcg: ranks below it count                                          */
     uint32_t has_label; /* the second input is the label                                                 */
@@ -184,7 +189,8 @@ struct busy_attr {
 void busy_spend(uint32_t rounds);
 void busy_row_forward(float *out, uint32_t out_cols, const float *in, uint32_t in_cols);
 void busy_row_backward(float *din, uint32_t in_cols, const float *dout, uint32_t out_cols, bool adds);
-_Static_assert(sizeof(struct fc_attr) <= NODE_ATTR_BYTES, "the longest of them");
+_Static_assert(sizeof(struct fc_attr) <= NODE_ATTR_BYTES && sizeof(struct shared_softmax_attr) <= NODE_ATTR_BYTES,
+               "the longest of them");
 
 /* No tensor is wider, and no parameter has more numbers: so no size or cost that is computed from a graph overflows
  * 64 bits. */
@@ -341,9 +347,13 @@ static inline uint32_t graph_loss_next(const struct graph *g, uint32_t node)
     while (node < g->forward_count && !(op_table[g->nodes[node].op].traits & OP_IS_LOSS)) node++;
     return node;
 }
-/* The match whose output a head over drawn candidates reads, so that evaluation can rank all words by it (engine/eval/rank.h): what it reads
- * stays in the slot too. GRAPH_NONE: the head is none, or reads something else. */
+/* The match whose output a head over drawn candidates reads, or the head that matches by itself, so that evaluation can rank all words by it
+ * (engine/eval/rank.h): what it reads stays in the slot too. GRAPH_NONE: the head is none, or reads something else. */
 uint32_t graph_match_of(const struct graph *g, uint32_t head);
+/* How that node, which is not NONE, matches its first input with the vectors of its second. */
+struct match_attr graph_match_attr(const struct graph *g, uint32_t match);
+/* The field of candidates that a head is over, for which it has a match; GRAPH_NONE: its candidates are other columns. */
+uint32_t graph_candidates_of(const struct graph *g, uint32_t head);
 /* Which input of a forward node is a label; GRAPH_NONE: none. */
 uint32_t op_label_input(const struct graph_node *n);
 /* How many columns of a loss's first input, from the first on, are an example's prediction: all, or those of the root
@@ -368,6 +378,33 @@ static inline float batch_weight(const struct micro_batch *m, uint32_t b) { retu
 static inline bool op_din_adds(const struct op_context *c, const struct graph_node *n, uint32_t i)
 {
     return n->other != GRAPH_NONE && c->graph->args[c->graph->nodes[n->other].arg_begin + i] != 0;
+}
+
+/* What shared_softmax sees of an example's keys: of its target, and of the words drawn for it. */
+struct shared_keys {
+    const uint64_t *key;
+    uint32_t count, owner;
+    const float *log_q; /* [count], or more; NULL: the field is none of candidates */
+};
+static inline struct shared_keys shared_keys_of(const struct op_context *c, const struct graph_node *n, uint32_t b)
+{
+    const struct graph *g = c->graph;
+    const uint32_t field = g->tensors[op_arg(c, n, 2)].cols, home = b * g->field_count + field;
+    const uint32_t begin = c->batch->key_begin[home];
+    const float *numbers = c->batch->dense + (size_t)b * g->header->dense_stride;
+    return (struct shared_keys){.key = c->batch->key + begin,
+                                .count = c->batch->key_begin[home + 1] - begin,
+                                .owner = b,
+                                .log_q = g->fields[field].negative_count ? numbers + g->fields[field].log_q : NULL};
+}
+/* Whether key j > 0 counts as a candidate at all; it is none for whom it is the target. */
+static inline bool shared_keys_count(const struct shared_keys *of, uint32_t j)
+{
+    return j < of->count && !(of->log_q && of->log_q[j] > 0);
+}
+static inline bool shared_keys_hit(const struct shared_keys *own, const struct shared_keys *of, uint32_t j)
+{
+    return own->count > 0 && own->key[0] == of->key[j];
 }
 
 /* Keys that example b has in the field of an attention_pool, whose vectors are those of this many keys at most. */

@@ -16,11 +16,6 @@
 #include <math.h>
 #include <string.h>
 
-#define SCALE_MIN 1e-6
-#define SCALE_MAX 1e6
-#define EPS_MIN   1e-30
-#define EPS_MAX   1
-
 static const char *const similarity_names[] = {"dot", "cosine", NULL};
 struct match_keys {
     uint32_t similarity;
@@ -34,9 +29,9 @@ static const struct cfg_key match_keys[] = {
     {"bias", CFG_BOOL, "no", 0, 0, "",
      "of dot: whether each vector has one number more than the first input, its last, which is added to its similarity",
      .offset = offsetof(struct match_keys, bias)},
-    {"scale", CFG_F32, "1", SCALE_MIN, SCALE_MAX, "", "factor of the similarity: one over the temperature",
+    {"scale", CFG_F32, "1", MATCH_SCALE_MIN, MATCH_SCALE_MAX, "", "factor of the similarity: one over the temperature",
      .offset = offsetof(struct match_keys, scale)},
-    {"eps", CFG_F32, "1e-12", EPS_MIN, EPS_MAX, "", "of cosine: added to the squares of both norms",
+    {"eps", CFG_F32, "1e-12", MATCH_EPS_MIN, MATCH_EPS_MAX, "", "of cosine: added to the squares of both norms",
      .offset = offsetof(struct match_keys, eps)},
 };
 const struct op_keys op_match_keys = OP_KEYS(match_keys, struct match_keys);
@@ -67,19 +62,25 @@ void op_match_words(const uint8_t *bytes_of_attr, char *text, size_t bytes)
              attr.has_bias ? " + bias" : "", (double)attr.scale);
 }
 
+status match_attr_check(const struct match_attr *attr)
+{
+    if (attr->similarity > MATCH_COSINE || attr->has_bias > (attr->similarity == MATCH_DOT))
+        FAIL(INVALID, "expected a similarity below %d, and a bias of dot only, found %u and %u", MATCH_COSINE + 1,
+             attr->similarity, attr->has_bias);
+    if (!(attr->scale >= (float)MATCH_SCALE_MIN && attr->scale <= (float)MATCH_SCALE_MAX))
+        FAIL(INVALID, "expected a scale of %g to %g, found %g", MATCH_SCALE_MIN, MATCH_SCALE_MAX, (double)attr->scale);
+    if (!(attr->eps >= (float)MATCH_EPS_MIN && attr->eps <= (float)MATCH_EPS_MAX))
+        FAIL(INVALID, "expected an eps of %g to %g, found %g", MATCH_EPS_MIN, (double)MATCH_EPS_MAX, (double)attr->eps);
+    return ST_OK;
+}
+
 status op_match_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count)
 {
     (void)tables, (void)table_count;
     struct match_attr attr = attr_of(s->attr);
     if (s->input_count != 2 || s->input_cols[0] == 0 || s->input_cols[1] == 0)
         FAIL(INVALID, "expected two inputs that are not sparse fields, found %u inputs", s->input_count);
-    if (attr.similarity > MATCH_COSINE || attr.has_bias > (attr.similarity == MATCH_DOT))
-        FAIL(INVALID, "expected a similarity below %d, and a bias of dot only, found %u and %u", MATCH_COSINE + 1,
-             attr.similarity, attr.has_bias);
-    if (!(attr.scale >= (float)SCALE_MIN && attr.scale <= (float)SCALE_MAX))
-        FAIL(INVALID, "expected a scale of %g to %g, found %g", SCALE_MIN, SCALE_MAX, (double)attr.scale);
-    if (!(attr.eps >= (float)EPS_MIN && attr.eps <= (float)EPS_MAX))
-        FAIL(INVALID, "expected an eps of %g to %g, found %g", EPS_MIN, (double)EPS_MAX, (double)attr.eps);
+    TRY(match_attr_check(&attr));
     uint32_t D = s->input_cols[0], vector = D + attr.has_bias, cols = s->input_cols[1];
     if (cols % vector != 0)
         FAIL(INVALID, "expected a second input of vectors of %u columns, %s the first input, found %u columns", vector,

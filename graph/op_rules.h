@@ -31,6 +31,19 @@ void elementwise_backward(const struct op_context *c, const struct graph_node *n
  * which stands for as many columns. `flops` operations an input and element in each pass. */
 MUST_USE status broadcast_shape(struct op_shape *s, uint32_t flops);
 
+/* --- matches (op_match.c) ----------------------------------------------------------------------- */
+
+#define MATCH_SCALE_MIN 1e-6
+#define MATCH_SCALE_MAX 1e6
+#define MATCH_EPS_MIN   1e-30
+#define MATCH_EPS_MAX   1
+struct match_similarity_keys {
+    uint32_t similarity;
+    float scale, eps;
+};
+/* INVALID unless similarity, scale and eps are what a parse rule can have written. */
+MUST_USE status match_attr_check(const struct match_attr *attr);
+
 /* --- losses (loss.c) -------------------------------------------------------------------------- */
 
 struct loss_keys {

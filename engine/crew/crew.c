@@ -2,11 +2,13 @@
 #include "engine/crew/crew.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/device/cpu/device.h"
+#include "io/read/histories.h"
 
 /* That any plan for the cluster can have here: those on cpu need a core each, and other stages have workers of their own. */
 static uint32_t workers_max(const struct crew *c)
@@ -82,6 +84,7 @@ void crew_close(struct crew *c)
 {
     pipeline_close(c->pipeline);
     plan_free(&c->plan);
+    histories_close(c->histories);
     memset(c, 0, sizeof *c);
 }
 
@@ -104,6 +107,30 @@ status crew_change(struct crew *c, struct plan *plan, bool *is_changed)
     }
     pipeline_enter(c->pipeline, rest);
     return ST_OK;
+}
+
+uint32_t crew_history(const struct crew *c)
+{
+    const struct graph *g = &c->setup->graph;
+    for (uint32_t f = 0; f < g->field_count && c->setup->settings.data_format == DATA_PAIRS; f++)
+        if (strcmp(graph_string(g, g->fields[f].column), "history") == 0) return f;
+    return GRAPH_NONE;
+}
+
+status crew_histories(struct crew *c, const struct histories **histories)
+{
+    const uint32_t field = crew_history(c);
+    const char *exclude = c->setup->settings.eval_exclude;
+    *histories = c->histories;
+    if (c->histories || field == GRAPH_NONE || !*exclude) return ST_OK;
+    char *paths;
+    TRY(setup_paths(c->setup, exclude, &paths));
+    struct reader_options options = crew_feed_options(c, paths).reader;
+    options.part = "histories";
+    status st = histories_open(&c->histories, &options, field);
+    free(paths);
+    *histories = c->histories;
+    return st;
 }
 
 struct feed_options crew_feed_options(struct crew *c, const char *paths)

@@ -27,6 +27,7 @@ struct crew {
     struct reduce *nodes;  /* the options' */
     struct bell feed_bell; /* what feeds ring, whichever pipeline takes what they read; where the plan may change */
     struct pipeline *pipeline;
+    struct histories *histories; /* crew_histories has read; NULL: nothing */
 };
 
 /* Finds the cores; nothing computes yet, and nothing has to be closed. */
@@ -43,6 +44,12 @@ void crew_close(struct crew *crew);
 /* Between two jobs: opens the pipeline of `plan`, which is taken, in place of the present one, whose memory is given back first; feeds stay
  * as they are. Where it cannot be opened, the present plan goes on: *is_changed is false then, and status_message() says why. */
 MUST_USE status crew_change(struct crew *crew, struct plan *plan, bool *is_changed);
+
+/* The field of the graph that is a user's history (format pairs), or NONE. */
+uint32_t crew_history(const struct crew *crew);
+/* What eval.exclude says of users' histories, read once and kept until close; *histories is NULL where the graph has no such field, or nothing is
+ * excluded. What reader_fill and reader_open say of the files. */
+MUST_USE status crew_histories(struct crew *crew, const struct histories **histories);
 
 /* What a feed of this crew reads: everything but the paths and what training or predicting adds. */
 struct feed_options crew_feed_options(struct crew *crew, const char *paths);

@@ -30,8 +30,18 @@ status evaluate_open(struct crew *c, const struct evaluate_options *o, struct fe
         options.reader.words_field = rank_field(&c->setup->graph, head);
     }
     options.reader.gives_early = o->gives_early;
-    options.cache = o->cache;
-    options.cache_kept = o->cache_kept;
+    TRY(crew_histories(c, &options.reader.histories));
+    const bool needs_histories = crew_history(c) != GRAPH_NONE && !o->label_optional;
+    options.reader.histories_alone = needs_histories;
+    if (needs_histories && options.reader.histories == NULL)
+        FAIL(INVALID, "%s: the model reads what users have had to do with, and a line that is evaluated must not tell it: give "
+                      "the data that does, --set eval.exclude=TRAIN",
+             o->paths);
+    /* What a cache keeps would be of other histories when those change. */
+    if (options.reader.histories == NULL) {
+        options.cache = o->cache;
+        options.cache_kept = o->cache_kept;
+    }
     TRY(feed_open(feed, &options));
     feed_bell_set(*feed, pipeline_feed_bell(c->pipeline));
     return ST_OK;

@@ -35,6 +35,16 @@ static void classes_predict(const float *x, uint32_t count, double *values)
     for (uint32_t j = 0; j < count; j++) values[j] /= sum;
 }
 
+/* Of shared_softmax: scale times the similarity with the target's vector, which comes first. */
+static double target_logit(const struct op_context *c, const struct graph_node *loss, uint32_t b)
+{
+    const struct view q = op_in(c, loss, 0), vectors = op_in(c, loss, 1), norms = op_saved(c, loss, 1);
+    double sum = 0;
+    for (uint32_t d = 0; d < q.cols; d++) sum += (double)at(q, b, d) * (double)at(vectors, b, d);
+    return (double)graph_match_attr(c->graph, (uint32_t)(loss - c->graph->nodes)).scale * sum *
+           (double)at(norms, b, 0) * (double)at(norms, b, 1);
+}
+
 void head_predict(const struct op_context *c, const struct graph_node *loss, uint32_t b, double *values)
 {
     head_predict_node(c, loss, b, 0, values);
@@ -53,6 +63,8 @@ void head_predict_node(const struct op_context *c, const struct graph_node *loss
         values[0] = fmath_sigmoid((double)x[1] - (double)x[0]);
     else if (predicts == OP_PREDICTS_CLASSES)
         classes_predict(x, cols, values);
+    else if (loss->op == OP_ID_shared_softmax)
+        values[0] = target_logit(c, loss, b);
     else
         values[0] = (double)x[0];
 }
@@ -165,6 +177,7 @@ static const struct head_kind kinds[OP_ID_COUNT] = {
         {hinge_add, hinge_add, means_finish, 2, {LOSS("loss", "loss"), FIGURE("accuracy", "accuracy of pairs", 5, 1)}},
     [OP_ID_nce] = {saved_loss_add, saved_loss_add, means_finish, 1, {LOSS("loss", "loss of the drawn")}},
     [OP_ID_sampled_softmax] = {saved_loss_add, saved_loss_add, means_finish, 1, {LOSS("loss", "loss of the drawn")}},
+    [OP_ID_shared_softmax] = {saved_loss_add, saved_loss_add, means_finish, 1, {LOSS("loss", "loss of the drawn")}},
     [OP_ID_softmax_nodes] = {softmax_add,
                              saved_loss_add,
                              means_finish,

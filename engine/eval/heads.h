@@ -5,7 +5,7 @@
  *   softmax                       log loss, perplexity, accuracy
  *   squared                       root of the mean squared error, mean absolute error
  *   hinge                         loss, accuracy: the share of pairs in the right order, ties half
- *   nce, sampled_softmax          the loss over what was drawn; the first one behind a match over all words, too (engine/eval/rank.h): recall,
+ *   nce, sampled_softmax, shared_softmax   the loss over what was drawn; the first one behind a match over all words, too (engine/eval/rank.h): recall,
  *                                 hit rate and NDCG, or log loss, perplexity and hit rates. Where words are ranked, an example whose target is
  *                                 no word counts there, and for no other figure
  *   metrics                       the mean

@@ -470,37 +470,24 @@ status rank_reserve(struct rank *r, uint64_t example_count)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* The field whose log_q the loss reads; GRAPH_NONE: those are other columns. */
-static uint32_t candidates_of(const struct graph *g, const struct graph_node *loss)
-{
-    const struct graph_tensor *log_q = &g->tensors[g->args[loss->arg_begin + 1]];
-    for (uint32_t f = 0; f < g->field_count; f++) {
-        const struct graph_field *field = &g->fields[f];
-        if (field->negative_count && field->vocabulary != GRAPH_NONE && log_q->kind == TENSOR_DENSE &&
-            log_q->offset == field->log_q && log_q->cols == 1 + field->negative_count)
-            return f;
-    }
-    return GRAPH_NONE;
-}
-
 uint32_t rank_head(const struct graph *g)
 {
     for (uint32_t i = graph_loss_next(g, 0); i < g->forward_count; i = graph_loss_next(g, i + 1))
-        if (graph_match_of(g, i) != GRAPH_NONE && candidates_of(g, &g->nodes[i]) != GRAPH_NONE) return i;
+        if (graph_candidates_of(g, i) != GRAPH_NONE) return i;
     return GRAPH_NONE;
 }
 
-uint32_t rank_field(const struct graph *g, uint32_t head) { return candidates_of(g, &g->nodes[head]); }
+uint32_t rank_field(const struct graph *g, uint32_t head) { return graph_candidates_of(g, head); }
 
 /* What the ranking needs of that loss and its match. */
 static void model_take(struct rank *r, uint32_t head)
 {
     const struct graph *g = &r->crew->setup->graph;
-    const struct graph_node *match = &g->nodes[graph_match_of(g, head)];
+    const uint32_t match = graph_match_of(g, head);
     r->shape = rank_query_shape(g, head);
     r->candidate_count = 1 + g->fields[r->shape.field].negative_count;
-    r->vectors_tensor = g->args[match->arg_begin + 1];
-    memcpy(&r->match, match->attr, sizeof r->match);
+    r->vectors_tensor = g->args[g->nodes[match].arg_begin + 1];
+    r->match = graph_match_attr(g, match);
     r->dim = r->shape.dim;
     r->vector = r->dim + r->match.has_bias;
     r->words = &r->crew->setup->schema.vocabularies[g->fields[r->shape.field].vocabulary];

@@ -1,5 +1,5 @@
 /* Ranking over a whole vocabulary, for models that were trained against a few drawn candidates (losses nce and
- * sampled_softmax behind a [match]): the score of every word with every query, as the match would give it.
+ * sampled_softmax behind a [match], and shared_softmax, which matches by itself): the score of every word with every query, as the match would give it.
  *
  *     all words ──forward pass──▶ match's second input: a vector a word ──▶ panels ─┐
  *                                                                                   ├─ products ─▶ scores [queries, words]
@@ -25,7 +25,7 @@
 
 struct rank;
 
-/* The first loss over candidates behind a match: a forward node, or GRAPH_NONE. */
+/* The first loss over candidates that has a match: a forward node, or GRAPH_NONE. */
 uint32_t rank_head(const struct graph *graph);
 /* The field of its candidates. */
 uint32_t rank_field(const struct graph *graph, uint32_t head);

@@ -440,7 +440,7 @@ static status loss_put(struct exporter *e, const struct graph_node *n)
     const enum op_predicts predicts = op_table[n->op].predicts;
     const uint32_t cols = tensor_in(e, n, 0)->cols, count = head_predict_count(e->graph, n);
     uint32_t x;
-    if (op_table[n->op].inputs == OP_INPUTS_CANDIDATES)
+    if (op_table[n->op].inputs == OP_INPUTS_CANDIDATES || n->op == OP_ID_shared_softmax)
         FAIL(INVALID, "onnx: [loss %s] of kind %s is over words that are drawn, which has no equivalent",
              graph_string(e->graph, n->name), op_table[n->op].kind);
     TRY(in(e, n, 0, &x));

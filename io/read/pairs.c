@@ -2,11 +2,14 @@
  *
  *     user item item item …
  *
- * An example is a pair, with the columns user and item; its group is its user. A user without items gives none. A text that is no word of
+ * An example is a pair, with the columns user, item and history; its group is its user. The history are items of the line other than the pair's:
+ * those behind it, then those from the line's begin on, ids_max of them at most, so that each item is left out as often as any other; where the
+ * target is optional (predict) all of the line, from its begin on. In front of them come those of the reader's histories. A user without items gives none. A text that is no word of
  * its column's vocabulary has no key (or that of the unknown word), and where it is the target of candidates the pair is left out and
  * counted. Where the target is optional (predict), such a pair stays, without a target, and a user without items is an example too.
  *
  * Workload: a pair of 6 bytes, 30 ns; the user's part of a line is looked up once. */
+#include "io/read/histories.h"
 #include "io/read/text_field.h"
 
 #include <stdio.h>
@@ -15,22 +18,41 @@
 struct pairs {
     struct text_fields texts;
     uint32_t field_count;
-    bool *is_user; /* [field_count]: of the column user, else item */
+    bool *is_user; /* [field_count]: of the column user, else item or history */
     bool *has_key; /* [field_count], of the user's: the line's user has one */
     uint64_t *key; /* [field_count], of the user's */
     bool missing_is_key, has_group, target_optional;
     uint64_t *missing_key; /* [field_count] */
+    uint32_t history, history_max; /* the field of that column, or NONE; its ids_max */
+    const struct histories *histories; /* NULL: there are none  */
+    bool histories_alone;
     /* of the line; NULL: the next line begins */
     const char *at;
     uint64_t group;
     bool has_items; /* some have been found */
+    /* with a history: of the line's items */
+    uint32_t item_number, item_count; /* the present one's; all                     */
+    bool *item_has;                   /* [ITEMS_MAX]: it has a key in the history    */
+    uint64_t *item_key;               /* [ITEMS_MAX], of those                      */
 };
+/* Of a line: a letter and a blank each. */
+#define ITEMS_MAX (READER_LINE_BYTES_MAX / 2 + 1)
+
+/* The field that is the history, or NONE. */
+static uint32_t history_of(const struct reader_schema *schema)
+{
+    uint32_t f = 0;
+    while (f < schema->example.field_count && !(schema->field && strcmp(schema->field[f].name, "history") == 0)) f++;
+    return f < schema->example.field_count ? f : READER_NONE;
+}
 
 static size_t pairs_bytes(const struct reader_options *options)
 {
     const struct reader_schema *schema = &options->schema;
     uint32_t field_count = schema->example.field_count;
-    return arena_bytes(sizeof(struct pairs)) + text_fields_bytes(schema) + 2 * arena_bytes(sizeof(bool) * field_count) +
+    const size_t items = history_of(schema) == READER_NONE ? 0 : ITEMS_MAX;
+    return arena_bytes(sizeof(struct pairs)) + text_fields_bytes(schema) + arena_bytes(sizeof(bool) * items) +
+           arena_bytes(sizeof(uint64_t) * items) + 2 * arena_bytes(sizeof(bool) * field_count) +
            2 * arena_bytes(sizeof(uint64_t) * field_count);
 }
 
@@ -51,11 +73,23 @@ static status pairs_place(void **state, struct arena *arena, const struct reader
     p->has_key = arena_take(arena, sizeof *p->has_key * p->field_count);
     p->key = arena_take(arena, sizeof *p->key * p->field_count);
     p->missing_key = arena_take(arena, sizeof *p->missing_key * p->field_count);
+    p->history = history_of(schema);
+    p->histories = options->histories;
+    p->histories_alone = options->histories_alone;
+    const size_t items = p->history == READER_NONE ? 0 : ITEMS_MAX;
+    p->item_has = arena_take(arena, sizeof *p->item_has * items);
+    p->item_key = arena_take(arena, sizeof *p->item_key * items);
+    if (p->history != READER_NONE) {
+        p->history_max = schema->field[p->history].ids_max;
+        p->has_group = p->has_group || p->histories; /* by which those are found */
+        if (schema->field[p->history].negative_count)
+            FAIL(INVALID, "candidates are of an item, and not of a history");
+    }
     for (uint32_t f = 0; f < p->field_count; f++) {
         const char *name = schema->field[f].name;
         p->is_user[f] = strcmp(name, "user") == 0;
-        if (!p->is_user[f] && strcmp(name, "item") != 0)
-            FAIL(INVALID, "pairs have the columns user and item; expected one of them, found \"%s\"", name);
+        if (!p->is_user[f] && f != p->history && strcmp(name, "item") != 0)
+            FAIL(INVALID, "pairs have the columns user, item and history; expected one of them, found \"%s\"", name);
         p->missing_key[f] = reader_key(schema->field[f].seed, "", 0);
     }
     CHECK(shape.key_count_max >= shape.field_count);
@@ -73,6 +107,32 @@ static void user_begin(struct pairs *p, const char *text, size_t bytes)
         if (p->is_user[f]) p->has_key[f] = text_field_find(&p->texts.field[f], text, bytes, &p->key[f]);
 }
 
+/* The keys of all items behind the user. */
+static void items_find(struct pairs *p, const char *at, const char *stop)
+{
+    const struct text_field *field = &p->texts.field[p->history];
+    const char *item;
+    size_t bytes;
+    p->item_number = p->item_count = 0;
+    for (; text_word_next(&at, stop, &item, &bytes); p->item_count++)
+        p->item_has[p->item_count] = text_field_find(field, item, bytes, &p->item_key[p->item_count]);
+}
+
+/* Appends what the user has had to do with, but for the example's item. */
+static void history_make(const struct pairs *p, struct reader_example *e, uint32_t *key_count)
+{
+    const uint32_t count = p->item_count, own = p->item_number, end = *key_count + p->history_max;
+    size_t known_count = 0;
+    const struct history_pair *known = p->histories ? histories_find(p->histories, p->group, &known_count) : NULL;
+    for (size_t i = 0; i < known_count && *key_count < end; i++) e->key[(*key_count)++] = known[i].key;
+    if (p->histories_alone) return;
+    for (uint32_t i = !p->target_optional; i < count && *key_count < end; i++) {
+        const uint32_t at = p->target_optional ? i : (own + i) % count;
+        const bool is_own = !p->target_optional && p->item_has[own] && p->item_key[at] == p->item_key[own];
+        if (p->item_has[at] && !is_own) e->key[(*key_count)++] = p->item_key[at];
+    }
+}
+
 /* `item` NULL: there is none. False: its target is no word. */
 static bool pair_make(const struct pairs *p, const char *item, size_t item_bytes, struct reader_example *e)
 {
@@ -80,6 +140,11 @@ static bool pair_make(const struct pairs *p, const char *item, size_t item_bytes
     for (uint32_t f = 0; f < p->field_count; f++) {
         const struct text_field *field = &p->texts.field[f];
         uint64_t key = p->key[f];
+        if (f == p->history) {
+            history_make(p, e, &key_count);
+            e->key_end[f] = key_count;
+            continue;
+        }
         bool has_key = p->is_user[f] ? p->has_key[f] : item && text_field_find(field, item, item_bytes, &key);
         if (!has_key && field->is_number && !p->target_optional) return false;
         if (!has_key && !field->is_number && p->missing_is_key) has_key = true, key = p->missing_key[f];
@@ -114,10 +179,13 @@ static enum reader_found pairs_parse(void *state, const char *line, size_t bytes
         user_begin(p, text, text_bytes);
         p->at = at;
         p->has_items = false;
+        if (p->history != READER_NONE) items_find(p, at, stop);
     }
     while (text_word_next(&p->at, stop, &text, &text_bytes)) {
         p->has_items = true;
-        if (pair_make(p, text, text_bytes, e)) return pair_found(p, stop);
+        const bool is_made = pair_make(p, text, text_bytes, e);
+        p->item_number++;
+        if (is_made) return pair_found(p, stop);
         e->unknown_count++;
     }
     p->at = NULL;

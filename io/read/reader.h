@@ -137,6 +137,7 @@ struct reader_texts {
 };
 
 struct source_share;
+struct histories; /* io/read/histories.h */
 struct reader_options {
     enum reader_format format;
     /* Separated by commas; "-" is standard input; a file that starts with the magic of gzip or zstd is unpacked. */
@@ -149,6 +150,10 @@ struct reader_options {
     /* Of streams, for who answers: examples that are there are given when nothing more comes for some milliseconds (reader_fill). Where one
      * micro-batch ends depends on timing then. */
     bool gives_early;
+    /* pairs with a field `history`: what users have had to do with beside the line (kept until close), or NULL; histories_alone: and nothing of
+     * the line. */
+    const struct histories *histories;
+    bool histories_alone;
     bool bad_keep;    /* with bad_skip: a bad line gives an empty example with is_bad set           */
     uint32_t shuffle; /* window; 0 or 1: file order                                                 */
     /* No files: examples whose field of candidates `words_field` lists all words of its vocabulary by their numbers, as many an example

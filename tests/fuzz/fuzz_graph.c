@@ -53,6 +53,8 @@ static const char *const models[] = {
     "h\ndim = 2\n[interact i]\ninput = q, h, dense\ndim = 2\nself = yes\n[concat x]\ninput = m, k, f, i\n[fc z]\ninput "
     "= "
     "x\nunits = 1\n[loss bce]\ninput = z\n",
+    DATA "[table a]\ndim = 2\n[embedding q]\ntable = a\ninput = C1\n[embedding w]\ntable = a\ninput = C2\npool = none\n"
+         "[loss s]\nkind = shared_softmax\ninput = q, w, C2\n",
     /* A loss in front of other ops, metrics at the end; log_q of a column. */
     DATA "[fc s]\ninput = dense\nunits = 2\nactivation = tanh\n[loss a]\nkind = softmax\ninput = s\n[loss b]\nkind = "
          "nce\ninput = s, dense\n[loss c]\nkind = sampled_softmax\ninput = s, dense\nweight = 0.5\n[fc p]\ninput = "

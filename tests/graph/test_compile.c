@@ -168,7 +168,7 @@ static void compile__wrong_text__says_where_and_what(void **state)
         {HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\n[loss s]\nkind = hinge\ninput = h\n" TAIL, NULL,
          "expected two inputs, found 1"},
         {HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\n[loss s]\nkind = hing\ninput = h\n" TAIL, NULL,
-         "bce, softmax, squared, hinge, nce, sampled_softmax, softmax_nodes"},
+         "bce, softmax, squared, hinge, nce, sampled_softmax, softmax_nodes, shared_softmax"},
         {HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\n", NULL, "no loss"},
         {HEAD "[column C1]\nkeys_of = C9\n" LOOKUP "[fc h]\ninput = e\nunits = 8\n" TAIL, NULL,
          "[column C1] keys_of: expected a column that [data] names in sparse"},

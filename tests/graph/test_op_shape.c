@@ -552,9 +552,42 @@ static void match_shape__vectors__are_counted(void **state)
     }
 }
 
+static void shared_softmax_shape__field__has_a_vector_for_each_key(void **state)
+{
+    (void)state;
+    const struct shared_softmax_attr good = {
+        .loss = {.weight = 1}, .match = {.similarity = MATCH_COSINE, .scale = 1, .eps = 1e-12f}};
+    struct shared_softmax_attr attr = good;
+    /* Input 3 is a field of three keys: a target, and two words of each of 512 examples. */
+    struct op_shape s = shape_of(OP_ID_shared_softmax, &attr, sizeof attr, COLS(4, 12, 0), NULL);
+    assert_int_equal(s.output_cols, 1);
+    assert_int_equal(s.param_count, 0);
+    assert_int_equal(s.saved_count, 2);
+    assert_int_equal(s.saved[0].cols, LOSS_SAVED_COLS);
+    assert_int_equal(s.saved[1].cols, 4);
+    assert_int_equal(s.flops_forward, 1024 * (2 * 4 + 14));
+    assert_int_equal(s.flops_backward, 1024 * (6 * 4 + 14));
+    shape_of(OP_ID_shared_softmax, &attr, sizeof attr, COLS(4, 13, 0), "3 vectors of 4 columns, one a key");
+    shape_of(OP_ID_shared_softmax, &attr, sizeof attr, COLS(4, 12, 12), "found 3 inputs");
+    shape_of(OP_ID_shared_softmax, &attr, sizeof attr, COLS(0, 12, 0), "not sparse fields");
+    shape_of(OP_ID_shared_softmax, &attr, sizeof attr, COLS(4, 0, 0), "not sparse fields");
+    shape_of(OP_ID_shared_softmax, &attr, sizeof attr, COLS(4, 12), "found 2 inputs");
+    attr.match.has_bias = 1;
+    shape_of(OP_ID_shared_softmax, &attr, sizeof attr, COLS(4, 12, 0), "no bias");
+    attr = good, attr.match.similarity = 2;
+    shape_of(OP_ID_shared_softmax, &attr, sizeof attr, COLS(4, 12, 0), "similarity");
+    attr = good, attr.match.scale = NAN;
+    shape_of(OP_ID_shared_softmax, &attr, sizeof attr, COLS(4, 12, 0), "scale");
+    attr = good, attr.match.eps = 0;
+    shape_of(OP_ID_shared_softmax, &attr, sizeof attr, COLS(4, 12, 0), "eps");
+    attr = good, attr.loss.weight = -1;
+    shape_of(OP_ID_shared_softmax, &attr, sizeof attr, COLS(4, 12, 0), "weight");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shared_softmax_shape__field__has_a_vector_for_each_key),
         cmocka_unit_test(fc_shape__good__gives_weight_and_bias),
         cmocka_unit_test(fc_shape__bad__is_refused),
         cmocka_unit_test(embed_bag_shape__good__pools_each_field),

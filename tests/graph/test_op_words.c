@@ -16,6 +16,7 @@ struct words_case {
         struct embed_bag_attr bag;
         struct fc_attr fc;
         struct match_attr match;
+        struct shared_softmax_attr shared;
         struct fm_attr fm;
         struct interact_attr interact;
         struct attention_pool_attr pool;
@@ -49,6 +50,8 @@ static const struct words_case cases[] = {
     {OP_ID_softmax, {.softmax = {.groups = 1}}, " of 1 part"},
     {OP_ID_softmax, {.softmax = {.groups = 2}}, " of 2 parts"},
     {OP_ID_busy, {.busy = {.rounds = 7}}, ", 7 rounds"},
+    {OP_ID_shared_softmax, {.shared = {.match = {.similarity = MATCH_COSINE, .scale = 10}}}, ", cosine, scale 10"},
+    {OP_ID_shared_softmax, {.shared = {.match = {.scale = 1}}}, ", dot, scale 1"},
     {OP_ID_tree, {.tree = {.units = 5}}, ", 5 units, root"},
     {OP_ID_tree, {.tree = {.units = 5, .gives = 1}}, ", 5 units, nodes"},
 };

@@ -40,6 +40,33 @@ static void interact_scratch(const struct graph *g, const struct graph_node *n, 
     RAISE(most->member_bytes, floats * sizeof(float));
 }
 
+size_t shared_scratch_place(struct shared_scratch *at, float *packed, uint32_t micro, uint32_t words, uint32_t D)
+{
+    const size_t line = CACHE_LINE_BYTES / sizeof(float), N = (size_t)micro * words;
+    const size_t N_stride = (N + FC_PANEL_MAX - 1) / FC_PANEL_MAX * FC_PANEL_MAX;
+    size_t end = 0;
+    at->N_stride = (uint32_t)N_stride;
+    at->D_stride = (uint32_t)((D + line - 1) / line * line);
+#define PLACE(member, floats)                                                                                          \
+    (at->member = packed ? (void *)(packed + end) : NULL, end += ((floats) + line - 1) / line * line)
+    PLACE(key, 2 * N);
+    PLACE(panels, N_stride * (D + 1));
+    PLACE(hats, N * D);
+    PLACE(queries, (size_t)micro * D);
+    PLACE(G, micro * N_stride);
+#undef PLACE
+    return end;
+}
+
+static void shared_softmax_scratch(const struct graph *g, const struct graph_node *n, struct cpu_scratch *most)
+{
+    const uint32_t *inputs = &g->args[n->arg_begin], D = g->tensors[inputs[0]].cols;
+    struct shared_scratch at;
+    RAISE(most->packed_floats,
+          shared_scratch_place(&at, NULL, g->header->micro, g->tensors[inputs[1]].cols / D - 1, D));
+    RAISE(most->member_bytes, SHARED_PIECE_ROWS * ((size_t)at.D_stride + at.N_stride + at.D_stride) * sizeof(float));
+}
+
 /* [field]: the column of its output where a field begins, or NONE. */
 static uint32_t embed_bag_word_count(const struct graph *g, const struct graph_node *n)
 {

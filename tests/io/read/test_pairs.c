@@ -1,4 +1,5 @@
 /* The format pairs: which pairs a line gives, what vocabularies leave of them, and what is wrong with a line. */
+#include "io/read/histories.h"
 #include "tests/io/read/text_test.h"
 
 static const char *const item_texts[] = {"b", "a", "<unk>"};
@@ -132,6 +133,103 @@ static void pairs_parse__target_that_is_no_word__is_left_out_and_counted(void **
     text_batch_close(&b);
 }
 
+#define PAST_SEED 5
+
+/* user, history of at most `most`. */
+static struct reader_options history_options(const char *paths, struct reader_column field[2], uint32_t most)
+{
+    struct reader_options options = pairs_options(paths, field, NULL);
+    field[1] = (struct reader_column){.name = "history", .seed = PAST_SEED, .ids_max = most, .vocabulary = READER_NONE};
+    options.schema.example.key_count_max = 1 + most;
+    return options;
+}
+
+static void histories_check(const struct micro_batch *m, const char *const *expected, uint32_t count)
+{
+    assert_int_equal(m->example_count, count);
+    for (uint32_t e = 0; e < count; e++) text_keys_check(m, e, 2, 1, PAST_SEED, expected[e]);
+}
+
+static void pairs_parse__history__is_the_lines_other_items(void **state)
+{
+    (void)state;
+    static const char *const whole[] = {"b c", "c a", "a b", "y", "x x", "y", ""},
+                            *const cut[] = {"b", "c", "a", "y", "x", "y", ""};
+    struct reader_column field[2];
+    struct reader_options options = history_options(test_text("pairs", "u a b c\nv x y x\nw\nt z\n"), field, 9);
+    struct text_batch b;
+    text_batch_open(&b, options.schema.example);
+    text_pass(&options, 0, 0, &b);
+    histories_check(&b.m, whole, 7);
+    text_pass(&options, 0, 2, &b);
+    histories_check(&b.m, whole + 2, 5);
+    field[1].ids_max = 1;
+    struct reader_counts counts = text_pass(&options, 0, 0, &b);
+    histories_check(&b.m, cut, 7);
+    assert_int_equal(counts.cut_count, 0);
+    text_batch_close(&b);
+}
+
+static void pairs_parse__target_optional__history_is_all_of_the_line(void **state)
+{
+    (void)state;
+    static const char *const expected[] = {"a b c", "a b c", "a b c", ""};
+    struct reader_column field[2];
+    struct reader_options options = history_options(test_text("pairs", "u a b c\nw\n"), field, 9);
+    struct text_batch b;
+    text_batch_open(&b, options.schema.example);
+    options.label_optional = true;
+    text_pass(&options, 0, 0, &b);
+    histories_check(&b.m, expected, 4);
+    text_batch_close(&b);
+}
+
+/* Sorted by their keys, each once; as many as the history may have. */
+static void pairs_parse__histories__come_instead_of_the_line_or_before_it(void **state)
+{
+    (void)state;
+    struct reader_column field[2];
+    struct histories *past;
+    struct reader_options options = history_options(test_text("past", "v z\nu a b a\nv z z\nu c\n"), field, 9);
+    assert_ok(histories_open(&past, &options, 1));
+    options.paths = test_text("pairs", "u d\nt e\nv f g\n");
+    options.histories = past;
+    options.histories_alone = true;
+    struct text_batch b;
+    text_batch_open(&b, options.schema.example);
+    text_pass(&options, 0, 0, &b);
+    assert_int_equal(b.m.example_count, 4);
+    uint64_t found = 0;
+    for (uint32_t k = b.m.key_begin[1]; k < b.m.key_begin[2]; k++) found += b.m.key[k];
+    assert_int_equal(b.m.key_begin[2] - b.m.key_begin[1], 3);
+    assert_true(found == reader_key(PAST_SEED, "a", 1) + reader_key(PAST_SEED, "b", 1) + reader_key(PAST_SEED, "c", 1));
+    text_keys_check(&b.m, 1, 2, 1, PAST_SEED, "");
+    text_keys_check(&b.m, 2, 2, 1, PAST_SEED, "z");
+    field[1].ids_max = 2;
+    text_pass(&options, 0, 0, &b);
+    assert_int_equal(b.m.key_begin[2] - b.m.key_begin[1], 2);
+    field[1].ids_max = 9;
+    options.histories_alone = false;
+    options.label_optional = true;
+    text_pass(&options, 0, 0, &b);
+    text_keys_check(&b.m, 1, 2, 1, PAST_SEED, "e");
+    text_keys_check(&b.m, 2, 2, 1, PAST_SEED, "z f g");
+    histories_close(past);
+    text_batch_close(&b);
+}
+
+static void histories_open__bad_data__says_what_readers_say(void **state)
+{
+    (void)state;
+    struct reader_column field[2];
+    struct histories *past;
+    struct reader_options options = history_options(test_text("past", "u a\n \n"), field, 9);
+    assert_fails(INVALID, "past:2: expected a user and its items", histories_open(&past, &options, 1));
+    options.paths = test_path("none");
+    assert_fails(IO, "none", histories_open(&past, &options, 1));
+    histories_close(NULL);
+}
+
 static void reader_open__what_pairs_lack__is_named(void **state)
 {
     (void)state;
@@ -143,6 +241,9 @@ static void reader_open__what_pairs_lack__is_named(void **state)
     field[1].name = "item";
     field[1].negative_count = 1;
     assert_fails(INVALID, "needs a vocabulary: give [column item]", reader_open(&reader, &options));
+    field[1].name = "history";
+    assert_fails(INVALID, "candidates are of an item", reader_open(&reader, &options));
+    field[1].name = "item";
     field[1].negative_count = 0;
     options.schema.example.label_count = 1;
     assert_fails(INVALID, "pairs have no label", reader_open(&reader, &options));
@@ -201,6 +302,10 @@ int main(void)
         cmocka_unit_test(pairs_parse__lines__give_a_pair_an_item),
         cmocka_unit_test(pairs_parse__text_that_is_no_word__is_absent_or_the_unknown_word),
         cmocka_unit_test(pairs_parse__target_that_is_no_word__is_left_out_and_counted),
+        cmocka_unit_test(pairs_parse__history__is_the_lines_other_items),
+        cmocka_unit_test(pairs_parse__target_optional__history_is_all_of_the_line),
+        cmocka_unit_test(pairs_parse__histories__come_instead_of_the_line_or_before_it),
+        cmocka_unit_test(histories_open__bad_data__says_what_readers_say),
         cmocka_unit_test(reader_open__what_pairs_lack__is_named),
         cmocka_unit_test(reader_words_count__pairs__counts_a_column_once_a_pair),
         cmocka_unit_test(reader_words_count__many_texts__finds_each),

@@ -195,6 +195,69 @@ static void match__odd_shapes__equals_reference(void **state)
         }
 }
 
+struct shared_params {
+    uint32_t B, D, words, gap;
+    bool is_cosine, adds, wants_dq, wants_dc, is_drawn; /* is_drawn: the field is of candidates */
+};
+static void shared_build(struct fixture *f, const void *params)
+{
+    const struct shared_params *p = params;
+    struct hand_graph *h = &f->h;
+    uint32_t adds[3] = {p->adds, p->adds, 0}, keys = 1 + p->words, cols = keys * p->D;
+    hand_open(h, p->B, p->B + p->D);
+    h->graph.fields = f->field;
+    h->graph.field_count = 1;
+    f->field[0] = (struct graph_field){.ids_max = keys, .negative_count = p->is_drawn ? p->words : 0};
+    h->header.dense_stride = keys;
+    h->batch.dense = h->view[hand_tensor(h, p->B, keys, keys)].data;
+    uint32_t q =
+        p->wants_dq ? hand_tensor_grad(h, p->B, p->D, p->D + p->gap) : hand_tensor(h, p->B, p->D, p->D + p->gap);
+    uint32_t c =
+        p->wants_dc ? hand_tensor_grad(h, p->B, cols, cols + p->gap) : hand_tensor(h, p->B, cols, cols + p->gap);
+    /* Words are often targets; every fifth example lacks its last word, every seventh all keys; some are drawn in vain. */
+    h->batch.key_begin = calloc(p->B + 1, sizeof *h->batch.key_begin);
+    h->batch.key = calloc((size_t)p->B * keys, sizeof *h->batch.key);
+    uint32_t at = 0;
+    for (uint32_t b = 0; b < p->B; b++) {
+        const uint32_t count = b % 7 == 6 ? 0 : keys - (b % 5 == 4);
+        for (uint32_t k = 0; k < count; k++) h->batch.key[at++] = (b * 3 + k * 5) % 11;
+        h->batch.key_begin[b + 1] = at;
+        for (uint32_t k = 0; k < keys; k++) {
+            float *log_q = &h->batch.dense[b * keys + k];
+            *log_q = k > 0 && (b + k) % 6 == 0 ? 1e30f : *log_q - 2;
+        }
+    }
+    uint32_t out = hand_tensor(h, p->B, 1, 1);
+    struct hand_tensors saved = {
+        2, {hand_tensor(h, p->B, LOSS_SAVED_COLS, LOSS_SAVED_COLS), hand_tensor(h, p->B, 1 + keys, 1 + keys + p->gap)}};
+    const struct shared_softmax_attr attr = {
+        .loss = {.weight = 0.75f}, .match = {.similarity = p->is_cosine, .scale = 1.5f, .eps = 0.01f}};
+    hand_node(h, OP_ID_shared_softmax, (struct hand_tensors){3, {q, c, hand_field(h, 0)}}, (struct hand_tensors){0}, out,
+              saved, &attr, sizeof attr, adds);
+}
+
+static void shared_softmax__odd_shapes__equals_reference(void **state)
+{
+    (void)state;
+    static const uint32_t shapes[][3] = {{1, 1, 1},   {3, 4, 2},  {2, 16, 5},  {17, 17, 3}, {37, 64, 2},
+                                         {33, 70, 1}, {5, 130, 9}, {70, 8, 1}, {16, 33, 40}};
+    char what[96];
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (uint32_t flags = 0; flags < 16; flags++) {
+            struct shared_params p = {shapes[i][0],
+                                      shapes[i][1],
+                                      shapes[i][2],
+                                      i % 3,
+                                      .is_cosine = flags & 8,
+                                      .adds = flags & 1,
+                                      .wants_dq = (flags & 6) != 2,
+                                      .wants_dc = (flags & 6) != 4,
+                                      .is_drawn = (flags + i) % 3};
+            snprintf(what, sizeof what, "shared_softmax B %u D %u words %u flags %u", p.B, p.D, p.words, flags);
+            case_check(what, shared_build, &p, PRODUCT_TOLERANCE);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +266,7 @@ int main(void)
         cmocka_unit_test(attention_pairs__odd_shapes__equals_reference_to_the_bit),
         cmocka_unit_test(attention_pool__odd_shapes__equals_reference),
         cmocka_unit_test(match__odd_shapes__equals_reference),
+        cmocka_unit_test(shared_softmax__odd_shapes__equals_reference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }
