@@ -67,7 +67,7 @@ static const struct format {
                     "features",
                     "label id:value id:value …"},
     [DATA_PAIRS] = {NO_COLUMNS,
-                    {.names = {"user", "item", "history"}, .text = "user, item, history (the line's other items)"},
+                    {.names = {"user", "item", "history"}, .text = "user, item, history"},
                     NO_COLUMNS,
                     false,
                     NULL,

@@ -28,6 +28,7 @@ struct query {
     uint64_t target; /* without groups              */
     uint32_t top;    /* words of its line           */
     bool is_bad;     /* a malformed line            */
+    uint32_t known_count;
 };
 
 struct rank {
@@ -44,6 +45,7 @@ struct rank {
     uint32_t dim, vector; /* numbers of a query; of a word in the match's input */
     const struct reader_vocabulary *words;
     bool has_groups;
+    uint32_t history, history_max; /* of lines: the field that tells what a user knows already, or NONE; its ids_max */
     struct feed *feed; /* lists the words; NULL: to be opened */
     const struct cpu_kernels *kernels;
     struct arena arena;
@@ -59,6 +61,7 @@ struct rank {
     uint32_t query_max, query_count;
     struct query *query; /* [query_max] */
     float *query_vector; /* [query_max, dim] */
+    uint32_t *known;     /* [query_max, history_max]: words of a query's history */
     float *scores;       /* [query_max, panel_count * panel_words] */
     uint32_t *top_word;  /* [top] */
     float *top_score;
@@ -260,6 +263,13 @@ static void example_measure(struct rank *r, const float *scores, uint64_t target
     for (uint32_t k = 0; k < r->cutoff_count; k++) r->hit_sum[k] += place < r->cutoff[k];
 }
 
+/* Leaves what the query's line tells of its user out of the row. */
+static void known_apply(const struct rank *r, uint32_t index, float *scores)
+{
+    const uint32_t *known = r->known + (size_t)index * r->history_max;
+    for (uint32_t i = 0; i < r->query[index].known_count; i++) scores[known[i]] = -INFINITY;
+}
+
 static status line_give(struct rank *r, const float *scores, uint32_t top)
 {
     uint32_t count = top_find(r, scores, top, r->top_word);
@@ -281,6 +291,7 @@ static status query_finish(struct rank *r, uint32_t index)
     float *scores = r->scores + (size_t)index * r->panel_count * r->kernels->panel_words;
     if (q->is_bad) return r->has_lines ? r->lines.take(r->lines.context, "nan\n", 4) : ST_OK;
     if (r->has_groups) excluded_apply(r, q->group, scores);
+    known_apply(r, index, scores);
     if (r->has_lines) return line_give(r, scores, q->top);
     if (r->has_groups)
         best_keep(r, scores, q->number);
@@ -342,12 +353,26 @@ static status query_add(struct rank *r, const float *vector, struct query query,
     return *is_new ? query_begin(r, vector, &query) : ST_OK;
 }
 
+/* Of the query that has been added last. */
+static void known_take(struct rank *r, const struct micro_batch *m, uint32_t e)
+{
+    struct query *q = &r->query[r->query_count - 1];
+    uint32_t *known = r->known + (size_t)(r->query_count - 1) * r->history_max;
+    const uint32_t home = e * r->shape.field_count + r->history;
+    for (uint32_t k = m->key_begin[home]; k < m->key_begin[home + 1]; k++) {
+        const uint32_t word = word_of(r, m->key[k]);
+        if (word != RANK_WORD_NONE) known[q->known_count++] = word;
+    }
+}
+
 static status example_add(struct rank *r, const struct slot *slot, uint32_t e, uint32_t top, bool *is_new)
 {
     const struct micro_batch *m = &slot->input->batch;
     const struct query query = {
         .target = target_of(r, m, e), .group = r->has_groups ? m->group[e] : 0, .is_bad = m->is_bad[e], .top = top};
-    return query_add(r, view_row(slot->tensor[r->shape.tensor], e), query, is_new);
+    TRY(query_add(r, view_row(slot->tensor[r->shape.tensor], e), query, is_new));
+    if (*is_new && r->history != GRAPH_NONE) known_take(r, m, e);
+    return ST_OK;
 }
 
 status rank_add(struct rank *r, const struct slot *slot)
@@ -492,6 +517,7 @@ static void model_take(struct rank *r, uint32_t head)
     r->vector = r->dim + r->match.has_bias;
     r->words = &r->crew->setup->schema.vocabularies[g->fields[r->shape.field].vocabulary];
     r->has_groups = r->shape.has_group;
+    r->history = GRAPH_NONE;
 }
 
 static void layout_make(struct layout *l, struct rank *r)
@@ -502,6 +528,7 @@ static void layout_make(struct layout *l, struct rank *r)
     LAYOUT_TAKE(l, r->word_key, r->words->word_count);
     LAYOUT_TAKE(l, r->query, r->query_max);
     LAYOUT_TAKE(l, r->query_vector, (size_t)r->query_max * r->dim);
+    LAYOUT_TAKE(l, r->known, (size_t)r->query_max * r->history_max);
     LAYOUT_TAKE(l, r->scores, r->query_max * scores_stride);
     const uint32_t top_max = r->top > r->lines.top_max ? r->top : r->lines.top_max;
     LAYOUT_TAKE(l, r->top_word, top_max);
@@ -558,6 +585,11 @@ static void lines_take(struct rank *r, const struct rank_lines *lines)
         if (bytes > longest) longest = bytes;
     }
     r->line_bytes_max = lines->top_max * (longest + 1) + sizeof "nan\n";
+    /* What a line tells is not new to its user. */
+    const struct graph *g = &r->crew->setup->graph;
+    r->history = crew_history(r->crew);
+    if (r->history != GRAPH_NONE && g->fields[r->history].seed != g->fields[r->shape.field].seed) r->history = GRAPH_NONE;
+    if (r->history != GRAPH_NONE) r->history_max = g->fields[r->history].ids_max;
 }
 
 status rank_open(struct rank **out, struct crew *c, const struct rank_lines *lines)

@@ -243,7 +243,10 @@ def words_are_the_best_of_the_vocabulary():
             found = server.ask(b"".join(lines), path=f"/v2/models/model/top?k={k}")
             same(found[::2], (200, b"".join(b"\t".join(line.split()[:k]) + b"\n" for line in expected)), k)
         more = server.ask(lines[0], path="/v2/models/model/top?k=1000")[2].split()
-        same((more[:20], len(more)), (expected[0].split(), 30), "all that there are")
+        known = set(read("pairs").splitlines()[0].split()[1:])
+        same((more[:20], len(more), known & set(more)), (expected[0].split(), 30 - len(known), set()), "all that are new to him")
+        past = lines[1].strip() + b" " + b" ".join(more[:3]) + b"\n"
+        same(set(server.ask(past, path="/v2/models/model/top?k=1000")[2].split()) & set(more[:3]), set(), "nor what the line tells")
         same(server.ask(lines[0], path="/v2/models/model/top")[2], expected[0])
         for wrong in ("k=0", "k=1001", "k=", "n=5"):
             same(server.ask(lines[0], path="/v2/models/model/top?" + wrong)[0], 400, wrong)

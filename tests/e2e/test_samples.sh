@@ -66,7 +66,7 @@ tail -100 text >nce.test
 sample nce 5 1296 --set "words.path=$work/nce.train"
 # Users of two tastes, items of two kinds.
 awk 'BEGIN { srand(4); for (u = 0; u < 400; u++) { s = "u" u; for (i = 0; i < 8; i++) s = s " i" 2 * int(rand() * 60) + (rand() < 0.9 ? u % 2 : 1 - u % 2); print s } }' >pairs
-cp pairs two_tower.train
+awk '{ print $1, $4, $5, $6, $7, $8, $9 }' pairs >two_tower.train
 awk '{ print $1, $2, $3 }' pairs >two_tower.test
-sample two_tower 4 400 --set "items.path=$work/two_tower.train"
+sample two_tower 3 400 --set "items.path=$work/two_tower.train" --set "eval.exclude=$work/two_tower.train"
 finish

@@ -15,7 +15,7 @@ printf 'id,age,job,"day",tags,click\n1, 30 ,"smith, ""J""",mon,a|b,1\n2,40,cook,
 
 awk 'BEGIN { srand(4); for (u = 0; u < 150; u++) { s = "u" u; for (i = 0; i < 8; i++) s = s " i" int(rand() * 30); print s } }' >pairs
 cut -d ' ' -f 1 pairs >users.txt
-"$h" compile "$root/samples/two_tower.cfg" -o towers.bin --set "items.path=$work/pairs" --set users.dim=8 --set items_table.dim=8 -q
+"$h" compile "$root/samples/two_tower.cfg" -o towers.bin --set "items.path=$work/pairs" --set "eval.exclude=$work/pairs" --set items_table.dim=8 -q
 "$h" towers.bin --data pairs --out towers.model --set train.batch=128 -q </dev/null || not_ok 'training of two towers'
 "$h" predict towers.bin --model towers.model --data users.txt -o towers.plain -q
 

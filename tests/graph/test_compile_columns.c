@@ -333,7 +333,7 @@ static void compile__columns_that_cannot_be__are_refused(void **state)
             "(F0..F65535, by the number of the field), found \"F65536\"");
     refused("[data]\nformat = libfm\nsparse = F0\n" LOSS, NULL, "found \"F0\"");
     refused("[data]\nformat = pairs\nsparse = user, items\n" LOSS, NULL,
-            "expected a column of the pairs format (user, item), found \"items\"");
+            "expected a column of the pairs format (user, item, history), found \"items\"");
     refused("[data]\nformat = tokens\nsparse = context, word\n" LOSS, NULL, "(context, next), found \"word\"");
     refused("[data]\nformat = csv\nlabel = click\nsparse = u, h\ndense = x\n[column z]\nids_max = 2\n" REST, NULL,
             "expected a column that [data] names in sparse or label, or [candidates] in of");
