@@ -70,15 +70,16 @@ status op_shared_softmax_shape(struct op_shape *s, const struct graph_table *tab
     (void)tables, (void)table_count;
     const struct match_attr match = attr_of(s->attr).match;
     if (s->input_count != 3 || s->input_cols[0] == 0 || s->input_cols[1] == 0 || s->input_keys[2] == 0)
-        FAIL(INVALID, "expected two inputs that are not sparse fields and one that is, found %u inputs", s->input_count);
+        FAIL(INVALID, "expected two inputs that are not sparse fields and one that is, found %u inputs",
+             s->input_count);
     if (match.has_bias) FAIL(INVALID, "expected no bias, found %u", match.has_bias);
     TRY(match_attr_check(&match));
     const uint32_t D = s->input_cols[0], keys = s->input_keys[2];
     if (keys < 2)
         FAIL(INVALID, "expected a field of a target and words that are drawn for it, ids_max = 2 or more, found 1 key");
     if ((uint64_t)D * keys != s->input_cols[1])
-        FAIL(INVALID, "expected a second input of %u vectors of %u columns, one a key of the field, found %u columns", keys,
-             D, s->input_cols[1]);
+        FAIL(INVALID, "expected a second input of %u vectors of %u columns, one a key of the field, found %u columns",
+             keys, D, s->input_cols[1]);
     s->output_cols = 1;
     s->saved[0].name = "row";
     s->saved[0].cols = LOSS_SAVED_COLS;

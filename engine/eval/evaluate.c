@@ -34,8 +34,9 @@ status evaluate_open(struct crew *c, const struct evaluate_options *o, struct fe
     const bool needs_histories = crew_history(c) != GRAPH_NONE && !o->label_optional;
     options.reader.histories_alone = needs_histories;
     if (needs_histories && options.reader.histories == NULL)
-        FAIL(INVALID, "%s: the model reads what users have had to do with, and a line that is evaluated must not tell it: give "
-                      "the data that does, --set eval.exclude=TRAIN",
+        FAIL(INVALID,
+             "%s: the model reads what users have had to do with, and a line that is evaluated must not tell it: give "
+             "the data that does, --set eval.exclude=TRAIN",
              o->paths);
     /* What a cache keeps would be of other histories when those change. */
     if (options.reader.histories == NULL) {

@@ -588,8 +588,9 @@ static void lines_take(struct rank *r, const struct rank_lines *lines)
     /* What a line tells is not new to its user. */
     const struct graph *g = &r->crew->setup->graph;
     r->history = crew_history(r->crew);
-    if (r->history != GRAPH_NONE && g->fields[r->history].seed != g->fields[r->shape.field].seed) r->history = GRAPH_NONE;
-    if (r->history != GRAPH_NONE) r->history_max = g->fields[r->history].ids_max;
+    if (r->history == GRAPH_NONE) return;
+    r->history_max = g->fields[r->history].ids_max;
+    if (g->fields[r->history].seed != g->fields[r->shape.field].seed) r->history = GRAPH_NONE;
 }
 
 status rank_open(struct rank **out, struct crew *c, const struct rank_lines *lines)

@@ -61,8 +61,8 @@ static status histories_read(struct histories *h, struct reader *reader, struct 
         h->pair = arena_take(&h->arena, sizeof *h->pair * count);
         st = pairs_read(reader, &m, 1, h->pair, &again);
         if (st == ST_OK && again != count)
-            st = status_fail(ST_INVALID, __FILE__, __LINE__, "%s: expected %zu pairs as at first, found %zu", reader->paths,
-                             count, again);
+            st = status_fail(ST_INVALID, __FILE__, __LINE__, "%s: expected %zu pairs as at first, found %zu",
+                             reader->paths, count, again);
         h->count = count;
     }
     arena_close(&arena);

@@ -65,6 +65,15 @@ same_bytes() {
     diff -r one.x two.x && diff -r one.x part.x
 }
 check 'any number of threads and a resume give the same bytes' same_bytes
+same_on_nodes() {
+    for model in alone nodes; do
+        [ $model = nodes ] && set -- launch --local 2 -- || set --
+        "$h" "$@" towers.bin --data train --eval test --out $model --threads 1 --set train.lanes=2 --set train.epochs=1 -q || return 1
+        "$h" export towers.bin --model $model -o $model.x --set train.lanes=2 -q || return 1
+    done
+    diff -r alone.x nodes.x
+}
+check 'so do two nodes' same_on_nodes
 
 awk '{ printf "%s", $1; for (i = NF; i > 1; i--) printf " %s", $i; print " " }' test >turned
 "$h" eval towers.bin --model one --data turned --log json -q >measured

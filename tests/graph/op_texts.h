@@ -200,12 +200,12 @@ static const struct op_text op_texts[] = {
      DATA "[fc h]\ninput = dense\nunits = 3\n[loss l]\nkind = sampled_softmax\ninput = h, dense\nweight = 2\n"},
     /* Keys repeat, so that words are targets; and some examples have none. */
     {"shared_softmax",
-     DATA TABLE "[embedding q]\ntable = emb\ninput = C1\n[embedding w]\ntable = emb\ninput = C2\npool = none\n[loss l]\nkind "
-                "= shared_softmax\ninput = q, w, C2\nscale = 3\neps = 0.1\nweight = 0.7\n"},
+     DATA TABLE "[embedding q]\ntable = emb\ninput = C1\n[embedding w]\ntable = emb\ninput = C2\npool = none\n"
+                "[loss l]\nkind = shared_softmax\ninput = q, w, C2\nscale = 3\neps = 0.1\nweight = 0.7\n"},
     {"shared_softmax_of_dots",
-     DATA TABLE "[table wide]\ndim = 20\n[embedding q]\ntable = wide\ninput = C1\n[embedding w]\ntable = wide\ninput = "
-                "C4\npool = none\n[loss l]\nkind = shared_softmax\ninput = q, w, C4\nsimilarity = dot\nscale = 1\n[embedding "
-                "e]\ntable = emb\ninput = C1\n[fc p]\ninput = e\nunits = 20\nactivation = tanh\n[loss m]\nkind = "
+     DATA TABLE "[table wide]\ndim = 20\n[embedding q]\ntable = wide\ninput = C1\n[embedding w]\ntable = wide\n"
+                "input = C4\npool = none\n[loss l]\nkind = shared_softmax\ninput = q, w, C4\nsimilarity = dot\n"
+                "scale = 1\n[embedding e]\ntable = emb\ninput = C1\n[fc p]\ninput = e\nunits = 20\nactivation = tanh\n[loss m]\nkind = "
                 "shared_softmax\ninput = p, w, C4\neps = 0.1\nscale = 2\n"},
     /* Each adds to the gradients that the ones behind it have written; the first in a layer of its own before other ops;
      * metrics beside them, one of what nothing else reads. */

@@ -232,8 +232,8 @@ static void shared_build(struct fixture *f, const void *params)
         2, {hand_tensor(h, p->B, LOSS_SAVED_COLS, LOSS_SAVED_COLS), hand_tensor(h, p->B, 1 + keys, 1 + keys + p->gap)}};
     const struct shared_softmax_attr attr = {
         .loss = {.weight = 0.75f}, .match = {.similarity = p->is_cosine, .scale = 1.5f, .eps = 0.01f}};
-    hand_node(h, OP_ID_shared_softmax, (struct hand_tensors){3, {q, c, hand_field(h, 0)}}, (struct hand_tensors){0}, out,
-              saved, &attr, sizeof attr, adds);
+    const struct hand_tensors in = {3, {q, c, hand_field(h, 0)}};
+    hand_node(h, OP_ID_shared_softmax, in, (struct hand_tensors){0}, out, saved, &attr, sizeof attr, adds);
 }
 
 static void shared_softmax__odd_shapes__equals_reference(void **state)
