@@ -5,9 +5,9 @@
 
 #include "engine/base/row_life.h"
 
-const char *const cfg_data_formats[] = {
-    [DATA_CRITEO] = "criteo", [DATA_CSV] = "csv",     [DATA_LIBSVM] = "libsvm", [DATA_LIBFFM] = "libffm",
-    [DATA_LIBFM] = "libfm",   [DATA_PAIRS] = "pairs", [DATA_TOKENS] = "tokens", [DATA_TREES] = "trees", NULL};
+const char *const cfg_data_formats[] = {[DATA_CRITEO] = "criteo", [DATA_CSV] = "csv",     [DATA_LIBSVM] = "libsvm",
+                                        [DATA_LIBFFM] = "libffm", [DATA_LIBFM] = "libfm", [DATA_PAIRS] = "pairs",
+                                        [DATA_TOKENS] = "tokens", [DATA_TREES] = "trees", NULL};
 const char *const cfg_ids_over[] = {[IDS_CUT] = "cut", [IDS_ERROR] = "error", [IDS_FEW] = "few", NULL};
 const char *const cfg_transforms[] = {
     [TRANSFORM_NONE] = "none", [TRANSFORM_LOG1P] = "log1p", [TRANSFORM_STANDARD] = "standard", NULL};
@@ -16,6 +16,7 @@ const char *const cfg_bad_lines[] = {[BAD_LINES_ERROR] = "error", [BAD_LINES_SKI
 const char *const cfg_ios[] = {[IO_URING] = "io_uring", [IO_THREADS] = "threads", NULL};
 const char *const cfg_precisions[] = {
     [PRECISION_F32] = "f32", [PRECISION_BF16] = "bf16", [PRECISION_TF32] = "tf32", NULL};
+const char *const cfg_reduces[] = {[REDUCE_F32] = "f32", [REDUCE_BF16] = "bf16", NULL};
 const char *const cfg_cache_shuffles[] = {[CACHE_PLAIN] = "none", [CACHE_BLOCKS] = "blocks", NULL};
 const char *const cfg_placements[] = {
     [CLUSTER_SPREAD] = "spread", [CLUSTER_SERVERS] = "servers", [CLUSTER_LOCAL] = "local", NULL};

@@ -5,7 +5,17 @@
 #include "cfg/key.h"
 
 /* The choices, in the order of their names in settings.c. */
-enum { DATA_CRITEO, DATA_CSV, DATA_LIBSVM, DATA_LIBFFM, DATA_LIBFM, DATA_PAIRS, DATA_TOKENS, DATA_TREES, DATA_FORMAT_COUNT };
+enum {
+    DATA_CRITEO,
+    DATA_CSV,
+    DATA_LIBSVM,
+    DATA_LIBFFM,
+    DATA_LIBFM,
+    DATA_PAIRS,
+    DATA_TOKENS,
+    DATA_TREES,
+    DATA_FORMAT_COUNT
+};
 enum { UNSEEN_ZEROS, UNSEEN_INIT };
 enum { IDS_CUT, IDS_ERROR, IDS_FEW };
 enum { TRANSFORM_NONE, TRANSFORM_LOG1P, TRANSFORM_STANDARD };
@@ -14,21 +24,23 @@ enum { BAD_LINES_ERROR, BAD_LINES_SKIP };
 enum { IO_URING, IO_THREADS };
 enum { PRECISION_F32, PRECISION_BF16, PRECISION_TF32, PRECISION_COUNT };
 #define PRECISION_CPU_COUNT 2 /* how many of them differ on processors: the first */
+enum { REDUCE_F32, REDUCE_BF16 };
 enum { CACHE_PLAIN, CACHE_BLOCKS };
 enum cluster_placement { CLUSTER_SPREAD, CLUSTER_SERVERS, CLUSTER_LOCAL };
 enum { SYNC_BSP, SYNC_WSP, SYNC_ASP };
 /* Names of choices; each ends in NULL. cfg_samplers: in the order of enum sampler (graph/graph.h); cfg_admits: of enum admit_by
  * (engine/base/row_life.h). */
 extern const char *const cfg_data_formats[],
-    *const cfg_ids_over[], *const cfg_transforms[],
-                               *const cfg_missing[], *const cfg_bad_lines[],
-                                                         *const cfg_precisions[],
-                                                             *const cfg_cache_shuffles[],
-                                                                 *const cfg_placements[],
-                                                                     *const cfg_syncs[],
-                                                                         *const cfg_samplers[],
-                                                                             *const cfg_ios[], *const cfg_admits[],
-                                                                                                   *const cfg_unseens[];
+    *const cfg_ids_over[],
+        *const cfg_transforms[],
+            *const cfg_missing[],
+                *const cfg_bad_lines[],
+                    *const cfg_precisions[],
+                        *const cfg_reduces[],
+                            *const cfg_cache_shuffles[],
+                                *const cfg_placements[],
+                                    *const cfg_syncs[], *const cfg_samplers[],
+                                                            *const cfg_ios[], *const cfg_admits[], *const cfg_unseens[];
 
 #define CFG_CTYPE_U32    uint32_t
 #define CFG_CTYPE_U64    uint64_t

@@ -156,15 +156,6 @@ F32_PRODUCT(f32_dweight_64x16, PASS_OF_DWEIGHT, 4, 1)
 
 /* --- factors ---------------------------------------------------------------------------------------- */
 
-/* engine/base/bf16.h: the nearest bfloat16, of two the even; numbers below 2^-126 become zeros. In the upper half of the word. */
-DEVICE uint32_t bf16_bits(float x)
-{
-    const uint32_t bits = __float_as_uint(x), magnitude = bits & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) return (bits | 1u << 22) & 0xffff0000u;
-    if (magnitude < 0x00800000u) return bits ^ magnitude;
-    return (bits + 0x7fffu + (bits >> 16 & 1)) & 0xffff0000u;
-}
-
 /* The nearest TF32, of two the one further from zero, as cvt.rna.tf32.f32 has it: float32 whose lower 13 bits are zeros. */
 DEVICE float tf32_round(float x)
 {

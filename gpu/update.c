@@ -32,23 +32,27 @@ static struct gpu_dim grid_for(uint64_t threads)
     return (struct gpu_dim){blocks < 4096 ? (uint32_t)blocks : 4096, 1, 1};
 }
 
-static struct gpu_sums sums_of(float *const *grad, uint32_t lanes)
+static struct gpu_sums sums_of(float *const *grad, uint32_t lanes, bool is_bf16)
 {
     CHECK(lanes <= GPU_LANES_MAX);
-    return (struct gpu_sums){.grad = grad, .lanes = lanes, .use_count = 1};
+    return (struct gpu_sums){.grad = grad, .lanes = lanes, .use_count = 1, .is_bf16 = is_bf16};
 }
 
 static struct gpu_sums row_sums_of(const struct table_update *u)
 {
     _Static_assert(sizeof(struct lane_row) == 2 * sizeof(uint32_t), "as the kernels read it");
     CHECK(u->lanes <= GPU_LANES_MAX && (u->lanes == 1) == (u->lane_rows == NULL));
-    return (struct gpu_sums){u->grad, u->lanes, u->use_count, u->last_lane_row, (const uint32_t *)u->lane_rows};
+    return (struct gpu_sums){.grad = u->grad,
+                             .lanes = u->lanes,
+                             .use_count = u->use_count,
+                             .last_lane_row = u->last_lane_row,
+                             .lane_rows = (const uint32_t *)u->lane_rows};
 }
 
 status gpu_update_params(const struct gpu_work *w, const struct param_update *u, uint64_t sums_begin)
 {
     const struct gpu_dim grid = grid_for((u->count + UPDATE_EACH - 1) / UPDATE_EACH), block = {BLOCK, 1, 1};
-    const struct params_fold_args fold = {sums_of(u->grad, u->lanes), sums_begin, u->count};
+    const struct params_fold_args fold = {sums_of(u->grad, u->lanes, u->is_bf16), sums_begin, u->count};
     const struct params_update_args args = {.rule = rule_of(u->optimizer, u->scale, u->rate, u->t),
                                             .grad = u->grad,
                                             .weight = u->weight,
@@ -57,7 +61,8 @@ status gpu_update_params(const struct gpu_work *w, const struct param_update *u,
                                             .count = u->count,
                                             .sums_begin = sums_begin};
     if (u->count == 0) return ST_OK;
-    if (u->lanes > 1) TRY(gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_fold, grid, block, &fold, sizeof fold));
+    if (u->lanes > 1 || u->is_bf16)
+        TRY(gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_fold, grid, block, &fold, sizeof fold));
     return gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_update, grid, block, &args, sizeof args);
 }
 
@@ -93,7 +98,7 @@ status gpu_rows_take(const struct gpu_work *w, const struct table_update *u, con
 status gpu_sum_params(const struct gpu_work *w, const struct param_sums *u)
 {
     _Static_assert(sizeof(struct param_block) == 2 * sizeof(uint64_t), "as the kernel reads it");
-    const struct params_sum_args args = {.sums = sums_of(u->grad, u->lanes),
+    const struct params_sum_args args = {.sums = sums_of(u->grad, u->lanes, u->is_bf16),
                                          .blocks = (const uint64_t *)u->block,
                                          .squares = u->squares,
                                          .block_count = u->block_count};

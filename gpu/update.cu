@@ -2,6 +2,7 @@
 #include "gpu/update.h"
 
 #include "gpu/each.h"
+#include "gpu/math.h"
 
 enum rule_kind {
 #define OPTIMIZER(id, ...) RULE_##id,
@@ -36,6 +37,9 @@ DEVICE void uses_clear(float *const *grad, uint32_t use_count, uint64_t at)
     for (uint32_t use = 0; use < use_count; use++) grad[use][at] = 0;
 }
 
+/* Where every sum is: engine/base/bf16.h. */
+DEVICE float sum_round(const struct gpu_sums *s, float x) { return s->is_bf16 ? __uint_as_float(bf16_bits(x)) : x; }
+
 /* The sums of the `count` floats first, first + step, … that lie before `end`, over all uses and lanes, which are cleared: lanes along a tree,
  * whose level l waits in part[l]. */
 #define TREE_LEVELS 11u
@@ -46,7 +50,7 @@ DEVICE void sums_take(const struct gpu_sums *s, uint64_t first, uint64_t step, u
     for (uint32_t lane = 0; lane < s->lanes; lane++) {
         float *const *grad = s->grad + (size_t)lane * s->use_count;
         UNROLL for (uint32_t k = 0; k < count; k++) sum[k] =
-            first + k * step < end ? uses_take(grad, s->use_count, first + k * step) : 0;
+            first + k * step < end ? sum_round(s, uses_take(grad, s->use_count, first + k * step)) : 0;
         UNROLL for (uint32_t k = 0; k < count; k++) if (first + k * step < end)
             uses_clear(grad, s->use_count, first + k * step);
         /* As a number that is counted up: what the bits below the first that is 0 hold goes into that one. */
@@ -58,7 +62,7 @@ DEVICE void sums_take(const struct gpu_sums *s, uint64_t first, uint64_t step, u
             UNROLL for (uint32_t k = 0; k < count; k++)
             {
                 if (is_held)
-                    sum[k] = part[level][k] + sum[k];
+                    sum[k] = sum_round(s, part[level][k] + sum[k]);
                 else
                     part[level][k] = sum[k];
             }
@@ -68,7 +72,8 @@ DEVICE void sums_take(const struct gpu_sums *s, uint64_t first, uint64_t step, u
     UNROLL for (uint32_t level = 0; level < TREE_LEVELS; level++)
     {
         if (!(s->lanes >> level & 1)) continue;
-        UNROLL for (uint32_t k = 0; k < count; k++) sum[k] = is_begun ? part[level][k] + sum[k] : part[level][k];
+        UNROLL for (uint32_t k = 0; k < count; k++) sum[k] =
+            is_begun ? sum_round(s, part[level][k] + sum[k]) : part[level][k];
         is_begun = 1;
     }
 }

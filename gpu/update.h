@@ -22,6 +22,7 @@ struct gpu_sums {
     float *const *grad; /* in memory of the card, as all: [lane], of rows [use] */
     uint32_t lanes, use_count;
     const uint32_t *last_lane_row, *lane_rows; /* of rows of several lanes: [row]; [lane row] of struct lane_row */
+    uint32_t is_bf16;                          /* of parameters: every sum of the tree is rounded to bfloat16     */
 };
 /* Sums [begin, begin + count) go into the first lane. */
 struct params_fold_args {

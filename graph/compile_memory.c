@@ -181,6 +181,10 @@ static status batch_is_micro(struct compiler *c, const struct ini_section *train
             "expected lanes = 1 under sync = %s, where every minibatch updates by itself and no gradients of "
             "lanes are added, found %u",
             sync, h->lanes);
+    if (c->settings.train_reduce != REDUCE_F32)
+        return ini_fail(&c->ini, train, ini_entry_find(train, "reduce"),
+                        "expected reduce = f32 under sync = %s, where no gradients of lanes are added, found %s", sync,
+                        cfg_reduces[c->settings.train_reduce]);
     if (h->micro != 0 && h->micro != h->batch)
         return ini_fail(
             &c->ini, train, ini_entry_find(train, "micro"),

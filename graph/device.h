@@ -51,6 +51,7 @@ struct param_update {
     size_t state_stride; /* >= count: that of the graph's whole update                                */
     float *const *grad;  /* [lane]: [count] sums, from the first float of this run on; zeroed by the update */
     uint32_t lanes;
+    bool is_bf16; /* each lane's sum, and each of several lanes, is rounded to bfloat16 (engine/base/bf16.h) */
     size_t count;
     float scale;
     float rate; /* the learning rate of the step                                                  */
@@ -63,6 +64,7 @@ struct param_block {
 struct param_sums {
     float *const *grad; /* [lane]: whole arrays; the sums end in the first lane's, the others are zeroed */
     uint32_t lanes, block_count;
+    bool is_bf16; /* as param_update's */
     const struct param_block *block;
     /* [block_count]: of the sums, in the order of optimizer_squares(); NULL: not wanted, of devices of cores. */
     double *squares;

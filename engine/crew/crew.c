@@ -58,6 +58,7 @@ status crew_finish(struct crew *c, struct setup *setup, const struct crew_option
                                            .in_flight = settings->train_in_flight,
                                            .pipeline_count = settings->train_pipelines,
                                            .clock_distance = settings->train_clock_distance,
+                                           .is_bf16 = settings->train_reduce == REDUCE_BF16,
                                            .exchange = o->nodes ? reduce_exchange(o->nodes) : NULL,
                                            .feed_bell = o->may_change ? &c->feed_bell : NULL,
                                            .worker_count_max = o->may_change ? workers_max(c) : 0};

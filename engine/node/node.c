@@ -265,6 +265,7 @@ status node_join(struct node *n, struct model *model)
                                            .slices = n->division.slices,
                                            .rows = n->division.rows,
                                            .bucket_floats = n->o.bucket_floats,
+                                           .is_bf16 = n->o.is_bf16,
                                            .post = &n->post,
                                            .rank_of = n->rank_of};
     return reduce_open(&n->reduce, &options);

@@ -44,6 +44,7 @@ struct node_options {
     /* What this node says of its lanes (engine/node/division.h); who has slices, and rows: enum cluster_placement. */
     uint32_t says, slices, rows;
     uint64_t bucket_floats; /* as the exchange's (reduce.h) */
+    bool is_bf16;           /* likewise                     */
 };
 
 struct node;

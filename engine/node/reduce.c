@@ -30,6 +30,25 @@ static void part_add(struct parts *parts, void *at, uint64_t bytes)
     m->bytes += bytes;
 }
 
+/* A sum of a run of the bucket, as it travels. */
+static uint64_t sum_bytes(const struct reduce *r, uint32_t bucket, uint32_t run)
+{
+    const struct update update = {.is_bf16 = r->exchange.is_bf16};
+    return update_is_bf16(&update, r->graph, r->exchange.slices[bucket].runs[run].update) ? sizeof(uint16_t)
+                                                                                          : sizeof(float);
+}
+
+/* Of the node's slice. */
+static uint64_t sums_bytes(const struct reduce *r, uint32_t node)
+{
+    const struct exchange *x = &r->exchange;
+    uint64_t bytes = 0, begin;
+    for (uint32_t bucket = 0; bucket < x->bucket_count; bucket++)
+        for (uint32_t run = 0; run < x->slices[bucket].run_count; run++)
+            bytes += slice_floats(x, node, bucket, run, &begin) * sum_bytes(r, bucket, run);
+    return bytes;
+}
+
 /* Pieces of `from` for the bucket's slice of `to`, one of which is this node. */
 static void sums_list(const struct reduce *r, uint32_t bucket, uint32_t from, uint32_t to, struct parts *parts)
 {
@@ -41,9 +60,13 @@ static void sums_list(const struct reduce *r, uint32_t bucket, uint32_t from, ui
         uint64_t begin, at = before;
         for (uint32_t run = 0; run < x->slices[bucket].run_count; run++) {
             const uint64_t count = slice_floats(x, to, bucket, run, &begin);
-            float *sums =
-                from == x->rank ? x->site.param_grad[piece->run.begin - x->own.begin] + begin : piece->sums + at;
-            part_add(parts, sums, count * sizeof(float));
+            if (sum_bytes(r, bucket, run) < sizeof(float))
+                part_add(parts, piece->wire + (from == x->rank ? begin : at), count * sizeof *piece->wire);
+            else
+                part_add(parts,
+                         from == x->rank ? x->site.param_grad[piece->run.begin - x->own.begin] + begin
+                                         : piece->sums + at,
+                         count * sizeof(float));
             at += count;
         }
     }
@@ -441,13 +464,13 @@ struct reduce_rows reduce_rows(const struct reduce *r)
 uint64_t reduce_least_bytes(const struct reduce *r)
 {
     const struct exchange *x = &r->exchange;
-    uint64_t floats = 0;
+    uint64_t bytes = 0;
     for (uint32_t n = 0; n < x->node_count; n++) {
         if (n == x->rank) continue;
-        if (has_lanes(r, x->rank)) floats += slices_floats(x, n, 0, x->bucket_count);
-        if (has_lanes(r, n)) floats += slices_floats(x, x->rank, 0, x->bucket_count);
+        if (has_lanes(r, x->rank)) bytes += sums_bytes(r, n);
+        if (has_lanes(r, n)) bytes += slices_floats(x, x->rank, 0, x->bucket_count) * sizeof(float);
     }
-    return floats * sizeof(float);
+    return bytes;
 }
 
 uint64_t reduce_sent_bytes(const struct reduce *r)

@@ -15,8 +15,8 @@
  * out from the graph and the cut of lanes. Of a round between two nodes there are as many messages as its vectors
  * need, none where there is nothing.
  *
- * A node sends S (N - 1) / N bytes of sums and as many of values a step, S being 4 bytes a parameter, if all have lanes
- * and slices and its lanes are one run; a number a micro-batch; and what rows take (reduce_rows). */
+ * A node sends S (N - 1) / N bytes of sums and as many of values a step, S being 4 bytes a parameter, of sums 2 where
+ * they are rounded to bfloat16, if all have lanes and slices and its lanes are one run; a number a micro-batch; and what rows take (reduce_rows). */
 #ifndef HETERPS_ENGINE_NODE_REDUCE_H
 #define HETERPS_ENGINE_NODE_REDUCE_H
 
@@ -56,6 +56,7 @@ struct reduce_options {
     const uint32_t *lane_begin;
     uint64_t slices, rows;   /* bit n: node n has a slice, has rows; 0: all have                       */
     uint64_t bucket_floats;  /* a bucket has so many at least; 0: there is one bucket                  */
+    bool is_bf16;            /* sums of gradients are rounded to bfloat16, and travel so               */
     struct post *post;       /* kept until close                                                       */
     const uint32_t *rank_of; /* [node_count], kept: by what messages name nodes; NULL: by their numbers */
 };

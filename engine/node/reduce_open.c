@@ -198,16 +198,26 @@ static status rows_open(struct reduce *r, const struct reduce_options *o)
     return ST_OK;
 }
 
-/* Behind the layout, which has cut the slices. */
-static status sums_open(struct reduce *r)
+static void sums_layout(struct reduce *r, struct layout *l)
 {
     struct exchange *x = &r->exchange;
     const uint64_t floats = slices_floats(x, x->rank, 0, x->bucket_count);
-    uint32_t others = 0;
-    for (uint32_t i = 0; i < x->piece_count; i++) others += x->pieces[i].node != x->rank;
-    TRY(arena_open(&r->sums_arena, "sums of nodes", others * arena_bytes(floats * sizeof(float))));
-    for (uint32_t i = 0; i < x->piece_count; i++)
-        if (x->pieces[i].node != x->rank) x->pieces[i].sums = arena_take(&r->sums_arena, floats * sizeof(float));
+    for (uint32_t i = 0; i < x->piece_count; i++) {
+        struct exchange_piece piece = x->pieces[i];
+        const bool is_own = piece.node == x->rank;
+        if (!is_own) LAYOUT_TAKE(l, piece.sums, floats);
+        if (x->is_bf16) LAYOUT_TAKE(l, piece.wire, is_own ? r->graph->header->param_floats : floats);
+        if (l->arena) x->pieces[i] = piece;
+    }
+}
+
+/* Behind the layout, which has cut the slices. */
+static status sums_open(struct reduce *r)
+{
+    struct layout sum = {0}, taken = {.arena = &r->sums_arena};
+    sums_layout(r, &sum);
+    TRY(arena_open(&r->sums_arena, "sums of nodes", sum.bytes));
+    sums_layout(r, &taken);
     return ST_OK;
 }
 
@@ -227,6 +237,7 @@ static status parts_open(struct reduce *r, const struct reduce_options *o)
     x->vt = &reduce_vt;
     x->rank = o->rank;
     x->node_count = o->node_count;
+    x->is_bf16 = o->is_bf16;
     x->own = (struct fold_lanes){o->lane_begin[o->rank], o->lane_begin[o->rank + 1] - o->lane_begin[o->rank]};
     x->run_count = runs_of(o, o->rank, x->runs);
     x->rows.shape =

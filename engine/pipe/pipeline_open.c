@@ -329,6 +329,7 @@ static status sync_part_open(struct pipeline *p, const struct pipeline_options *
                                    .kind = o->sync,
                                    .in_flight = p->in_flight,
                                    .clock_distance = o->clock_distance,
+                                   .is_bf16 = o->is_bf16,
                                    .pipeline_count = p->pipeline_count,
                                    .stage_count = p->stage_count,
                                    .slot_count = p->slot_count,

@@ -139,6 +139,7 @@ static status nodes_meet(struct session *s, const struct session_options *o)
                                          .slices = settings->cluster_slices,
                                          .rows = settings->cluster_rows,
                                          .bucket_floats = settings->cluster_bucket / sizeof(float),
+                                         .is_bf16 = settings->train_reduce == REDUCE_BF16,
                                          .timeout_ns = (uint64_t)(settings->cluster_timeout * 1e9),
                                          .connect_ns = (uint64_t)(settings->cluster_connect * 1e9),
                                          .progress_ns = (uint64_t)(limit * 1e9),

@@ -51,13 +51,23 @@ static void uses_fold(const struct updater *w, const struct update *u, uint64_t 
     aliases_fold(w->gradients->aliases, w->gradients->alias_count, u->param_grad, u->lanes, begin, end);
 }
 
+bool update_is_bf16(const struct update *u, const struct graph *g, uint32_t update)
+{
+    return u->is_bf16 && !optimizer_table[g->optimizers[g->updates[update].optimizer].kind].is_internal;
+}
+
 status update_sum(const struct updater *w, const struct update *u, const struct param_block *blocks, uint32_t count,
                   double *squares)
 {
     if (count == 0) return ST_OK;
     if (!u->is_joined) uses_fold(w, u, blocks->offset, blocks[count - 1].offset + blocks[count - 1].count);
-    const struct param_sums sums = {
-        .grad = u->param_grad, .lanes = u->lanes, .block_count = count, .block = blocks, .squares = squares, .t = u->t};
+    const struct param_sums sums = {.grad = u->param_grad,
+                                    .lanes = u->lanes,
+                                    .is_bf16 = u->is_bf16 && !u->is_joined,
+                                    .block_count = count,
+                                    .block = blocks,
+                                    .squares = squares,
+                                    .t = u->t};
     return device_sum_params(w->device, &sums);
 }
 
@@ -66,10 +76,10 @@ status update_sum(const struct updater *w, const struct update *u, const struct 
 
 /* Adds lanes up into the first of them. */
 static status lanes_sum(const struct updater *w, float *const *grad, uint32_t lanes, uint64_t begin, uint64_t end,
-                        uint64_t t)
+                        uint64_t t, bool is_bf16)
 {
     struct param_block block[SUM_BLOCKS];
-    struct param_sums sums = {.grad = grad, .lanes = lanes, .block = block, .t = t};
+    struct param_sums sums = {.grad = grad, .lanes = lanes, .is_bf16 = is_bf16, .block = block, .t = t};
     for (; begin < end; begin += sums.block_count * (uint64_t)CLIP_BLOCK_FLOATS) {
         uint64_t at = begin;
         for (sums.block_count = 0; sums.block_count < SUM_BLOCKS && at < end; sums.block_count++) {
@@ -83,18 +93,20 @@ static status lanes_sum(const struct updater *w, float *const *grad, uint32_t la
 }
 
 status update_lanes(const struct updater *w, const struct update *u, const struct fold_lanes *runs, uint32_t run_count,
-                    uint64_t begin, uint64_t end)
+                    uint64_t begin, uint64_t end, bool is_bf16)
 {
     if (begin == end) return ST_OK;
     uses_fold(w, u, begin, end);
     for (uint32_t i = 0; i < run_count; i++)
-        if (runs[i].count > 1) TRY(lanes_sum(w, u->param_grad + runs[i].begin, runs[i].count, begin, end, u->t));
+        if (runs[i].count > 1 || is_bf16)
+            TRY(lanes_sum(w, u->param_grad + runs[i].begin, runs[i].count, begin, end, u->t, is_bf16));
     return ST_OK;
 }
 
-status update_join(const struct updater *w, float *left, float *right, uint64_t begin, uint64_t end, uint64_t t)
+status update_join(const struct updater *w, float *left, float *right, uint64_t begin, uint64_t end, uint64_t t,
+                   bool is_bf16)
 {
-    return lanes_sum(w, (float *const[]){left, right}, 2, begin, end, t);
+    return lanes_sum(w, (float *const[]){left, right}, 2, begin, end, t, is_bf16);
 }
 
 status update_params(const struct updater *w, const struct update *u, const struct param_run *run, uint64_t begin,
@@ -113,6 +125,7 @@ status update_params(const struct updater *w, const struct update *u, const stru
                                         .state_stride = run->state_stride,
                                         .grad = w->scratch,
                                         .lanes = lanes,
+                                        .is_bf16 = !is_summed && update_is_bf16(u, g, run->update),
                                         .count = end - begin,
                                         .scale = is_bounded ? u->clip_scale : 1.0f / (float)u->example_count,
                                         .rate = optimizer_rate(g, optimizer, u->t),

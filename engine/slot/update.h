@@ -48,14 +48,17 @@ struct update {
     uint64_t t;                   /* updates including this one                                             */
     float clip_scale;             /* of parameters whose norm is bounded: their sums are in the first lane  */
     bool is_joined;               /* all sums of parameters are in the first lane (update_lanes, update_join) */
+    bool is_bf16;                 /* train.reduce: sums of gradients are rounded to bfloat16                  */
 };
+/* Whether sums of what the graph's update changes are rounded: those of gradients are, statistics are not. */
+bool update_is_bf16(const struct update *u, const struct graph *g, uint32_t update);
 /* Where pieces of the sums lie (engine/slot/fold.h): of the own lanes, as numbers from the first of them on. Adds the lanes of each run up into the
- * run's first, for the floats [begin, end) of the parameters. */
+ * run's first, for the floats [begin, end) of the parameters, and rounds every sum, if is_bf16. */
 MUST_USE status update_lanes(const struct updater *w, const struct update *u, const struct fold_lanes *runs,
-                             uint32_t run_count, uint64_t begin, uint64_t end);
+                             uint32_t run_count, uint64_t begin, uint64_t end, bool is_bf16);
 /* Adds `right` to `left` for the floats [begin, end) of the parameters, and clears it; both are whole arrays of which these floats are there. */
 MUST_USE status update_join(const struct updater *w, float *left, float *right, uint64_t begin, uint64_t end,
-                            uint64_t t);
+                            uint64_t t, bool is_bf16);
 /* Adds the lanes of `count` blocks up into the first lane, and fills their squares. What the device fails with, as all below. */
 MUST_USE status update_sum(const struct updater *w, const struct update *u, const struct param_block *blocks,
                            uint32_t count, double *squares);

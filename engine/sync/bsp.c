@@ -332,7 +332,8 @@ static status close_over(struct bsp *b, uint32_t bucket)
 static status lanes_run(struct bsp *b, const struct updater *w, const struct stage *stage, const struct update *u,
                         const struct sync_part *part)
 {
-    return exchange_lanes_run(b->exchange, w, &share_of(b, stage->index, part->bucket)->extent, u, part->index);
+    return exchange_lanes_run(b->exchange, w, part->bucket, &share_of(b, stage->index, part->bucket)->extent, u,
+                              part->index);
 }
 
 static status sum_run(struct bsp *b, const struct updater *w, const struct stage *stage, const struct update *u,
@@ -375,7 +376,8 @@ static status bsp_part_run(struct sync *s, const struct updater *w, const struct
                                   .example_count = b->open.example_count,
                                   .t = b->open.step + 1,
                                   .clip_scale = b->clip_scale,
-                                  .is_joined = b->exchange && part->phase != PHASE_LANES};
+                                  .is_joined = b->exchange && part->phase != PHASE_LANES,
+                                  .is_bf16 = s->site.is_bf16};
     if (phases[part->phase].run) TRY(phases[part->phase].run(b, w, stage, &update, part));
     /* Acquire and release, both: the last part sees all parts, the last stage all stages. */
     struct parts *parts = &share_of(b, stage->index, part->bucket)->parts[part->phase];

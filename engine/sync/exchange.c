@@ -58,6 +58,45 @@ static float *piece_base(const struct exchange *x, const struct exchange_piece *
     return (float *)((uintptr_t)piece->sums + (uintptr_t)((before - own_slice(x, at).begin) * 4));
 }
 
+/* What is rounded to bfloat16 is the upper halves of floats. */
+static void halves_take(uint16_t *to, const float *from, uint64_t count)
+{
+    uint32_t bits;
+    for (uint64_t i = 0; i < count; i++) {
+        memcpy(&bits, &from[i], sizeof bits);
+        to[i] = (uint16_t)(bits >> 16);
+    }
+}
+static void halves_put(float *to, const uint16_t *from, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        const uint32_t bits = (uint32_t)from[i] << 16;
+        memcpy(&to[i], &bits, sizeof bits);
+    }
+}
+
+/* Writes the own pieces of these floats, of which others have the slices, as they travel. */
+static void wire_write(const struct exchange *x, struct floats floats)
+{
+    for (uint32_t i = 0; i < x->piece_count && floats.begin < floats.end; i++) {
+        const struct exchange_piece *piece = &x->pieces[i];
+        if (piece->node != x->rank) continue;
+        halves_take(piece->wire + floats.begin, x->site.param_grad[piece->run.begin - x->own.begin] + floats.begin,
+                    floats.end - floats.begin);
+    }
+}
+
+/* Others' pieces of these floats of the run as floats, as they have come. */
+static void wire_read(const struct exchange *x, struct slice_run at, struct floats floats)
+{
+    for (uint32_t i = 0; i < x->piece_count; i++) {
+        const struct exchange_piece *piece = &x->pieces[i];
+        if (piece->node == x->rank) continue;
+        float *sums = piece_base(x, piece, at) + floats.begin;
+        halves_put(sums, piece->wire + (sums - piece->sums), floats.end - floats.begin);
+    }
+}
+
 /* Rows whose sums are asked for at once. */
 #define SUM_ROWS 2048u
 
@@ -106,7 +145,7 @@ static status rows_sum(const struct exchange *x, const struct updater *w, const 
     return ST_OK;
 }
 
-status exchange_lanes_run(const struct exchange *x, const struct updater *w, const struct extent *e,
+status exchange_lanes_run(const struct exchange *x, const struct updater *w, uint32_t bucket, const struct extent *e,
                           const struct update *u, uint32_t part)
 {
     uint64_t begin, end;
@@ -119,8 +158,12 @@ status exchange_lanes_run(const struct exchange *x, const struct updater *w, con
     for (uint32_t i = 0; i < x->run_count; i++)
         runs[i] = (struct fold_lanes){x->runs[i].begin - x->own.begin, x->runs[i].count};
     for (uint32_t r = 0; r < e->run_count; r++) {
-        const struct floats floats = of_part(e, part, r);
-        TRY(update_lanes(w, u, runs, x->run_count, floats.begin, floats.end));
+        const struct floats floats = of_part(e, part, r),
+                            own = own_slice(x, slice_run_of(x, bucket, e->runs[r].update));
+        const bool is_bf16 = update_is_bf16(u, w->graph, e->runs[r].update);
+        TRY(update_lanes(w, u, runs, x->run_count, floats.begin, floats.end, is_bf16));
+        if (is_bf16) wire_write(x, both(floats, (struct floats){0, own.begin}));
+        if (is_bf16) wire_write(x, both(floats, (struct floats){own.end, UINT64_MAX}));
     }
     return ST_OK;
 }
@@ -145,11 +188,13 @@ status exchange_sum_run(const struct exchange *x, const struct updater *w, uint3
     for (uint32_t r = 0; r < e->run_count; r++) {
         const struct slice_run run = slice_run_of(x, bucket, e->runs[r].update);
         const struct floats floats = both(of_part(e, part, r), own_slice(x, run));
+        const bool is_bf16 = update_is_bf16(u, w->graph, e->runs[r].update);
         if (floats.begin == floats.end) continue;
+        if (is_bf16) wire_read(x, run, floats);
         for (uint32_t i = 0; i + 1 < x->piece_count; i++) {
             const struct fold_join *join = &x->joins[i];
             TRY(update_join(w, piece_base(x, &x->pieces[join->left], run), piece_base(x, &x->pieces[join->right], run),
-                            floats.begin, floats.end, u->t));
+                            floats.begin, floats.end, u->t, is_bf16));
         }
         if (squares == NULL || e->runs[r].update != 0) continue;
         float *root = piece_base(x, x->pieces, run);

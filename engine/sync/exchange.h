@@ -48,6 +48,9 @@ struct exchange_piece {
     /* Of another node: [the slice's floats, bucket after bucket, run after run]; of this one NULL: they are where lanes
      * add. */
     float *sums;
+    /* Sums that are rounded, as they travel: of another node's piece as `sums`, of this one's as the parameters. NULL:
+     * none is. */
+    uint16_t *wire;
 };
 
 /* Where what travels lies on this node; set before the first round. */
@@ -107,6 +110,7 @@ struct exchange {
     /* [bucket_count], that of the first layers first: part p is node p's. */
     struct extent slices[EXCHANGE_BUCKETS_MAX];
     uint32_t bucket_count;
+    bool is_bf16;                  /* sums of gradients are rounded (struct update), and travel so */
     struct exchange_piece *pieces; /* [piece_count], in order of lanes */
     uint32_t piece_count;
     struct fold_join *joins; /* [piece_count - 1] */
@@ -188,9 +192,10 @@ void exchange_look_numbers_layout(struct key_numbers *numbers, struct layout *l,
 void exchange_look_make(struct exchange *x, struct exchange_look *look, struct key_numbers *numbers,
                         const struct micro_batch *m, struct ticket *ticket);
 
-/* What a stage does of its part between two steps, beside rounds: adds the lanes of the own runs up … */
-MUST_USE status exchange_lanes_run(const struct exchange *x, const struct updater *w, const struct extent *e,
-                                   const struct update *u, uint32_t part);
+/* What a stage does of its part between two steps, beside rounds: adds the lanes of the own runs up, and writes as it
+ * travels what is rounded … */
+MUST_USE status exchange_lanes_run(const struct exchange *x, const struct updater *w, uint32_t bucket,
+                                   const struct extent *e, const struct update *u, uint32_t part);
 /* … after SUMS joins the pieces of the own slice of a bucket, and squares them (graph/clip.h: `blocks`, `squares` of
  * all of the graph; NULL: nothing is bounded) … */
 MUST_USE status exchange_sum_run(const struct exchange *x, const struct updater *w, uint32_t bucket,

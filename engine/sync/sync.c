@@ -66,6 +66,7 @@ status sync_open(struct sync **out, const struct sync_site *site)
     memset(s, 0, vt->bytes);
     s->vt = vt;
     s->site = *site;
+    CHECK(site->exchange == NULL || site->exchange->is_bf16 == site->is_bf16);
     s->lanes = site->exchange ? site->exchange->own : (struct fold_lanes){0, graph_batch(site->graph).lanes};
     s->clipped = clip_optimizer(site->graph);
     status st = memory_open(s);

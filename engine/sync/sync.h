@@ -68,6 +68,7 @@ struct sync_site {
     uint32_t kind;      /* enum of cfg/settings.h */
     uint32_t in_flight; /* Nm: micro-batches in a pipeline at once */
     uint32_t clock_distance;
+    bool is_bf16; /* bsp: sums of gradients are rounded (struct update) */
     uint32_t pipeline_count, stage_count, slot_count;
     struct stage *const *stages; /* [pipeline_count, stage_count] */
     struct sync_host *host;

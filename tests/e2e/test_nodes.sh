@@ -113,6 +113,11 @@ check 'one lane, many threads that read' launched_same tables 3 tables.bin --lan
 check '3 nodes of 5, 2 and 1 lanes' launched_same dense 3 dense.bin --lanes 5,2,1
 check 'parameter servers: two nodes of four have no lanes' launched_same tables 4 tables.bin --lanes 3,0,5,0 --set checkpoint.every=50
 check 'parameters in buckets, one of which some nodes have nothing of' launched_same dense 4 dense.bin --set cluster.bucket=1
+halved() {
+    trains half dense.bin --data data.tsv --threads 1 --set train.reduce=bf16 && launched_same half 4 dense.bin --set train.reduce=bf16 --lanes 3,1,4,0 || return 1
+    ! same_bytes half dense >/dev/null || { echo 'nothing is rounded'; return 1; }
+}
+check 'sums in bfloat16: other bytes than in float32, and the same on any nodes' halved
 check 'rows and slices on them alone' launched_same tables 3 tables.bin --lanes 8,0,0 --set cluster.rows=servers --set cluster.slices=servers
 check 'slices on them alone, rows where lanes are' launched_same tables 3 tables.bin --lanes 1,7,0 --set cluster.rows=local --set cluster.slices=servers
 by_speed() { launched_same dense 3 dense.bin --lanes auto && says 'nodes    measured: [0-9,]+, [0-9,]+ and [0-9,]+ examples a second' && says 'nodes    3, which have [1-6], [1-6] and [1-6] of 8 lanes'; }

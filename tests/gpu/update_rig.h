@@ -185,7 +185,8 @@ static inline void update_params_check_all(void)
 {
     const uint32_t count = 1000;
     for (size_t r = 0; r < sizeof rules / sizeof *rules; r++)
-        for (uint32_t lanes = 1; lanes <= LANES; lanes++) {
+        for (uint32_t k = 0; k < 2 * LANES; k++) {
+            const uint32_t lanes = 1 + k / 2;
             struct graph_optimizer o = rule_parse(rules[r], lanes);
             if (optimizer_is_for_rows(&o)) continue;
             if (lanes == 3) o.clip_norm = 0;
@@ -207,6 +208,7 @@ static inline void update_params_check_all(void)
                                      .state_stride = count,
                                      .grad = grad,
                                      .lanes = lanes,
+                                     .is_bf16 = k % 2,
                                      .count = count,
                                      .scale = 0.25f,
                                      .rate = o.learning_rate,
@@ -228,7 +230,7 @@ static inline void update_params_check_all(void)
         }
 }
 
-static inline void sum_params_check_all(void)
+static inline void sum_params_check(bool is_bf16)
 {
     struct hand_graph h;
     struct device *cpu;
@@ -244,7 +246,8 @@ static inline void sum_params_check_all(void)
         grad[i] = update_floats(&h, COUNT, false);
         card_grad[i] = update_copy(&card, grad[i], COUNT * sizeof(float));
     }
-    struct param_sums u = {.grad = grad, .lanes = LANES, .block_count = BLOCKS, .block = blocks, .squares = squares};
+    struct param_sums u = {
+        .grad = grad, .lanes = LANES, .is_bf16 = is_bf16, .block_count = BLOCKS, .block = blocks, .squares = squares};
     struct param_sums on_card = u;
     on_card.grad = update_copy(&card, card_grad, sizeof card_grad);
     on_card.block = update_copy(&card, blocks, sizeof blocks);
@@ -257,6 +260,11 @@ static inline void sum_params_check_all(void)
     update_card_close(&card);
     device_close(cpu);
     hand_close(&h);
+}
+static inline void sum_params_check_all(void)
+{
+    sum_params_check(false);
+    sum_params_check(true);
 }
 
 #endif

@@ -187,6 +187,8 @@ static void compile__wrong_text__says_where_and_what(void **state)
         {"[train]\noptimizer = adgrad 0.1\n" MODEL, NULL, "adagrad"},
         {"[train]\nlanes = 3\n" MODEL, NULL, "m.cfg:2"},
         {MODEL, "train.batch=100", NULL}, /* fine: micro is chosen */
+        {"[train]\nsync = wsp\nreduce = bf16\n" MODEL, NULL,
+         "m.cfg:3: [train] reduce: expected reduce = f32 under sync = wsp"},
         {"[train]\nsync = wsp\nlanes = 2\n" MODEL, NULL, "m.cfg:3: [train] lanes: expected lanes = 1 under sync = wsp"},
         {"[train]\nsync = asp\nmicro = 64\n" MODEL, NULL,
          "m.cfg:3: [train] micro: expected micro = batch = 128 under sync = asp"},

@@ -181,6 +181,28 @@ static void nodes__norm_bounded__one_nodes_bytes(void **state)
     for (size_t i = 0; i < 3; i++) assert_same(expected, &sixteen[i], sets[1], i);
 }
 
+/* Every sum of gradients is rounded, of lanes and of branches, on one node too; other sums are not. */
+static void nodes__sums_in_bfloat16__one_nodes_bytes(void **state)
+{
+    (void)state;
+    static const char *const sets[][5] = {
+        {"train.reduce=bf16", NULL},
+        {"train.reduce=bf16", "train.clip_norm=0.01", "train.optimizer=momentum 0.2", NULL},
+        {"train.reduce=bf16", "train.lanes=16", NULL},
+    };
+    for (size_t k = 0; k < 3; k++) {
+        text = k == 2 ? tables_text : model_text;
+        const struct outcome expected = alone(sets[k]), whole = alone(sets[k] + 1);
+        assert_true(expected.model != whole.model);
+        for (size_t i = 0; i < CUT_COUNT && k < 2; i++) assert_same(expected, &cuts[i], sets[k], 31 * k + i);
+        for (size_t i = k; i < SERVER_CUT_COUNT && k < 2; i += 2)
+            assert_same_served(expected, &server_cuts[i], sets[k], i);
+        static const struct cut sixteen[] = {{3, {0, 5, 11, 16}}, {4, {0, 4, 8, 12, 16}}};
+        for (size_t i = 0; i < 2 && k == 2; i++) assert_same(expected, &sixteen[i], sets[k], i);
+    }
+    text = model_text;
+}
+
 static void nodes__tables__one_nodes_bytes(void **state)
 {
     (void)state;
@@ -552,6 +574,7 @@ int main(void)
         cmocka_unit_test(nodes__some_without_lanes__one_nodes_bytes),
         cmocka_unit_test(nodes__passes_of_any_length__one_nodes_bytes),
         cmocka_unit_test(nodes__norm_bounded__one_nodes_bytes),
+        cmocka_unit_test(nodes__sums_in_bfloat16__one_nodes_bytes),
         cmocka_unit_test(nodes__tables__one_nodes_bytes),
         cmocka_unit_test(nodes__rows_come_and_go__one_nodes_bytes),
         cmocka_unit_test(nodes__one_wants_to_stop__all_stop_behind_the_same_step),

@@ -43,6 +43,41 @@ static void nodes__three_steps__send_each_float_once_to_whom_it_is_for(void **st
     }
 }
 
+/* Floats of the node's slice that no optimizer of the text changes: statistics. */
+static uint64_t own_statistics(const struct exchange *x, const struct graph *g, uint32_t node)
+{
+    uint64_t floats = 0, begin;
+    for (uint32_t b = 0; b < x->bucket_count; b++)
+        for (uint32_t run = 0; run < x->slices[b].run_count; run++)
+            if (optimizer_table[g->optimizers[g->updates[x->slices[b].runs[run].update].optimizer].kind].is_internal)
+                floats += slice_floats(x, node, b, run, &begin);
+    return floats;
+}
+
+/* Sums of gradients in two bytes each, of statistics in four, as values are. */
+static void nodes__sums_in_bfloat16__half_the_bytes_of_sums(void **state)
+{
+    (void)state;
+    static const char *const halved[] = {"train.reduce=bf16", NULL};
+    for (size_t i = 0; i < CUT_COUNT; i++) {
+        const uint32_t nodes = cuts[i].node_count;
+        nodes_open(&cuts[i], halved, i, NULL);
+        nodes_run(3);
+        const struct exchange *x = reduce_exchange(runners[0].training.reduce);
+        for (uint32_t n = 0; n < nodes; n++) {
+            const uint64_t own = own_floats(x, n), losses = 2 * (cuts[i].lane_begin[n + 1] - cuts[i].lane_begin[n]);
+            uint64_t runs = 0, sums = 0;
+            for (uint32_t p = 0; p < x->piece_count; p++) runs += x->pieces[p].node == n;
+            for (uint32_t to = 0; to < nodes; to++)
+                if (to != n) sums += 2 * own_floats(x, to) + 2 * own_statistics(x, &runners[0].training.graph, to);
+            const uint64_t bytes = runs * sums + 4 * (nodes - 1) * own;
+            assert_int_equal(net.bytes[n], 3 * (bytes + 8 * losses * (nodes - 1)) + (n ? 0 : 8 * (nodes - 1)));
+            if (runs < 2) assert_int_equal(reduce_least_bytes(runners[n].training.reduce), bytes);
+        }
+        nodes_close();
+    }
+}
+
 /* Values go to those who compute, and nothing comes from who does not but words and its slice. */
 static void nodes__some_without_lanes__no_float_goes_to_who_reads_none(void **state)
 {
@@ -227,6 +262,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes__three_steps__send_each_float_once_to_whom_it_is_for),
+        cmocka_unit_test(nodes__sums_in_bfloat16__half_the_bytes_of_sums),
         cmocka_unit_test(nodes__some_without_lanes__no_float_goes_to_who_reads_none),
         cmocka_unit_test(nodes__several_buckets__all_but_the_first_are_sent_within_the_last_backward_pass),
         cmocka_unit_test(exchange_buckets__any_least__each_float_in_one),

@@ -183,6 +183,7 @@ FIXTURE static status training_open_parts(struct training *t, const char *text, 
     struct reduce_options nodes = setup->nodes;
     nodes.graph = &t->graph;
     nodes.model = &t->model;
+    nodes.is_bf16 = t->settings.train_reduce == REDUCE_BF16;
     if (nodes.node_count) TRY(reduce_open(&t->reduce, &nodes));
     struct exchange *exchange = t->reduce ? reduce_exchange(t->reduce) : NULL;
     struct pipeline_options options = {.graph = &t->graph,
@@ -197,6 +198,7 @@ FIXTURE static status training_open_parts(struct training *t, const char *text, 
                                        .in_flight = setup->in_flight ? setup->in_flight : t->settings.train_in_flight,
                                        .pipeline_count = t->settings.train_pipelines,
                                        .clock_distance = t->settings.train_clock_distance,
+                                       .is_bf16 = t->settings.train_reduce == REDUCE_BF16,
                                        .exchange = exchange};
     TRY(pipeline_open(&t->pipeline, &options));
     pipeline_delay_set(t->pipeline, setup->delay_seed, setup->delay_ns_max);

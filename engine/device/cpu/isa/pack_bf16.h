@@ -13,6 +13,7 @@
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_PACK_BF16_H
 
 #include "engine/device/cpu/isa/product_bf16.h"
+#include "engine/device/cpu/isa/round_bf16.h"
 #include "engine/device/cpu/isa/tile.h"
 
 #define AMX_TERMS 32u /* of a tile; steps, of a pair each */
@@ -27,34 +28,7 @@ ALWAYS_INLINE uint32_t steps_of(uint32_t terms, const bool is_pairs)
     if (HAS_TILES) return (terms + AMX_TERMS - 1) / AMX_TERMS * AMX_STEPS;
     return is_pairs ? (terms + 1) / 2 : (terms + 1) / 2 * 2;
 }
-#ifdef __AVX512BF16__
-/* Rounded lane i goes to lane i ^ exchange. The instruction makes zeros of small numbers by itself. */
-ALWAYS_INLINE vf vf_bf16_round_to(vf x, const int exchange)
-{
-    const __m512i lane = _mm512_xor_si512(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
-                                          _mm512_set1_epi32(exchange));
-    const __m512i order = _mm512_slli_epi32(lane, 16);
-    return (vf)_mm512_maskz_permutexvar_epi16(0xaaaaaaaa, order,
-                                              _mm512_castsi256_si512((__m256i)_mm512_cvtneps_pbh(x)));
-}
-#endif
-
-/* bf16_round (engine/base/bf16.h), lane by lane. */
-ALWAYS_INLINE vf vf_bf16_round(vf x)
-{
-#ifdef __AVX512BF16__
-    return vf_bf16_round_to(x, 0);
-#else
-    vu bits = (vu)x, magnitude = bits & 0x7fffffff;
-    vu is_nan = (vu)((vi)magnitude > 0x7f800000), is_small = (vu)((vi)magnitude < 0x00800000);
-    vu rounded = bits + 0x7fff + (bits >> 16 & 1);
-    rounded = (is_nan & (bits | 1u << 22)) | (~is_nan & rounded);
-    rounded = (is_small & (bits ^ magnitude)) | (~is_small & rounded);
-    return (vf)(rounded & 0xffff0000);
-#endif
-}
-
-/* The same, and each two neighbours exchanged: the order in which terms are added. */
+/* vf_bf16_round, and each two neighbours exchanged: the order in which terms are added. */
 ALWAYS_INLINE vf vf_bf16_round_swapped(vf x)
 {
 #ifdef __AVX512BF16__

@@ -4,6 +4,7 @@
  * Uses are added in order, then lanes along a binary tree: level by level sum[i] = sum[2i] + sum[2i+1], an odd last one passing
  * through. Of a row only lanes that have it are there; the others' sums are zeros. */
 #include "engine/device/cpu/isa/kernels_isa.h"
+#include "engine/device/cpu/isa/round_bf16.h"
 
 #include "graph/optimizer_rules.h"
 #include "graph/row_end.h"
@@ -186,6 +187,21 @@ ALWAYS_INLINE vf lanes_take(const struct sums *sums, size_t at, size_t left)
     return sum;
 }
 
+/* lanes_take() where every sum of the tree is rounded, those of single lanes too. */
+ALWAYS_INLINE vf lanes_take_bf16(const struct sums *sums, size_t at, size_t left)
+{
+    vf part[LANE_LEVELS];
+    uint32_t part_count = 0;
+    for (uint32_t lane = 0; lane < sums->lanes; lane++) {
+        vf sum = vf_bf16_round(uses_take(sums->grad + lane, 1, at, left));
+        for (uint32_t bit = lane; bit & 1; bit >>= 1) sum = vf_bf16_round(part[--part_count] + sum);
+        part[part_count++] = sum;
+    }
+    vf sum = part[--part_count];
+    while (part_count > 0) sum = vf_bf16_round(part[--part_count] + sum);
+    return sum;
+}
+
 /* Where floats from `at` on have a place of their own: in the first lane's, or of a row the last lane's, first use. */
 ALWAYS_INLINE float *sums_home(const struct sums *sums, size_t at)
 {
@@ -199,6 +215,13 @@ static float *sums_collapse(const struct sums *sums, size_t at, size_t count)
     for (size_t i = 0; i < count && sums->lanes * sums->use_count > 1; i += VF)
         vf_store_upto(home + i, lanes_take(sums, at + i, count - i), count - i);
     return home;
+}
+/* The same of parameters, rounded: the first lane is all that is left. */
+static void sums_collapse_bf16(struct sums *sums, size_t at, size_t count)
+{
+    for (size_t i = 0; i < count; i += VF)
+        vf_store_upto(sums->grad[0] + at + i, lanes_take_bf16(sums, at + i, count - i), count - i);
+    sums->lanes = 1;
 }
 
 /* --- runs -------------------------------------------------------------------------------------- */
@@ -249,6 +272,7 @@ ALWAYS_INLINE void params_each(const struct param_update *u, uint32_t piece, run
     rule_count(&rule, u->t);
     size_t begin = (size_t)piece * PIECE_FLOATS,
            count = u->count - begin < PIECE_FLOATS ? u->count - begin : PIECE_FLOATS;
+    if (u->is_bf16) sums_collapse_bf16(&sums, begin, count);
     run(&rule, u->weight + begin, u->state + begin, u->state_stride, &sums, begin, count);
 }
 
@@ -453,6 +477,7 @@ static void sums_piece(void *context, uint32_t piece, void *scratch)
     const struct param_sums *u = context;
     struct sums sums = {.grad = u->grad, .lanes = u->lanes, .use_count = 1};
     const size_t count = u->block[piece].count;
+    if (u->is_bf16) sums_collapse_bf16(&sums, u->block[piece].offset, count);
     const float *sum = sums_collapse(&sums, u->block[piece].offset, count);
     if (u->squares) u->squares[piece] = optimizer_squares(sum, count);
 }

@@ -7,20 +7,24 @@
 
 #include <cmocka.h>
 
+#include "engine/base/bf16.h"
 #include "engine/bench/hand_graph.h"
 #include "engine/device/cpu/device.h"
 #include "graph/optimizer.h"
 #include "tests/engine/device/cpu/kernel_check.h"
 #include "tests/engine/lanes_drawn.h"
 
+static bool is_bf16; /* every sum is rounded */
+static float rounded(float x) { return is_bf16 ? bf16_round(x) : x; }
+
 /* Level by level, as the contract says it; `grad` are lanes of one use each. */
 static float lanes_sum(const float *const *grad, uint32_t lanes, size_t i)
 {
     float level[64];
-    for (uint32_t l = 0; l < lanes; l++) level[l] = grad[l][i];
+    for (uint32_t l = 0; l < lanes; l++) level[l] = rounded(grad[l][i]);
     for (uint32_t count = lanes; count > 1; count = (count + 1) / 2)
         for (uint32_t l = 0; l < (count + 1) / 2; l++)
-            level[l] = 2 * l + 1 < count ? level[2 * l] + level[2 * l + 1] : level[2 * l];
+            level[l] = 2 * l + 1 < count ? rounded(level[2 * l] + level[2 * l + 1]) : level[2 * l];
     return level[0];
 }
 
@@ -75,6 +79,7 @@ static void params_check(struct device *device, struct graph_optimizer o, uint32
                              .state_stride = count,
                              .grad = grad,
                              .lanes = lanes,
+                             .is_bf16 = is_bf16,
                              .count = count,
                              .scale = 1.0f / 256,
                              .rate = 0.04f,
@@ -200,8 +205,11 @@ static void updates__every_optimizer__equal_reference_to_the_bit(void **state)
                     if (o.kind == OPTIMIZER_ID_adagrad_row) o.param[1] = 0.5f;
                 }
                 if (k >= 2 * OPTIMIZER_ID_COUNT) o.clip_norm = 0.3f;
-                for (uint32_t lanes = 1; lanes <= 9 && !optimizer_is_for_rows(&o) && o.clip_norm == 0; lanes++)
+                for (uint32_t lanes = 1; lanes <= 9 && !optimizer_is_for_rows(&o) && o.clip_norm == 0; lanes++) {
+                    is_bf16 = lanes % 3 == 0 || lanes == 1;
                     params_check(device, o, lanes, lanes * 1001);
+                }
+                is_bf16 = false;
                 for (uint32_t dim = 1; dim <= 33; dim += 4)
                     rows_update_check(device, o, dim % 7 + 1, dim % 3 + 1, dim, 300);
                 rows_update_check(device, o, 1, 1, 16, 0);
@@ -227,14 +235,21 @@ static void sum_params__any_lanes__sums_and_squares(void **state)
         if (!isa_runs_here((enum isa)isa)) continue;
         struct device *device;
         assert_int_equal(cpu_device_open(&device, &h.graph, 3, NULL, isa_names[isa]), ST_OK);
-        for (uint32_t lanes = 1; lanes <= 9; lanes++) {
+        for (uint32_t k = 0; k < 18; k++) {
+            const uint32_t lanes = 1 + k / 2;
             float *grad[9], *kept[9];
+            is_bf16 = k % 2;
             double squares[BLOCKS];
             struct hand_graph draws = {.draw = lanes};
             for (uint32_t l = 0; l < lanes; l++)
                 grad[l] = floats_random(&draws, COUNT, false), kept[l] = floats_copy(grad[l], COUNT);
-            struct param_sums u = {
-                .grad = grad, .lanes = lanes, .block_count = BLOCKS, .block = blocks, .squares = squares, .t = 1};
+            struct param_sums u = {.grad = grad,
+                                   .lanes = lanes,
+                                   .is_bf16 = is_bf16,
+                                   .block_count = BLOCKS,
+                                   .block = blocks,
+                                   .squares = squares,
+                                   .t = 1};
             assert_int_equal(device_sum_params(device, &u), ST_OK);
             size_t at = 0;
             for (uint32_t b = 0; b < BLOCKS; b++) {
@@ -258,6 +273,7 @@ static void sum_params__any_lanes__sums_and_squares(void **state)
             for (size_t i = 0; i < COUNT; i++) assert_true(grad[0][i] == before[i]);
             free(before);
             for (uint32_t l = 0; l < lanes; l++) free(grad[l]), free(kept[l]);
+            is_bf16 = false;
         }
         device_close(device);
     }
