@@ -212,9 +212,21 @@ status file_writer_open(struct file_writer *writer, const char *path)
     return ST_OK;
 }
 
+status file_writer_open_sink(struct file_writer *writer, const char *name, struct file_sink *sink)
+{
+    *writer = (struct file_writer){.fd = -1, .sink = sink};
+    TRY(heap_text(&writer->path, "%s", name));
+    writer->buffer = malloc(BUFFER_BYTES);
+    writer->hash = XXH3_createState();
+    if (!writer->buffer || !writer->hash) FAIL(MEMORY, "%s: %zu bytes for writing it", name, BUFFER_BYTES);
+    CHECK(XXH3_64bits_reset(writer->hash) == XXH_OK);
+    return sink->open(sink, name);
+}
+
 /* Writes all of it; `offset_bytes`, its place in the file, is for the message. */
 static status write_all(struct file_writer *writer, const uint8_t *data, size_t bytes, uint64_t offset_bytes)
 {
+    if (writer->sink) return writer->sink->put(writer->sink, data, bytes);
     while (bytes > 0) {
         ssize_t written = write(writer->fd, data, bytes);
         if (written < 0 && errno == EINTR) continue;
@@ -236,7 +248,7 @@ status file_writer_flush(struct file_writer *writer)
 
 status file_writer_put(struct file_writer *writer, const void *data, size_t bytes)
 {
-    CHECK(writer->path && writer->fd >= 0);
+    CHECK(writer->path && (writer->fd >= 0 || writer->sink));
     if (bytes == 0) return ST_OK;
     CHECK(XXH3_64bits_update(writer->hash, data, bytes) == XXH_OK);
     if (bytes > BUFFER_BYTES - writer->buffered_bytes) TRY(file_writer_flush(writer));
@@ -267,8 +279,11 @@ static void writer_close(struct file_writer *writer)
 
 status file_writer_finish(struct file_writer *writer)
 {
-    CHECK(writer->path && writer->fd >= 0);
+    struct file_sink *sink = writer->sink;
+    CHECK(writer->path && (writer->fd >= 0 || sink));
     TRY(file_writer_flush(writer));
+    writer->sink = NULL; /* the file is closed there */
+    if (sink) return sink->close(sink);
     if (writer->temporary && fsync(writer->fd) != 0) FAIL(IO, "%s: fsync: %s", writer->path, strerror(errno));
     int fd = writer->fd;
     writer->fd = -1;
@@ -283,7 +298,7 @@ status file_writers_commit(struct file_writer *writers, uint32_t count)
 {
     bool is_renamed = false;
     for (uint32_t i = 0; i < count; i++)
-        if (writers[i].fd >= 0) TRY(file_writer_finish(&writers[i]));
+        if (writers[i].fd >= 0 || writers[i].sink) TRY(file_writer_finish(&writers[i]));
     for (uint32_t i = 0; i < count; i++) {
         struct file_writer *w = &writers[i];
         if (w->temporary == NULL) continue;

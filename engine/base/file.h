@@ -29,9 +29,18 @@ MUST_USE status file_map_read(struct file_map *map, const char *path);
 MUST_USE status file_map_open(struct file_map *map, const char *path);
 /* IO, with path, byte and reason, if bytes of a mapping could not be read. */
 MUST_USE status file_map_check(const struct file_map *map, const char *path);
+/* Memory in place of a file, for bytes that come from elsewhere: *data is where they go. MEMORY. */
+MUST_USE status file_map_memory(struct file_map *map, size_t bytes, uint8_t **data);
 void file_map_close(struct file_map *map);
 /* Lets the pages read so far go from this process's resident memory; they can be read again. */
 void file_map_forget(const struct file_map *map);
+
+/* Where the bytes of files go that are kept elsewhere: one file at a time. */
+struct file_sink {
+    status (*open)(struct file_sink *, const char *name);
+    status (*put)(struct file_sink *, const void *data, size_t bytes);
+    status (*close)(struct file_sink *); /* it is whole */
+};
 
 /* Writes a file that appears under `path` only when file_writer_commit returns OK. Every function fails with IO (path,
  * byte, reason) and then the target is untouched; after any failure call file_writer_abort, which removes the
@@ -44,10 +53,13 @@ struct file_writer {
     uint64_t written_bytes; /* handed to file_writer_put so far, buffered included */
     void *hash;
     int fd;
+    struct file_sink *sink; /* takes the bytes in place of a file; or NULL */
 };
 /* `path` "-" is standard output: it, and a pipe or a device, are written as the bytes come. USAGE: the run reads it (inputs.h); UNREAD: a pipe
  * that nobody reads any more. */
 MUST_USE status file_writer_open(struct file_writer *writer, const char *path);
+/* The same to a sink, which is kept: committing closes the file there. What the sink fails with. */
+MUST_USE status file_writer_open_sink(struct file_writer *writer, const char *name, struct file_sink *sink);
 MUST_USE status file_writer_put(struct file_writer *writer, const void *data, size_t bytes);
 /* Writes what has been put so far: for who reads a pipe or a device while it is written. */
 MUST_USE status file_writer_flush(struct file_writer *writer);

@@ -189,6 +189,16 @@ status file_map_check(const struct file_map *map, const char *path)
          pread(map->guard->fd, &byte, 1, (off_t)at) < 0 ? strerror(errno) : "it could not a moment ago");
 }
 
+status file_map_memory(struct file_map *map, size_t bytes, uint8_t **data)
+{
+    void *memory = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : NULL;
+    *map = map_of_nothing();
+    if (memory == MAP_FAILED) FAIL(MEMORY, "no memory for %zu bytes of a file", bytes);
+    if (bytes) *map = (struct file_map){.data = memory, .bytes = bytes};
+    *data = memory;
+    return ST_OK;
+}
+
 void file_map_close(struct file_map *map)
 {
     if (map->guard) guard_give(map->guard);

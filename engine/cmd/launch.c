@@ -399,7 +399,7 @@ const struct command command_launch = {
         "ssh's own files, and\nhost keys are checked as they say. The program is copied to every host, into "
         "~/.cache/heterps, unless it is there with the right\nSHA-256; the key goes by ssh's standard input, and "
         "is in no file. The directory in which launch is started has to be there on\nevery host, and in it, by "
-        "the same paths, the graph and the data; --out has to be a directory that all of them share. Node 0 is\n"
+        "the same paths, the graph and the data; --out is the first host's, unless all share it. Node 0 is\n"
         "on the first host, and listens at port 4711 of the address by which ssh has reached it, unless "
         "--coordinator ADDR:PORT, behind --,\nsays otherwise; the others listen at free ports. A host that is "
         "not reached any more is tried again while others train; when\nlaunch ends, in whatever way, the nodes "

@@ -222,7 +222,7 @@ static status train(struct session *s, const struct run_options *o, char **data,
     if (!o->dry_run && reads && (options.out || options.resume || s->node))
         TRY(model_data_look(&s->setup.model.data, options.data));
     /* Or the check of `out` would make a mistyped directory. */
-    if (options.resume) TRY(model_resume_check(&s->setup.model, options.resume, options.is_new_pass));
+    if (options.resume && is_first) TRY(model_resume_check(&s->setup.model, options.resume, options.is_new_pass));
     if (options.out && options.resume == NULL && !o->dry_run && is_first && model_dir_find(options.out) == ST_OK)
         log_info("out      %s holds a model: the saves of this training take the place of its own", options.out);
     if (options.out && !o->dry_run && is_first) TRY(model_dir_check(&s->setup.graph, options.out));

@@ -129,6 +129,7 @@ struct model_save_options {
     const struct manifest_part *others;
     uint32_t generation;
     struct admission *const *admission; /* [table_count], NULL where every key is admitted: what all have counted */
+    struct file_sink *sink;             /* of model_save_rows: files go there, and not to the directory; or NULL  */
 };
 /* Saves into a directory, in one piece:
  *     manifest.json               what the model is, its progress, its recipe, its files with bytes and xxh3 (engine/model/manifest.h)
@@ -152,6 +153,8 @@ MUST_USE status model_save(const struct model *model, const struct model_save_op
 MUST_USE status model_save_claim(const struct model *model, const char *path, uint32_t *generation);
 MUST_USE status model_save_rows(const struct model *model, const struct model_save_options *options,
                                 struct manifest_part *parts);
+/* Removes what such a save has written, where no manifest names it. */
+void model_save_drop(const struct model *model, const struct model_save_options *options);
 void model_parts_free(struct manifest_part *parts, uint32_t part_count);
 
 /* Where a saved model is looked for: PATH is a model's directory, which gives its newest save, or a manifest in one
@@ -174,6 +177,21 @@ MUST_USE status model_resume(struct model *model, const char *path);
 /* The same to train on other data: a new pass begins, and what is left of the saved one is not trained on. Steps, schedule, optimizers and rows go
  * on; bounds of epochs and steps, and the evaluations of early stopping, count from here. */
 MUST_USE status model_continue(struct model *model, const char *path);
+/* A save that lies elsewhere, as its bytes come. */
+struct model_source {
+    const char *name;                /* of the place, for messages                                               */
+    struct file_map manifest, dense; /* the files, in memory (file_map_memory)                                   */
+    struct file_map *admission;      /* [table_count]: with bytes, where there is one                            */
+    uint32_t table_count;            /* the graph's                                                              */
+    /* The next row of the table that is this owner's; *row NULL: there is none. It stays until the next call. */
+    status (*row_next)(struct model_source *, uint32_t table, uint64_t *key, const float **row);
+};
+/* Closes the files, as far as nobody has taken them. */
+void model_source_close(struct model_source *source);
+/* As model_resume or model_continue. Takes the files. */
+MUST_USE status model_resume_from(struct model *model, struct model_source *source, bool is_new_pass);
+/* The hash of the manifest that a path leads to, by which saves are told from each other; as model_dir_find. */
+MUST_USE status model_manifest_hash(const char *path, uint64_t *hash);
 /* Says early, before any memory is filled, what of that the data and the recipe refuse; and what model_dir_find does. */
 MUST_USE status model_resume_check(const struct model *model, const char *path, bool is_new_pass);
 

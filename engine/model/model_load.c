@@ -18,7 +18,8 @@
 
 struct load {
     struct model_saved saved;
-    struct model_arrays arrays; /* of the model that is loaded into */
+    struct model_source *source; /* where the rows come from; NULL: they are the save's */
+    struct model_arrays arrays;  /* of the model that is loaded into */
 };
 
 /* --- what differs ----------------------------------------------------------------------------- */
@@ -163,6 +164,24 @@ static status rows_copy(const struct load *l, struct model *model, uint32_t tabl
     return ST_OK;
 }
 
+/* The own rows, as they come: who sends them has compared their number with the manifest's. */
+static status rows_come(const struct load *l, struct model *model, uint32_t table)
+{
+    const uint32_t floats = model_row_floats(model, table);
+    uint64_t key;
+    const float *row;
+    for (;;) {
+        float *span;
+        TRY(l->source->row_next(l->source, table, &key, &row));
+        if (row == NULL) return ST_OK;
+        if (!model_share_has(&model->share, key))
+            FAIL(INVALID, "%s: table %s: a row that is not this node's", l->source->name,
+                 l->saved.rows[table].said->name);
+        TRY(store_put(model->store, table, key, &span));
+        memcpy(span, row, floats * sizeof *span);
+    }
+}
+
 /* Copies an array's values in, from rows * cols floats row after row, aligned to nothing. */
 static void array_set(const struct model_array *a, const uint8_t *data)
 {
@@ -189,6 +208,10 @@ static status load_copy(const struct load *l, struct model *model)
         const struct model_admission *saved = &l->saved.admission[t];
         if (admission != NULL && saved->path != NULL)
             TRY(admission_read(admission, saved->path, saved->map.data, saved->map.bytes));
+        if (l->source) {
+            TRY(rows_come(l, model, t));
+            continue;
+        }
         TRY(filed_is(store_home(model->store)) ? rows_find(l, store_home(model->store), t) : rows_copy(l, model, t));
     }
     for (uint32_t i = 0; i < l->arrays.count; i++) array_set(&l->arrays.items[i], l->saved.dense.tensors[i].data);
@@ -221,8 +244,8 @@ static void pass_begin(struct model *model)
 static status load_run(struct load *l, struct model *model, const char *path, enum purpose purpose)
 {
     const struct manifest *m = &l->saved.manifest;
-    TRY(model_saved_open(&l->saved, path));
-    TRY(model_saved_note(&l->saved));
+    TRY(l->source ? model_saved_adopt(&l->saved, l->source) : model_saved_open(&l->saved, path));
+    if (l->source == NULL) TRY(model_saved_note(&l->saved));
     TRY(model_arrays_list(&l->arrays, model, true));
     TRY(tables_compare(l, model->graph));
     TRY(tensors_compare(l));
@@ -252,9 +275,9 @@ static status differs_tell(const struct model_saved *s, const struct graph *g, s
          is_told ? ": " : "", is_told ? what : "");
 }
 
-static status load(struct model *model, const char *path, enum purpose purpose)
+static status load(struct model *model, struct model_source *source, const char *path, enum purpose purpose)
 {
-    struct load l = {0};
+    struct load l = {.source = source};
     for (uint32_t t = 0; t < model->graph->table_count; t++) CHECK(store_row_count(model->store, t) == 0);
     status st = load_run(&l, model, path, purpose);
     st = differs_tell(&l.saved, model->graph, model_saved_check(&l.saved, st));
@@ -265,12 +288,24 @@ static status load(struct model *model, const char *path, enum purpose purpose)
 
 status model_load(struct model *model, const char *path)
 {
-    return lean_is(path) ? lean_load(model, path) : load(model, path, TO_USE);
+    return lean_is(path) ? lean_load(model, path) : load(model, NULL, path, TO_USE);
 }
 
-status model_resume(struct model *model, const char *path) { return load(model, path, TO_RESUME); }
+status model_resume(struct model *model, const char *path) { return load(model, NULL, path, TO_RESUME); }
 
-status model_continue(struct model *model, const char *path) { return load(model, path, TO_CONTINUE); }
+status model_continue(struct model *model, const char *path) { return load(model, NULL, path, TO_CONTINUE); }
+
+void model_source_close(struct model_source *source)
+{
+    file_map_close(&source->manifest);
+    file_map_close(&source->dense);
+    for (uint32_t t = 0; t < source->table_count; t++) file_map_close(&source->admission[t]);
+}
+
+status model_resume_from(struct model *model, struct model_source *source, bool is_new_pass)
+{
+    return load(model, source, NULL, is_new_pass ? TO_CONTINUE : TO_RESUME);
+}
 
 status model_resume_check(const struct model *model, const char *path, bool is_new_pass)
 {

@@ -99,7 +99,7 @@ void save_end(struct save *s)
 static status save_describe(struct save *s)
 {
     const struct graph *g = s->model->graph;
-    TRY(older_saves_list(&s->older, s->path));
+    if (s->sink == NULL) TRY(older_saves_list(&s->older, s->path));
     TRY(model_arrays_list(&s->arrays, s->model, true));
     TRY(manifest_make(&s->manifest, g->table_count, s->arrays.count));
     struct manifest *m = &s->manifest;
@@ -205,7 +205,8 @@ status save_rows_open(struct save *s, uint32_t table, struct save_rows *rows, ui
 {
     const struct manifest_table *t = &s->manifest.tables[table];
     char path[FILE_PATH_BYTES];
-    TRY(file_writer_open(&rows->file, file_path_join(path, s->path, s->table_name[table])));
+    TRY(s->sink ? file_writer_open_sink(&rows->file, s->table_name[table], s->sink)
+                : file_writer_open(&rows->file, file_path_join(path, s->path, s->table_name[table])));
     return row_writer_begin(&rows->rows, &rows->file, t->name, t->dim, t->span_floats, row_count, block, block_bytes);
 }
 
@@ -333,6 +334,11 @@ status model_save_claim(const struct model *model, const char *path, uint32_t *g
     return st;
 }
 
+void model_save_drop(const struct model *model, const struct model_save_options *o)
+{
+    tagged_remove(&(struct save){.model = model, .path = o->path, .generation = o->generation});
+}
+
 void model_parts_free(struct manifest_part *parts, uint32_t part_count)
 {
     for (uint32_t i = 0; i < part_count; i++) free((char *)(uintptr_t)parts[i].file.name);
@@ -356,13 +362,15 @@ static status parts_take(const struct save *s, struct manifest_part *parts)
 
 status model_save_rows(const struct model *model, const struct model_save_options *o, struct manifest_part *parts)
 {
-    struct save s = {.model = model, .path = o->path, .has_generation = true, .generation = o->generation};
+    struct save s = {
+        .model = model, .path = o->path, .has_generation = true, .generation = o->generation, .sink = o->sink};
     memset(parts, 0, model->graph->table_count * sizeof *parts);
     status st = save_begin(&s);
     if (st == ST_OK) st = save_describe(&s);
     for (uint32_t t = 0; t < table_count_of(&s) && st == ST_OK; t++) st = table_put(o, &s, t);
     if (st == ST_OK) st = parts_take(&s, parts);
-    for (uint32_t t = 0; t < table_count_of(&s) && st != ST_OK && s.table_name && s.table_name[t]; t++)
+    for (uint32_t t = 0; t < table_count_of(&s) && st != ST_OK && s.sink == NULL && s.table_name && s.table_name[t];
+         t++)
         model_file_remove(o->path, s.table_name[t]);
     save_end(&s);
     return st;

@@ -17,8 +17,9 @@ struct save {
     /* set by the caller before save_begin */
     const struct model *model; /* whose dense part, progress and best are written */
     const char *path;
-    uint32_t keep;       /* 0 is 1 */
-    bool has_generation; /* it is the caller's; else save_begin chooses one */
+    uint32_t keep;          /* 0 is 1 */
+    bool has_generation;    /* it is the caller's; else save_begin chooses one */
+    struct file_sink *sink; /* files of rows go there; or NULL              */
     /* the rows: fills the tables' rows and parts, the last of which, if it has no bytes yet, is written by save_rows_open and the like */
     status (*rows_put)(void *context, struct save *save);
     void *context;

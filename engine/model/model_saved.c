@@ -146,6 +146,49 @@ status model_saved_open(struct model_saved *s, const char *path)
     }
 }
 
+static status adopt(struct model_saved *s, struct model_source *source)
+{
+    TRY(heap_text(&s->directory, "%s", source->name));
+    TRY(heap_text(&s->manifest_path, "%s", source->name));
+    TRY(manifest_read(&s->manifest, source->name, source->manifest.data, source->manifest.bytes));
+    const uint32_t table_count = s->manifest.table_count;
+    if (table_count != source->table_count)
+        FAIL(MISMATCH, "%s: it has %u tables, the graph %u", source->name, table_count, source->table_count);
+    s->rows = calloc((size_t)table_count + 1, sizeof *s->rows);
+    s->admission = calloc((size_t)table_count + 1, sizeof *s->admission);
+    if (s->rows == NULL || s->admission == NULL) FAIL(MEMORY, "%s: no memory for %u tables", s->directory, table_count);
+    TRY(heap_text(&s->dense_path, "%s of %s", s->manifest.dense.name, source->name));
+    s->dense_map = source->dense;
+    source->dense = (struct file_map){0};
+    for (uint32_t t = 0; t < table_count; t++) {
+        s->rows[t].said = &s->manifest.tables[t];
+        if (s->manifest.tables[t].admission.name == NULL) continue;
+        TRY(heap_text(&s->admission[t].path, "%s of %s", s->manifest.tables[t].admission.name, source->name));
+        s->admission[t].map = source->admission[t];
+        source->admission[t] = (struct file_map){0};
+    }
+    return ST_OK;
+}
+
+status model_saved_adopt(struct model_saved *s, struct model_source *source)
+{
+    *s = (struct model_saved){0};
+    const status st = adopt(s, source);
+    if (st != ST_OK) model_saved_close(s);
+    return st;
+}
+
+status model_manifest_hash(const char *path, uint64_t *hash)
+{
+    struct file_map map;
+    char manifest_path[FILE_PATH_BYTES];
+    TRY(model_dir_find(path));
+    TRY(file_map_read(&map, manifest_path_of(manifest_path, path)));
+    *hash = XXH3_64bits(map.data, map.bytes);
+    file_map_close(&map);
+    return ST_OK;
+}
+
 status model_manifest_note(const char *path)
 {
     char manifest_path[FILE_PATH_BYTES];

@@ -26,6 +26,8 @@ struct model_saved {
 /* Reads the manifest of a save and maps the files that it names; `path` as for model_load. INVALID: there is no model, or its
  * manifest is none; CORRUPT: the manifest's bytes have changed; IO: a file is missing. On failure *saved is empty. */
 MUST_USE status model_saved_open(struct model_saved *saved, const char *path);
+/* The same of a save that lies elsewhere: takes the files, and knows no rows. */
+MUST_USE status model_saved_adopt(struct model_saved *saved, struct model_source *source);
 /* Reads every byte: CORRUPT, INVALID or MISMATCH name the file, and of rows the place; IO: a byte cannot be read. */
 MUST_USE status model_saved_verify(struct model_saved *saved);
 /* IO if bytes of a file could not be read; else what came of using them, `st`, with its message. To be asked when they have been used. */

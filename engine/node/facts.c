@@ -10,7 +10,7 @@
 #include "engine/model/recipe.h"
 
 /* Of what nodes say to each other: a program of another number is refused before it is understood. */
-#define PROTOCOL 3u
+#define PROTOCOL 4u
 
 static void fact_add(void *out, const char *what, const char *value) { fprintf(out, "%s\t%s\n", what, value); }
 

@@ -141,6 +141,7 @@ struct reduce {
     float **own_pieces;         /* [table_count]                              */
     uint64_t *row_count;        /* [table_count]: of all nodes                */
     uint64_t *own_rows;         /* [table_count]: of this one, after the last step that it has updated for */
+    uint64_t apart;             /* the main thread's: nodes that do not share rank 0's directory (save.h) */
     /* the node's thread's */
     struct peer *peers; /* [node_count] */
     bool is_started;

@@ -4,10 +4,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "engine/base/heap.h"
 #include "engine/model/manifest.h"
+#include "engine/model/model_names.h"
+#include "engine/node/files.h"
 #include "engine/node/reduce_internal.h"
 #include "io/store/admission.h"
 #include "io/store/store_life.h"
@@ -18,6 +22,43 @@ struct part_word {
     uint64_t bytes, xxh3, rows;
     char name[256];
 };
+
+/* --- who is apart ------------------------------------------------------------------------------ */
+
+/* By rank 0: makes an empty file of a name that nothing else has. */
+static status token_make(char path[FILE_PATH_BYTES], const char *directory, char name[32])
+{
+    uint64_t number;
+    if (getrandom(&number, sizeof number, 0) != sizeof number) FAIL(SYSTEM, "no random numbers");
+    snprintf(name, 32, ".nodes.%016" PRIx64, number);
+    return file_write(file_path_join(path, directory, name), name, strlen(name));
+}
+
+status reduce_apart_find(struct reduce *r, const char *directory)
+{
+    char path[FILE_PATH_BYTES], name[32] = {0};
+    const bool is_first = r->exchange.rank == 0;
+    status st = is_first ? token_make(path, directory, name) : ST_OK;
+    st = reduce_agree(r, st);
+    if (st == ST_OK) st = reduce_tell(r, name, sizeof name);
+    name[sizeof name - 1] = 0;
+    if (!is_first && st == ST_OK) {
+        const uint64_t is_apart = access(file_path_join(path, directory, name), F_OK) != 0;
+        r->apart = is_apart << r->exchange.rank;
+        st = reduce_say_all(r, 0, &is_apart, sizeof is_apart);
+    }
+    for (uint32_t n = 1; is_first && n < r->exchange.node_count && st == ST_OK; n++) {
+        uint64_t is_apart = 0;
+        st = reduce_hear_all(r, n, &is_apart, sizeof is_apart);
+        r->apart |= (uint64_t)(is_apart != 0) << n;
+    }
+    if (is_first) (void)unlink(path);
+    return st;
+}
+
+uint64_t reduce_apart(const struct reduce *r) { return r->apart; }
+
+static bool is_apart(const struct reduce *r, uint32_t node) { return r->apart >> node & 1; }
 
 /* --- the optimizer's state -------------------------------------------------------------------- */
 
@@ -78,8 +119,7 @@ static status file_check(const char *path, const struct part_word *word, uint32_
     char full[FILE_PATH_BYTES];
     struct stat about;
     if (stat(file_path_join(full, path, word->name), &about) != 0 || (uint64_t)about.st_size != word->bytes)
-        FAIL(IO, "%s is not here as node %u has written it: --out has to be a directory that all nodes share", full,
-             name);
+        FAIL(IO, "%s is not here as node %u has written it", full, name);
     return ST_OK;
 }
 
@@ -97,6 +137,45 @@ static status parts_hear(struct reduce *r, uint32_t from, const char *path, stru
         parts[t] = (struct manifest_part){.file = {name, word.bytes, word.xxh3}, .rows = word.rows};
     }
     return ST_OK;
+}
+
+/* One of them that comes from a node that is apart. */
+static status file_come(struct files_in *files, const char *path)
+{
+    struct file_writer writer = {0};
+    char full[FILE_PATH_BYTES];
+    const uint8_t *data;
+    size_t bytes;
+    status st = model_name_kind(files->name) == MODEL_NAME_DATA
+                    ? file_writer_open(&writer, file_path_join(full, path, files->name))
+                    : status_fail(ST_INVALID, __FILE__, __LINE__, "\"%.80s\" is no file of a save", files->name);
+    for (bytes = 1; st == ST_OK && bytes > 0;) {
+        st = files_in_data(files, &data, &bytes);
+        if (st == ST_OK) st = file_writer_put(&writer, data, bytes);
+    }
+    if (st == ST_OK) st = file_writer_commit(&writer);
+    if (st != ST_OK) file_writer_abort(&writer);
+    return st;
+}
+
+/* By rank 0: all that nodes have to send, whatever fails here meanwhile. */
+static status files_come(struct reduce *r, const char *path)
+{
+    struct failure first = {0};
+    for (uint32_t n = 1; n < r->exchange.node_count; n++) {
+        struct files_in files;
+        bool is_one = true;
+        status st = ST_OK;
+        if (!is_apart(r, n)) continue;
+        files_in_begin(&files, r, n);
+        while (st == ST_OK && is_one && !failure_is(&first)) {
+            st = files_in_next(&files, &is_one);
+            if (st == ST_OK && is_one) st = file_come(&files, path);
+        }
+        st = files_in_end(&files, st);
+        if (!failure_is(&first)) failure_keep(&first, st);
+    }
+    return failure_adopt(&first);
 }
 
 /* --- what tables have counted for the admission of keys ------------------------------------------ */
@@ -207,10 +286,15 @@ static status save_claim(struct reduce *r, const char *path, uint32_t *generatio
 }
 
 /* Another node's. */
-static status rows_save(struct reduce *r, const struct model_save_options *o, struct manifest_part *parts)
+static status rows_save(struct reduce *r, struct model_save_options *o, struct manifest_part *parts)
 {
     const uint32_t tables = r->graph->table_count;
-    const status written = model_save_rows(r->model, o, parts);
+    const bool to_send = is_apart(r, r->exchange.rank);
+    struct files_out files;
+    files_out_begin(&files, r, 0);
+    o->sink = to_send ? &files.sink : NULL;
+    status written = model_save_rows(r->model, o, parts);
+    if (to_send) written = files_out_end(&files, written);
     status st = reduce_agree(r, written);
     if (st == ST_OK) st = reduce_gather(r);
     for (uint32_t t = 0; t < tables && st == ST_OK; t++) st = table_counts_gather(r, t, NULL, NULL);
@@ -227,12 +311,13 @@ static status whole_save(struct reduce *r, struct model_save_options *o, struct 
 {
     const uint32_t tables = r->graph->table_count, others = r->exchange.node_count - 1;
     struct admission all[GRAPH_TABLES_MAX] = {0}, *admission[GRAPH_TABLES_MAX] = {0};
-    struct failure full = {0};          /* what rank 0 has failed with, while it hears the others */
-    status st = reduce_agree(r, ST_OK); /* the others have written */
+    struct failure full = {0};                           /* what rank 0 has failed with, while it hears the others */
+    status st = reduce_agree(r, files_come(r, o->path)); /* the others have written */
     if (st == ST_OK) st = reduce_gather(r);
     for (uint32_t t = 0; t < tables && st == ST_OK; t++) st = table_counts_gather(r, t, &all[t], &full);
     for (uint32_t n = 0; n < others && st == ST_OK; n++)
         st = parts_hear(r, n + 1, o->path, parts + (size_t)n * tables, &full);
+    if (st != ST_OK || failure_is(&full)) model_save_drop(r->model, o);
     if (st == ST_OK) {
         for (uint32_t t = 0; t < tables; t++)
             admission[t] = all[t].count ? &all[t] : store_admission(r->model->store, t);

@@ -92,6 +92,8 @@ MUST_USE status train_nodes_check(const struct trainer *t);
 /* All have the same data and go on from the same save; from now on they take each other's messages. MISMATCH: they do
  * not. */
 MUST_USE status train_nodes_begin(const struct trainer *t);
+/* Of several nodes: goes on from the save of node 0. */
+MUST_USE status train_nodes_resume(const struct trainer *t);
 /* What each node has done in so many steps, as a table: shares of its time, for whom the others waited, what it has
  * sent beside the least, of the dense part 2 S (N - 1) / N, S being the bytes of the parameters, where all have lanes
  * and slices; how many rows it has, and was asked for. By all nodes, at the end; node 0 says it. */

@@ -8,6 +8,7 @@
 #include "engine/base/stop.h"
 #include "engine/base/trace.h"
 #include "engine/node/probe.h"
+#include "engine/node/save.h"
 #include "engine/node/stream.h"
 #include "engine/node/talk.h"
 #include "engine/run/train_internal.h"
@@ -155,20 +156,64 @@ static status traces_align(const struct trainer *t, struct reduce *reduce)
     return reduce_agree(reduce, ST_OK);
 }
 
+/* "node 1", "nodes 1 and 2", … of a mask. */
+static const char *nodes_text(const struct trainer *t, uint64_t nodes, char *text, size_t bytes)
+{
+    size_t used = (size_t)snprintf(text, bytes, "node%s", nodes & (nodes - 1) ? "s" : "");
+    for (uint32_t n = 0, left; n < node_count(t->node) && used < bytes; n++) {
+        if (!(nodes >> n & 1)) continue;
+        left = (uint32_t)__builtin_popcountll(nodes >> n);
+        used += (size_t)snprintf(text + used, bytes - used, " %u%s", node_rank(t->node, n),
+                                 left > 2    ? ","
+                                 : left == 2 ? " and"
+                                             : "");
+    }
+    return text;
+}
+
+status train_nodes_resume(const struct trainer *t)
+{
+    uint64_t served;
+    char text[512];
+    TRY(reduce_resume(node_reduce(t->node), t->options->resume, t->options->is_new_pass, &served));
+    if (served && node_index(t->node) == 0)
+        log_info("resume   %s had the save of this node sent: %s does not have it there",
+                 nodes_text(t, served, text, sizeof text), t->options->resume);
+    return ST_OK;
+}
+
+/* Where saves are written: "", or behind "; ". */
+static status saves_find(const struct trainer *t, char *text, size_t bytes)
+{
+    char nodes[400];
+    *text = 0;
+    if (t->options->out == NULL) return ST_OK;
+    struct reduce *reduce = node_reduce(t->node);
+    TRY(reduce_apart_find(reduce, t->options->out));
+    if (reduce_apart(reduce) == 0)
+        snprintf(text, bytes, "; every node writes to --out");
+    else
+        snprintf(text, bytes, "; node 0 writes to --out, also what comes from %s, which do%s not share it",
+                 nodes_text(t, reduce_apart(reduce), nodes, sizeof nodes),
+                 reduce_apart(reduce) & (reduce_apart(reduce) - 1) ? "" : "es");
+    return ST_OK;
+}
+
 status train_nodes_begin(const struct trainer *t)
 {
     const struct batch_shape shape = graph_batch(t->graph);
-    char text[512];
+    char text[512], saves[512];
     if (t->node == NULL) return ST_OK;
     struct reduce *reduce = node_reduce(t->node);
     TRY(data_compare(reduce, &t->session->setup.model.data));
     TRY(eval_compare(t, reduce));
     TRY(save_compare(t, reduce));
+    TRY(saves_find(t, saves, sizeof saves));
     TRY(traces_align(t, reduce));
     const struct exchange *x = reduce_exchange(reduce);
     if (*node_speeds_text(t->node, text, sizeof text)) log_info("nodes    measured: %s examples a second", text);
     log_info("nodes    %u, which have %s of %u lanes%s", x->node_count, node_lanes_text(t->node, text, sizeof text),
-             shape.lanes, t->options->out ? "; every node writes to --out" : "");
+             shape.lanes, saves);
     return node_begin(t->node, t->session->setup.model.progress.step);
 }
 

@@ -144,7 +144,9 @@ status train_open(struct trainer *t)
 status train_model_fill(struct trainer *t)
 {
     struct model *model = &t->session->setup.model;
-    if (t->options->resume)
+    if (t->options->resume && t->node)
+        TRY(train_nodes_resume(t));
+    else if (t->options->resume)
         TRY(t->options->is_new_pass ? model_continue(model, t->options->resume)
                                     : model_resume(model, t->options->resume));
     else

@@ -98,12 +98,15 @@ static void assert_same_served(struct outcome expected, const struct server_cut 
 
 #define NOBODY UINT32_MAX
 static const char *save_path;
+static bool save_apart;              /* odd nodes have no directory */
 static uint32_t save_wrong = NOBODY; /* the node for which there is no such directory */
 static void *save_main(void *context)
 {
     struct runner *r = context;
     const bool is_wrong = reduce_rank(r->training.reduce) == save_wrong;
-    r->st = reduce_save(r->training.reduce, is_wrong ? "/missing/directory" : save_path, 1, NULL);
+    if (save_apart)
+        r->st = reduce_apart_find(r->training.reduce, reduce_rank(r->training.reduce) % 2 ? "/missing" : save_path);
+    if (r->st == ST_OK) r->st = reduce_save(r->training.reduce, is_wrong ? "/missing/directory" : save_path, 1, NULL);
     failure_keep(&r->failure, r->st);
     return NULL;
 }
@@ -369,7 +372,11 @@ static void saved_and_resumed(const char *const *set)
             assert_int_equal(all_rows(i), saved_rows[i]);
         nodes_run(at + 2);
         nodes_save(path);
+        save_apart = true;
         nodes_save(path); /* again: under another name */
+        save_apart = false;
+        for (uint32_t n = 0; n < by[1].node_count; n++)
+            assert_int_equal(reduce_apart(runners[n].training.reduce), n == 0 ? 10 : n % 2 << n);
         nodes_are_well();
         nodes_close();
         struct training t;
