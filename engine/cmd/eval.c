@@ -3,7 +3,9 @@
 #include "engine/cmd/saved.h"
 #include "engine/eval/by_value.h"
 #include "engine/eval/eval_sets.h"
+#include "engine/base/paths.h"
 #include "engine/base/stop.h"
+#include "engine/cmd/run.h"
 
 struct eval_options {
     struct saved_options saved; /* first */
@@ -11,8 +13,12 @@ struct eval_options {
     bool held_out, bins;
     const char *by;
     uint32_t by_max;
+    struct run_nodes nodes;
+    bool again;
 };
-static const struct eval_options defaults = {.by_max = 20};
+#define NONE RUN_NONE
+static const struct eval_options defaults = {
+    .by_max = 20, .nodes = {.rank = NONE, .key_fd = NONE, .listen_fd = NONE, .roster_fd = NONE}};
 static const struct flag flags[] = {
     SAVED_FLAG_MODEL,
     {"--data", FLAG_SETS, "FILE",
@@ -31,6 +37,13 @@ static const struct flag flags[] = {
      "of so many values, those with the most examples, and of all others together; default: 20",
      offsetof(struct eval_options, by_max), 1, 1000000, false},
     SAVED_FLAGS,
+    RUN_NODES_FLAGS(struct eval_options, nodes, "measure on several nodes, each of which has a part of the tables", ""),
+    {"--lanes", FLAG_TEXT, "N", "with --nodes: as of a training", offsetof(struct eval_options, nodes.lanes), 0, 0,
+     false},
+    {"--roster-fd", FLAG_U32, "N", "with --nodes: what a node that starts itself anew leaves to itself",
+     offsetof(struct eval_options, nodes.roster_fd), 3, 1 << 20, false},
+    {"--again", FLAG_SWITCH, NULL, "as `launch` says to a node that it starts again",
+     offsetof(struct eval_options, again), 0, 0, false},
 };
 
 /* The measuring of a set by the values of a column. */
@@ -98,9 +111,40 @@ static status eval(struct crew *crew, const struct saved_options *options)
     return st;
 }
 
+/* On several nodes: what a training evaluates by, without its steps. */
+static status nodes_eval(const char *graph, const struct eval_options *o)
+{
+    struct run_options run = {.resume = o->saved.model,
+                              .isa = o->saved.isa,
+                              .threads = o->saved.threads,
+                              .again = o->again,
+                              .measures = true,
+                              .held_out = o->held_out,
+                              .bins = o->bins,
+                              .nodes = o->nodes,
+                              .eval = o->data,
+                              .set = o->saved.set};
+    struct eval_sets sets;
+    if (o->saved.model == NULL) FAIL(USAGE, "--model is needed: on several nodes a model is a save, in a directory");
+    if (o->by) FAIL(USAGE, "--by measures on one node: leave it out, or the nodes");
+    TRY(eval_sets_parse(&sets, "--data", o->data.item, o->data.count));
+    if (sets.count == 0) FAIL(USAGE, "no data to measure on: give --data FILE");
+    for (uint32_t i = 0; i < sets.count; i++)
+        if (paths_have_stream(sets.item[i].paths))
+            FAIL(INVALID,
+                 "%s is a stream: on several nodes each reads all that is evaluated; give files that all can "
+                 "read",
+                 sets.item[i].paths);
+    run.data = sets.item[0].paths; /* is opened, and not trained on */
+    return run_verb(graph, &run);
+}
+
 static status run(const char *const *positionals, const void *options)
 {
     struct eval_options o = *(const struct eval_options *)options;
+    struct node_place place;
+    TRY(run_place_find(&place, &(struct run_options){.nodes = o.nodes}));
+    if (place.count > 0) return nodes_eval(positionals[0], &o);
     log_results_to_output();
     TRY(saved_model(positionals[0], o.saved.model, &o.saved.model));
     return saved_run(positionals[0], &o.saved, eval);

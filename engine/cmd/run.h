@@ -79,6 +79,7 @@ struct run_options {
     struct session_cluster cluster; /* path NULL: there is none */
     uint32_t threads;
     bool share, dry_run, again;
+    bool measures, held_out, bins; /* of eval on several nodes: the model is `resume` */
     struct run_nodes nodes;
     struct flag_list eval, set;
     status (*look)(void *context, struct session *session, const struct train_options *options,
@@ -101,6 +102,8 @@ MUST_USE status run_place_take(struct run_place *place, const struct run_options
 MUST_USE status run_metrics_take(struct scrape_options *metrics, const struct run_options *options,
                                  const struct node_place *place, bool *is_given);
 
+/* The verb train, for this graph; and eval on several nodes. */
+MUST_USE status run_verb(const char *graph, const struct run_options *options);
 /* Opens a session for them and trains, but for the trace. As session_open and train_run fail; USAGE: flags that exclude each other. */
 MUST_USE status run_train(const char *graph, const struct run_options *options);
 /* The verb doctor. */

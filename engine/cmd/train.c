@@ -186,6 +186,9 @@ static status train(struct session *s, const struct run_options *o, char **data,
                                     .is_new_pass = o->continued != NULL,
                                     .init = o->init,
                                     .dry_run = o->dry_run,
+                                    .measures = o->measures,
+                                    .measures_held_out = o->held_out,
+                                    .measures_bins = o->bins,
                                     .tensorboard = o->tensorboard,
                                     .look = o->look,
                                     .look_context = o->look_context};
@@ -195,7 +198,7 @@ static status train(struct session *s, const struct run_options *o, char **data,
     if (o->init && options.resume)
         FAIL(USAGE, "--init starts a new training, %s goes on with one; give one of them",
              o->continued ? "--continue" : "--resume");
-    if (options.resume && o->out == NULL) TRY(model_dir_of(options.resume, out));
+    if (options.resume && o->out == NULL && !o->measures) TRY(model_dir_of(options.resume, out));
     if (*out) options.out = *out;
     if (o->again || s->node) TRY(again_look(s, &options, o->again));
     if (options.data == NULL && *s->setup.settings.data_path) {
@@ -222,7 +225,8 @@ static status train(struct session *s, const struct run_options *o, char **data,
     if (!o->dry_run && reads && (options.out || options.resume || s->node))
         TRY(model_data_look(&s->setup.model.data, options.data));
     /* Or the check of `out` would make a mistyped directory. */
-    if (options.resume && is_first) TRY(model_resume_check(&s->setup.model, options.resume, options.is_new_pass));
+    if (options.resume && is_first && !o->measures)
+        TRY(model_resume_check(&s->setup.model, options.resume, options.is_new_pass));
     if (options.out && options.resume == NULL && !o->dry_run && is_first && model_dir_find(options.out) == ST_OK)
         log_info("out      %s holds a model: the saves of this training take the place of its own", options.out);
     if (options.out && !o->dry_run && is_first) TRY(model_dir_check(&s->setup.graph, options.out));
@@ -329,12 +333,12 @@ static status run_traced(const char *graph, const struct run_options *o, const s
     return failure_adopt(&failure);
 }
 
-static status run(const char *const *positionals, const void *options_pointer)
+status run_verb(const char *graph, const struct run_options *given)
 {
-    struct run_options options = *(const struct run_options *)options_pointer, *o = &options;
-    if (o->dry_run) log_results_to_output();
+    struct run_options options = *given, *o = &options;
     struct node_place place;
     TRY(run_place_find(&place, o));
+    if (o->dry_run || (o->measures && place.rank == 0)) log_results_to_output();
     if (place.count) log_node(place.rank, true);
     TRY(metrics_open(o, &place)); /* each node says where it listens */
     /* One speaks for all; of the others there are warnings and errors. */
@@ -343,10 +347,12 @@ static status run(const char *const *positionals, const void *options_pointer)
         log_node(place.rank, false);
     }
     struct failure failure;
-    failure_keep(&failure, run_traced(positionals[0], o, &place));
+    failure_keep(&failure, run_traced(graph, o, &place));
     scrape_close(o->scrape);
     return failure_adopt(&failure);
 }
+
+static status run(const char *const *positionals, const void *options) { return run_verb(positionals[0], options); }
 
 static const struct run_options none_given = {RUN_OPTIONS};
 const struct command command_train = {.name = "train",

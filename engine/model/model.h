@@ -177,6 +177,10 @@ MUST_USE status model_resume(struct model *model, const char *path);
 /* The same to train on other data: a new pass begins, and what is left of the saved one is not trained on. Steps, schedule, optimizers and rows go
  * on; bounds of epochs and steps, and the evaluations of early stopping, count from here. */
 MUST_USE status model_continue(struct model *model, const char *path);
+/* As model_load, model_resume or model_continue. */
+enum model_purpose { MODEL_TO_USE, MODEL_TO_RESUME, MODEL_TO_CONTINUE };
+MUST_USE status model_load_for(struct model *model, const char *path, enum model_purpose purpose);
+
 /* A save that lies elsewhere, as its bytes come. */
 struct model_source {
     const char *name;                /* of the place, for messages                                               */
@@ -188,8 +192,8 @@ struct model_source {
 };
 /* Closes the files, as far as nobody has taken them. */
 void model_source_close(struct model_source *source);
-/* As model_resume or model_continue. Takes the files. */
-MUST_USE status model_resume_from(struct model *model, struct model_source *source, bool is_new_pass);
+/* As model_load_for. Takes the files. */
+MUST_USE status model_load_from(struct model *model, struct model_source *source, enum model_purpose purpose);
 /* The hash of the manifest that a path leads to, by which saves are told from each other; as model_dir_find. */
 MUST_USE status model_manifest_hash(const char *path, uint64_t *hash);
 /* Says early, before any memory is filled, what of that the data and the recipe refuse; and what model_dir_find does. */

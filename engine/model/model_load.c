@@ -226,9 +226,6 @@ static status load_copy(const struct load *l, struct model *model)
 
 /* --- loading ---------------------------------------------------------------------------------- */
 
-/* What a model is loaded for. */
-enum purpose { TO_USE, TO_RESUME, TO_CONTINUE };
-
 /* A new pass begins where the saved one is left. */
 static void pass_begin(struct model *model)
 {
@@ -241,7 +238,7 @@ static void pass_begin(struct model *model)
     model->data.mark_count = 0;
 }
 
-static status load_run(struct load *l, struct model *model, const char *path, enum purpose purpose)
+static status load_run(struct load *l, struct model *model, const char *path, enum model_purpose purpose)
 {
     const struct manifest *m = &l->saved.manifest;
     TRY(l->source ? model_saved_adopt(&l->saved, l->source) : model_saved_open(&l->saved, path));
@@ -249,17 +246,18 @@ static status load_run(struct load *l, struct model *model, const char *path, en
     TRY(model_arrays_list(&l->arrays, model, true));
     TRY(tables_compare(l, model->graph));
     TRY(tensors_compare(l));
-    if (purpose == TO_RESUME) TRY(model_data_compare(l->saved.manifest_path, &m->data, &model->data));
-    if (purpose == TO_RESUME && m->progress.epoch_examples > 0 &&
+    if (purpose == MODEL_TO_RESUME) TRY(model_data_compare(l->saved.manifest_path, &m->data, &model->data));
+    if (purpose == MODEL_TO_RESUME && m->progress.epoch_examples > 0 &&
         (m->data.file_count == 0) != (model->data.file_count == 0))
         log_info("resume   %s does not tell whether these are the data that the save stands in: not compared",
                  m->data.file_count == 0 ? l->saved.manifest_path : "a stream");
     /* Before the hash, which cannot say which setting it is that differs. */
-    if (purpose != TO_USE) TRY(recipe_check(l->saved.manifest_path, m, model->graph, purpose == TO_CONTINUE));
+    if (purpose != MODEL_TO_USE)
+        TRY(recipe_check(l->saved.manifest_path, m, model->graph, purpose == MODEL_TO_CONTINUE));
     TRY(hash_compare(&l->saved, model->graph));
     TRY(model_saved_verify(&l->saved));
     TRY(load_copy(l, model));
-    if (purpose == TO_CONTINUE) pass_begin(model);
+    if (purpose == MODEL_TO_CONTINUE) pass_begin(model);
     return ST_OK;
 }
 
@@ -275,7 +273,7 @@ static status differs_tell(const struct model_saved *s, const struct graph *g, s
          is_told ? ": " : "", is_told ? what : "");
 }
 
-static status load(struct model *model, struct model_source *source, const char *path, enum purpose purpose)
+static status load(struct model *model, struct model_source *source, const char *path, enum model_purpose purpose)
 {
     struct load l = {.source = source};
     for (uint32_t t = 0; t < model->graph->table_count; t++) CHECK(store_row_count(model->store, t) == 0);
@@ -288,12 +286,17 @@ static status load(struct model *model, struct model_source *source, const char 
 
 status model_load(struct model *model, const char *path)
 {
-    return lean_is(path) ? lean_load(model, path) : load(model, NULL, path, TO_USE);
+    return lean_is(path) ? lean_load(model, path) : load(model, NULL, path, MODEL_TO_USE);
 }
 
-status model_resume(struct model *model, const char *path) { return load(model, NULL, path, TO_RESUME); }
+status model_load_for(struct model *model, const char *path, enum model_purpose purpose)
+{
+    return purpose == MODEL_TO_USE ? model_load(model, path) : load(model, NULL, path, purpose);
+}
 
-status model_continue(struct model *model, const char *path) { return load(model, NULL, path, TO_CONTINUE); }
+status model_resume(struct model *model, const char *path) { return load(model, NULL, path, MODEL_TO_RESUME); }
+
+status model_continue(struct model *model, const char *path) { return load(model, NULL, path, MODEL_TO_CONTINUE); }
 
 void model_source_close(struct model_source *source)
 {
@@ -302,9 +305,9 @@ void model_source_close(struct model_source *source)
     for (uint32_t t = 0; t < source->table_count; t++) file_map_close(&source->admission[t]);
 }
 
-status model_resume_from(struct model *model, struct model_source *source, bool is_new_pass)
+status model_load_from(struct model *model, struct model_source *source, enum model_purpose purpose)
 {
-    return load(model, source, NULL, is_new_pass ? TO_CONTINUE : TO_RESUME);
+    return load(model, source, NULL, purpose);
 }
 
 status model_resume_check(const struct model *model, const char *path, bool is_new_pass)

@@ -1,4 +1,4 @@
-/* A save of rank 0 that other nodes go on from, who have it from a directory or from rank 0; once a start. */
+/* A save of rank 0 that all nodes load, the others have it from a directory or from rank 0; once a start. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,7 +166,7 @@ static status files_hear(struct served *s)
     return ST_OK;
 }
 
-static status served_resume(struct reduce *r, bool is_new_pass)
+static status served_load(struct reduce *r, enum model_purpose purpose)
 {
     const struct graph *g = r->graph;
     struct file_map admission[GRAPH_TABLES_MAX] = {0};
@@ -183,7 +183,7 @@ static status served_resume(struct reduce *r, bool is_new_pass)
     files_in_begin(&s.files, r, 0);
     status st = s.row ? ST_OK : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for a row");
     if (st == ST_OK) st = files_hear(&s);
-    if (st == ST_OK) st = model_resume_from(r->model, &s.source, is_new_pass);
+    if (st == ST_OK) st = model_load_from(r->model, &s.source, purpose);
     model_source_close(&s.source);
     st = files_in_end(&s.files, st);
     free(s.row);
@@ -213,17 +213,17 @@ static status served_find(struct reduce *r, const char *path, uint64_t *served)
     return ST_OK;
 }
 
-status reduce_resume(struct reduce *r, const char *path, bool is_new_pass, uint64_t *out)
+status reduce_load(struct reduce *r, const char *path, enum model_purpose purpose, uint64_t *out)
 {
     const uint32_t rank = r->exchange.rank;
     uint64_t served;
     status st = ST_OK;
     TRY(served_find(r, path, &served));
     const bool is_served = served >> rank & 1;
-    if (!is_served) st = is_new_pass ? model_continue(r->model, path) : model_resume(r->model, path);
+    if (!is_served) st = model_load_for(r->model, path, purpose);
     TRY(reduce_agree(r, st));
     if (rank == 0) st = save_serve(r, path, served);
-    if (is_served) st = served_resume(r, is_new_pass);
+    if (is_served) st = served_load(r, purpose);
     if (out) *out = served;
     return reduce_agree(r, st);
 }

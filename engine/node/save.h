@@ -22,8 +22,7 @@ uint64_t reduce_apart(const struct reduce *reduce);
 /* Saves the model as it is after the last step into rank 0's directory, to which all write that share it, and keeps `keep` saves there, as
  * model_save; *bytes (or NULL) becomes what rank 0 has written. All nodes return the same. */
 MUST_USE status reduce_save(struct reduce *reduce, const char *path, uint32_t keep, uint64_t *bytes);
-/* Goes on from rank 0's save, as model_resume, or, of a new pass, model_continue: who has that save at `path` too loads
- * it there, all others get it from rank 0. *served (or NULL): who did, as reduce_apart. All return the same. */
-MUST_USE status reduce_resume(struct reduce *reduce, const char *path, bool is_new_pass, uint64_t *served);
+/* Loads rank 0's save for this purpose: who has that save at `path` too loads it there, all others get it from rank 0. *served (or NULL): who did, as reduce_apart. All return the same. */
+MUST_USE status reduce_load(struct reduce *reduce, const char *path, enum model_purpose purpose, uint64_t *served);
 
 #endif

@@ -124,7 +124,7 @@ static status nodes_meet(struct session *s, const struct session_options *o)
                                         .rows = cfg_placements[settings->cluster_rows],
                                         .bucket_bytes = settings->cluster_bucket,
                                         .saves = nodes->saves,
-                                        .verb = "train"};
+                                        .verb = nodes->verb};
     TRY(lanes_say(s, o, &says));
     TRY(facts_make(&s->facts, &facts));
     /* For whom others wait is said in beats, of which a timeout has four. */

@@ -22,6 +22,7 @@ struct session_cluster {
 struct session_nodes {
     struct node_place place;
     const struct secure_key *key; /* NULL: links are plain */
+    const char *verb;             /* what they do          */
     bool saves;                   /* there is an --out     */
     bool is_again;                /* whoever was this node before may still be about to end */
     const char *lanes, *data;     /* --lanes, and what --lanes auto is measured by; or NULL */

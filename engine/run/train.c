@@ -162,7 +162,7 @@ static status evaluate_set(struct trainer *t, uint32_t i, bool *is_better)
     feed_let_go(t->feed);
     trace_span(TRACE_EVAL, "eval", begin, clock_ns(), t->eval_step, 0);
     trace_tell();
-    if (st == ST_OK) st = evaluation_judge(t, i == 0, is_better);
+    if (st == ST_OK && !t->options->measures) st = evaluation_judge(t, i == 0, is_better);
     report_pause(&t->report, clock_ns() - begin);
     return st;
 }
@@ -322,6 +322,19 @@ static status tables_count(struct trainer *t)
     return st;
 }
 
+/* In place of training: every set. */
+static status measure(struct trainer *t)
+{
+    bool ignored;
+    t->report = (struct report){.session = t->session};
+    t->eval_step = t->session->setup.model.progress.step;
+    for (uint32_t i = 0; i < t->eval.sets.count; i++) {
+        TRY(evaluate_set(t, i, &ignored));
+        if (t->options->measures_bins && node_index(t->node) == 0) evaluate_bins_tell(&t->heads);
+    }
+    return ST_OK;
+}
+
 static status train(struct trainer *t)
 {
     struct session *s = t->session;
@@ -331,6 +344,7 @@ static status train(struct trainer *t)
     if (t->options->look) return t->options->look(t->options->look_context, s, t->options, &t->eval.sets);
     TRY(train_model_fill(t));
     TRY(train_nodes_begin(t));
+    if (t->options->measures) return measure(t);
     const uint64_t first_step = s->setup.model.progress.step,
                    first_pass_examples = s->setup.model.progress.pass_examples;
     report_start(&t->report, s);

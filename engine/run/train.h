@@ -38,8 +38,10 @@ struct train_options {
     bool is_new_pass;                /* … on other data: model_continue, else model_resume               */
     const char *init;                /* what to take first values from (warm_start.h), NULL: none    */
     bool dry_run;                    /* plan and check the memory, and do nothing                    */
-    const char *tensorboard;         /* folder for figures (io/event_file.h), or NULL */
-    const char *resume_command;      /* how to go on after a signal, as a shell would take it */
+    /* Of several nodes: loads `resume` to use it, and evaluates, all lines or those held out, perhaps with bins. */
+    bool measures, measures_held_out, measures_bins;
+    const char *tensorboard;    /* folder for figures (io/event_file.h), or NULL */
+    const char *resume_command; /* how to go on after a signal, as a shell would take it */
     /* NULL, or: called in place of training, when all that can be refused has been, but for the plan of memory (setup_memory_check), and
      * nothing has been read or filled. `eval`: what would be evaluated. What it returns is train_run's answer. */
     status (*look)(void *context, struct session *session, const struct train_options *options,

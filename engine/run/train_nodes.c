@@ -175,7 +175,10 @@ status train_nodes_resume(const struct trainer *t)
 {
     uint64_t served;
     char text[512];
-    TRY(reduce_resume(node_reduce(t->node), t->options->resume, t->options->is_new_pass, &served));
+    const enum model_purpose purpose = t->options->measures      ? MODEL_TO_USE
+                                       : t->options->is_new_pass ? MODEL_TO_CONTINUE
+                                                                 : MODEL_TO_RESUME;
+    TRY(reduce_load(node_reduce(t->node), t->options->resume, purpose, &served));
     if (served && node_index(t->node) == 0)
         log_info("resume   %s had the save of this node sent: %s does not have it there",
                  nodes_text(t, served, text, sizeof text), t->options->resume);

@@ -71,7 +71,9 @@ static void caches_share(struct trainer *t, struct data_cache_budget *train)
     double share[EVAL_SETS_MAX], share_sum = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct evaluate_options *o = &t->eval.options[i];
-        o->lines = holds_out(t) ? READER_HELD_OUT : evaluate_lines(&t->session->setup, o->paths, t->options->data);
+        o->lines = t->options->measures ? (t->options->measures_held_out ? READER_HELD_OUT : READER_ALL)
+                   : holds_out(t)       ? READER_HELD_OUT
+                                        : evaluate_lines(&t->session->setup, o->paths, t->options->data);
     }
     evaluate_shares(&t->session->setup, t->eval.options, count, t->options->data, share);
     for (uint32_t i = 0; i < count; i++) share_sum += share[i];
@@ -137,7 +139,7 @@ status train_open(struct trainer *t)
     settings_check(t);
     memory_note("threads", THREAD_STACK_BYTES); /* the one that touches rows' memory ahead */
     if (t->options->look) return ST_OK;
-    setup_memory_plan(&s->setup, t->options->dry_run);
+    if (!t->options->measures) setup_memory_plan(&s->setup, t->options->dry_run);
     return setup_memory_check(&s->setup);
 }
 

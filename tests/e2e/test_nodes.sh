@@ -167,6 +167,15 @@ life() { # rows come and go, and are evaluated meanwhile
         exported life.bin life2.model again && same_bytes life again
 }
 check 'rows come and go' life
+measured() { # what one node finds of two sets, with bins; nodes have the rows in RAM, each some
+    sets='--data new=test.tsv --data old=short.tsv --bins'
+    runs 0 "$h" eval life.bin --model life.model $sets && sed 's/, [0-9.]* s)$/)/' out >one.out && [ "$(grep -c eval one.out)" = 2 ] &&
+        launched 0 2 eval life.bin --model life.model $sets && sed 's/, [0-9.]* s)$/)/' out | diff one.out - &&
+        launched 0 3 eval life.bin --model life.model $sets --lanes 5,3,0 && sed 's/, [0-9.]* s)$/)/' out | diff one.out - &&
+        launched 1 2 eval life.bin --model life.model --data - && says '\[0\] .*error: - is a stream: on several nodes' &&
+        launched 2 2 eval life.bin --model life.model --data test.tsv --by C1 && says '--by measures on one node'
+}
+check 'eval on nodes: the figures of one' measured
 disk() { # rows of a node are on its disk, some die there, and one is there from the second time on
     rm -rf wide2.model rows.*
     trains wide wide.bin --data data.tsv --threads 1 &&

@@ -104,6 +104,7 @@ static void *save_main(void *context)
 {
     struct runner *r = context;
     const bool is_wrong = reduce_rank(r->training.reduce) == save_wrong;
+    r->st = ST_OK;
     if (save_apart)
         r->st = reduce_apart_find(r->training.reduce, reduce_rank(r->training.reduce) % 2 ? "/missing" : save_path);
     if (r->st == ST_OK) r->st = reduce_save(r->training.reduce, is_wrong ? "/missing/directory" : save_path, 1, NULL);
