@@ -130,11 +130,21 @@ static json_t *table_json(const struct manifest_table *t)
                      "parts", parts, "admission", file_json(&t->admission));
 }
 
+/* Of a stream that has no mark yet NULL. */
+static json_t *stream_json(const struct model_data *d)
+{
+    char hash[HASH_DIGITS + 1];
+    const struct reader_mark *m = d->mark_count ? &d->mark[d->mark_count - 1] : NULL;
+    if (m == NULL || !m->is_hashed) return NULL;
+    hash_print(hash, m->xxh3);
+    return json_pack("{s:[I, I, s]}", "stream", (json_int_t)m->example, (json_int_t)m->byte, hash);
+}
+
 /* NULL: it is not known. Names of files may be any bytes, too. */
 static json_t *data_json(const struct model_data *d)
 {
     char hash[HASH_DIGITS + 1];
-    if (d->file_count == 0) return NULL;
+    if (d->file_count == 0) return stream_json(d);
     json_t *files = json_array(), *marks = json_array();
     for (uint32_t i = 0; i < d->file_count; i++) {
         json_t *path = json_string(d->file[i].name);
@@ -176,16 +186,17 @@ static json_t *manifest_json(const struct manifest *m)
     bool is_text = m->text != NULL && memchr(m->text, 0, m->text_bytes) == NULL;
     json_t *text = is_text ? json_stringn(m->text, m->text_bytes) : NULL;
     json_t *best = m->best.figure[0] == 0 ? NULL : best_json(&m->best);
-    return json_pack(
-        "{s:s, s:i, s:s, s:o, s:s, s:I, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I}, s:o*, s:o*, s:o, s:{s:s, s:I, s:s}, s:o, "
-        "s:o*}",
-        "format", FORMAT, "version", MANIFEST_VERSION, "heterps", HETERPS_VERSION, "model", model, "model_hash",
-        model_hash, "save", (json_int_t)m->save, "progress", "step", (json_int_t)m->progress.step, "epoch",
-        (json_int_t)m->progress.epoch, "epoch_examples", (json_int_t)m->progress.epoch_examples, "examples",
-        (json_int_t)m->progress.examples, "pass_examples", (json_int_t)m->progress.pass_examples, "first_epoch",
-        (json_int_t)m->progress.first_epoch, "first_step", (json_int_t)m->progress.first_step, "data",
-        data_json(&m->data), "best", best, "tables", tables, "dense", "file", m->dense.name, "bytes", (json_int_t)m->dense.bytes, "xxh3", hash, "tensors",
-        tensors, "text", text);
+    return json_pack("{s:s, s:i, s:s, s:o, s:s, s:I, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I}, s:o*, s:o*, s:o, s:{s:s, "
+                     "s:I, s:s}, s:o, "
+                     "s:o*}",
+                     "format", FORMAT, "version", MANIFEST_VERSION, "heterps", HETERPS_VERSION, "model", model,
+                     "model_hash", model_hash, "save", (json_int_t)m->save, "progress", "step",
+                     (json_int_t)m->progress.step, "epoch", (json_int_t)m->progress.epoch, "epoch_examples",
+                     (json_int_t)m->progress.epoch_examples, "examples", (json_int_t)m->progress.examples,
+                     "pass_examples", (json_int_t)m->progress.pass_examples, "first_epoch",
+                     (json_int_t)m->progress.first_epoch, "first_step", (json_int_t)m->progress.first_step, "data",
+                     data_json(&m->data), "best", best, "tables", tables, "dense", "file", m->dense.name, "bytes",
+                     (json_int_t)m->dense.bytes, "xxh3", hash, "tensors", tensors, "text", text);
 }
 
 status manifest_put(const struct manifest *manifest, struct file_writer *writer)
@@ -358,11 +369,27 @@ static status mark_read(struct reader_mark *m, const char *path, json_t *json, c
     return ST_OK;
 }
 
+static status stream_read(struct model_data *d, const char *path, json_t *json)
+{
+    json_error_t error;
+    json_int_t example, byte;
+    const char *hash;
+    struct reader_mark *m = &d->mark[0];
+    if (json_unpack_ex(json, &error, 0, "[I, I, s!]", &example, &byte, &hash) != 0)
+        FAIL(INVALID, "%s: \"stream\": %s", path, error.text);
+    if (!natural(example, COUNT_MAX, &m->example) || !natural(byte, COUNT_MAX, &m->byte) || !hash_parse(hash, &m->xxh3))
+        FAIL(INVALID, "%s: \"stream\": a number or checksum cannot be", path);
+    m->is_hashed = true;
+    d->mark_count = 1;
+    return ST_OK;
+}
+
 static status data_read(struct model_data *d, const char *path, json_t *json)
 {
     json_error_t error;
-    json_t *files, *marks;
+    json_t *files, *marks, *stream;
     if (json == NULL) return ST_OK;
+    if (json_unpack(json, "{s:o}", "stream", &stream) == 0) return stream_read(d, path, stream);
     if (json_unpack_ex(json, &error, 0, "{s:o, s:o}", "files", &files, "marks", &marks) != 0)
         FAIL(INVALID, "%s: \"data\": %s", path, error.text);
     if (!json_is_array(files) || !json_is_array(marks) || json_array_size(files) == 0 ||
@@ -384,7 +411,7 @@ static status members_read(struct manifest *m, const char *path, json_t *json)
     json_error_t error;
     const char *format, *model_hash, *dense, *dense_hash;
     json_int_t version, step, epoch, epoch_examples, examples, dense_bytes, save = 0, pass_examples = 0,
-                                                                           first_epoch = 0, first_step = 0;
+                                                                            first_epoch = 0, first_step = 0;
     json_t *tables, *tensors, *text = NULL, *best = NULL, *data = NULL;
     if (json_unpack_ex(json, &error, 0, "{s:s, s:I}", "format", &format, "version", &version) != 0 ||
         strcmp(format, FORMAT) != 0)
@@ -392,12 +419,13 @@ static status members_read(struct manifest *m, const char *path, json_t *json)
     if (version < 1 || version > MANIFEST_VERSION)
         FAIL(INVALID, "%s: version %" JSON_INTEGER_FORMAT ", where this program reads 1 to %d: %s", path, version,
              MANIFEST_VERSION, version < 1 ? "there is none below" : "saved by a newer heterps-run");
-    if (json_unpack_ex(json, &error, 0,
-                       "{s:s, s:s, s?I, s:{s:I, s:I, s:I, s:I, s?I, s?I, s?I}, s?o, s?o, s:o, s:{s:s, s:I, s:s}, s:o, s?o}", "model",
-                       &m->model, "model_hash", &model_hash, "save", &save, "progress", "step", &step, "epoch", &epoch,
-                       "epoch_examples", &epoch_examples, "examples", &examples, "pass_examples", &pass_examples,
-                       "first_epoch", &first_epoch, "first_step", &first_step, "data", &data, "best", &best, "tables", &tables, "dense", "file", &dense, "bytes", &dense_bytes, "xxh3",
-                       &dense_hash, "tensors", &tensors, "text", &text) != 0)
+    if (json_unpack_ex(
+            json, &error, 0,
+            "{s:s, s:s, s?I, s:{s:I, s:I, s:I, s:I, s?I, s?I, s?I}, s?o, s?o, s:o, s:{s:s, s:I, s:s}, s:o, s?o}",
+            "model", &m->model, "model_hash", &model_hash, "save", &save, "progress", "step", &step, "epoch", &epoch,
+            "epoch_examples", &epoch_examples, "examples", &examples, "pass_examples", &pass_examples, "first_epoch",
+            &first_epoch, "first_step", &first_step, "data", &data, "best", &best, "tables", &tables, "dense", "file",
+            &dense, "bytes", &dense_bytes, "xxh3", &dense_hash, "tensors", &tensors, "text", &text) != 0)
         FAIL(INVALID, "%s: %s", path, error.text);
     TRY(best_read(&m->best, path, best));
     TRY(data_read(&m->data, path, data));

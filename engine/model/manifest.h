@@ -4,8 +4,9 @@
  *       "format": "heterps-model", "version": 5, "heterps": VERSION, "model": NAME, "model_hash": HEX,
  *       "save": NUMBER,                                                                       1 more than any older save's
  *       "progress": {"step", "epoch", "epoch_examples", "examples", "pass_examples", "first_epoch", "first_step"},
- *       "data": {"files": [{"path", "bytes", "xxh3"}, …],                                     absent where it is not known, or a stream
+ *       "data": {"files": [{"path", "bytes", "xxh3"}, …],                                     absent where it is not known
  *                "marks": [[example, path, byte, line, bad, cut, unknown], …]},               engine/model/model_data.h
+ *         or, of a stream, {"stream": [example, bytes, HEX of these bytes]}
  *       "best": {"figure", "value", "step", "evaluated_step", "evaluations_since"},           absent without early stopping
  *       "tables": [{"name", "optimizer", "dim", "span_floats", "rows", "parts": [PART, …],        in the graph's order
  *                  "admission": {"file", "bytes", "xxh3"}}, …],                                 absent where every key is admitted
@@ -33,14 +34,15 @@
  *     2   each table one file of rows: "file", "bytes" and "xxh3" beside its "rows", and no "parts"
  *     3   segments without "xxh3": another segment of the same number and shape is not told from the one that was saved
  *     4   without "data", "first_epoch" and "first_step": any data may follow
- *     5   */
+ *     5   without "stream": any stream may follow
+ *     6   */
 #ifndef HETERPS_ENGINE_MODEL_MANIFEST_H
 #define HETERPS_ENGINE_MODEL_MANIFEST_H
 
 #include "engine/model/model.h"
 
 #define MANIFEST_NAME    "manifest.json"
-#define MANIFEST_VERSION 5
+#define MANIFEST_VERSION 6
 
 struct manifest_file {
     const char *name; /* in the model's directory */

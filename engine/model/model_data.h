@@ -12,7 +12,7 @@ struct model_data_file {
     uint64_t bytes, xxh3; /* of sampled bytes (io/read/data_sources.h) */
 };
 struct model_data {
-    struct model_data_file *file; /* [file_count]; none: it is not known, or a stream */
+    struct model_data_file *file; /* [file_count]; none: it is not known, or a stream, whose marks have hashes */
     uint32_t file_count, mark_count;
     struct reader_mark mark[MODEL_MARKS_MAX]; /* ascending */
     char *names;                              /* that the files' names lie in, or NULL: they lie elsewhere */

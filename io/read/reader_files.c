@@ -11,7 +11,7 @@ struct files_reader {
     struct arena arena;
     struct reader_text text;
     struct texts_reader texts; /* in its place, where texts come one by one */
-    struct reader *from; /* the text, or what wraps it: examples before anything is mixed or drawn */
+    struct reader *from;       /* the text, or what wraps it: examples before anything is mixed or drawn */
     bool is_shuffled;
     uint64_t seed;
     struct reader_example spare;   /* where a dropped example goes; lends key_end to the others */
@@ -155,8 +155,8 @@ static status files_seek(struct reader *reader, uint64_t count, const struct rea
     struct files_reader *f = files_of(reader);
     CHECK(f->is_started && f->example_number == 0);
     if (f->lists_words) return ST_OK;
-    TRY(is_windowed(f) ? window_seek(f, count, mark, mark_count, passed)
-                       : reader_seek(f->from, count, mark, mark_count, passed));
+    TRY(is_windowed(f) && !f->from->is_stream ? window_seek(f, count, mark, mark_count, passed)
+                                              : reader_seek(f->from, count, mark, mark_count, passed));
     f->example_number = *passed;
     return ST_OK;
 }

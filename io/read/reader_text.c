@@ -28,6 +28,7 @@ uint64_t reader_key(uint64_t seed, const char *text, size_t bytes) { return read
 static status buffer_refill(struct reader_text *text, size_t *bytes)
 {
     size_t left = text->end - text->begin;
+    reader_stream_leave(text);
     if (text->begin && left) memmove(text->buffer, text->buffer + text->begin, left);
     text->scan -= text->begin;
     text->end = left;
@@ -52,6 +53,8 @@ static status buffer_more(struct reader_text *text, size_t *bytes)
     text->scan = text->end;
     if (text->end - text->begin > READER_LINE_BYTES_MAX) {
         text->is_discarding = true;
+        text->begin = text->end;
+        reader_stream_leave(text);
         text->begin = text->scan = text->end = 0;
     }
     return buffer_refill(text, bytes);
@@ -73,40 +76,43 @@ static bool mark_is_due(const struct reader_text *text, uint64_t ahead)
     return text->mark != NULL && text->pass_bytes - ahead >= text->marked_bytes + text->mark_every_bytes;
 }
 
-/* Keeps a mark where the next line begins, `ahead` bytes before the end of what has been read. */
-static void mark_keep(struct reader_text *text, uint32_t path, uint64_t byte, uint64_t line, uint64_t ahead)
+void reader_text_mark(struct reader_text *text, const struct reader_mark *place)
 {
     /* Relaxed: this thread's own. */
     uint32_t count = atomic_load_explicit(&text->shared_mark_count, memory_order_relaxed);
-    const struct reader_counts *now = &text->counts, *before = &text->pass_counts;
-    text->marked_bytes = text->pass_bytes - ahead;
     if (count == READER_MARKS_MAX || (count && text->example_number <= text->mark[count - 1].example)) return;
-    text->mark[count] = (struct reader_mark){.example = text->example_number,
-                                             .byte = byte,
-                                             .line = line,
-                                             .bad_count = now->bad_count - before->bad_count,
-                                             .cut_count = now->cut_count - before->cut_count,
-                                             .unknown_count = now->unknown_count - before->unknown_count,
-                                             .path = path};
+    text->mark[count] = *place;
+    text->mark[count].example = text->example_number;
+    text->mark[count].bad_count = text->counts.bad_count - text->pass_counts.bad_count;
+    text->mark[count].cut_count = text->counts.cut_count - text->pass_counts.cut_count;
+    text->mark[count].unknown_count = text->counts.unknown_count - text->pass_counts.unknown_count;
     /* Release pairs with the acquire in text_marks(). */
     atomic_store_explicit(&text->shared_mark_count, count + 1, memory_order_release);
+}
+
+/* Keeps a mark where the next line begins, `ahead` bytes before the end of what has been read. */
+static void mark_keep(struct reader_text *text, uint32_t path, uint64_t byte, uint64_t line, uint64_t ahead)
+{
+    text->marked_bytes = text->pass_bytes - ahead;
+    reader_text_mark(text, &(struct reader_mark){.byte = byte, .line = line, .path = path});
 }
 
 /* Where a file begins: sooner, if there is none in its middle. */
 static void mark_file(struct reader_text *text, uint32_t path, bool is_plain, uint64_t ahead)
 {
     bool is_wanted = text->mark && !is_plain && text->source.path[path].size_bytes >= text->mark_every_bytes / 2;
-    if (is_wanted || mark_is_due(text, ahead)) mark_keep(text, path, 0, 0, ahead);
+    if (text->stream.hash == NULL && (is_wanted || mark_is_due(text, ahead))) mark_keep(text, path, 0, 0, ahead);
 }
 
 /* In front of the line that is cut next out of the buffer. */
-static void mark_line(struct reader_text *text)
+static status mark_line(struct reader_text *text)
 {
     uint64_t ahead = text->end - text->begin;
-    if (!mark_is_due(text, ahead)) return;
+    if (text->stream.hash) return reader_stream_line(text);
     bool is_inside = text->is_discarding || text->is_told || text->format->keeps_context;
-    if (!is_inside && source_is_plain(&text->source))
+    if (mark_is_due(text, ahead) && !is_inside && source_is_plain(&text->source))
         mark_keep(text, text->source.path_index, text->file_bytes - ahead, text->line_number, ahead);
+    return ST_OK;
 }
 
 static const struct reader_mark *text_marks(const struct reader *reader, uint32_t *count)
@@ -257,7 +263,7 @@ static status file_example_next(struct reader_text *text, struct reader_example 
     *over = text->is_over;
     while (!text->is_over) {
         if (!text->line_has_more) {
-            mark_line(text);
+            TRY(mark_line(text));
             TRY(reader_text_line(text, over));
             text->is_over = *over;
             if (*over) break;
@@ -559,6 +565,7 @@ static status files_open(struct reader_text *text, struct arena *arena, const st
     if (text->mark_every_bytes < MARK_BYTES_MIN) text->mark_every_bytes = MARK_BYTES_MIN;
     text->reader.is_stream = text->source.is_stream;
     text->reader.gives_early = text->source.is_stream && options->gives_early;
+    if (options->marks && text->source.is_stream) TRY(reader_stream_open(&text->stream));
     TRY(first_line_check(text, spare));
     text->reader.example_estimate = examples_estimate(text);
     if (team.count > 1 && !text->source.is_stream) TRY(parsers_open(&text->parsers, arena, &team));
@@ -627,7 +634,8 @@ static status text_seek(struct reader *reader, uint64_t count, const struct read
     CHECK(text->example_number == 0);
     uint32_t n = 0;
     while (n < mark_count && n < READER_MARKS_MAX && mark[n].example <= count) n++;
-    if (n == 0 || text->source.is_stream) return ST_OK;
+    reader_stream_await(&text->stream, count, mark, mark_count);
+    if (n == 0 || text->source.is_stream || mark[n - 1].is_hashed) return ST_OK;
     const struct reader_mark *to = &mark[n - 1];
     if (to->path >= text->source.path_count || to->byte > text->source.path[to->path].size_bytes)
         FAIL(INVALID, "%s: it has no byte %" PRIu64 " of file %u, where the pass is to go on", text->reader.paths,
@@ -653,6 +661,7 @@ static void text_close(struct reader *reader)
     struct reader_text *text = text_of(reader);
     parsers_close(text->parsers);
     source_close(&text->source);
+    reader_stream_close(&text->stream);
 }
 
 static const struct reader_vt text_vt = {.start = text_start,

@@ -14,6 +14,7 @@
 #include "engine/base/paths.h"
 #include "io/read/parsers.h"
 #include "io/read/reader_internal.h"
+#include "io/read/reader_stream.h"
 #include "io/read/source.h"
 
 struct reader_text {
@@ -33,6 +34,7 @@ struct reader_text {
     struct reader_mark *mark; /* [READER_MARKS_MAX], or NULL: none are kept */
     _Atomic uint32_t shared_mark_count;
     uint64_t mark_every_bytes;
+    struct reader_stream stream;
     /* of the pass */
     uint64_t example_number; /* examples that it has given */
     uint64_t file_bytes;     /* of the current file's text that have come into the buffer                     */
@@ -71,6 +73,9 @@ MUST_USE status reader_text_open(struct reader_text *text, struct arena *arena, 
                                  struct example_shape shape, const struct reader_example *spare);
 /* The next line that counts, in `line` (NULL: it is too long); *over: there is none. In place of examples, never both in a pass. */
 MUST_USE status reader_text_line(struct reader_text *text, bool *over);
+
+/* Keeps a mark in front of the example that comes next, of this place; what else a mark has is filled in. */
+void reader_text_mark(struct reader_text *text, const struct reader_mark *place);
 
 /* An example of nothing. */
 void reader_example_empty(struct example_shape shape, struct reader_example *example);

@@ -94,10 +94,17 @@ check 'a day may come through a pipe' piped_in
 short_stream() { # what a save stands in has more than this
     # shellcheck disable=SC2086
     "$HETERPS" "$graph" --data - $settings --out "$work/piped" --set train.steps_max=2 -q <"$work/day1.tsv" &&
-        ! head -100 "$work/day2.tsv" | "$HETERPS" "$graph" --data - $settings --resume "$work/piped" >/dev/null 2>"$folder/err" &&
+        ! head -100 "$work/day1.tsv" | "$HETERPS" "$graph" --data - $settings --resume "$work/piped" >/dev/null 2>"$folder/err" &&
         grep -q 'expected more than the 256 examples of the pass that are done' "$folder/err"
 }
 check 'a pipe that ends before the place of the save is an error' short_stream
+other_stream() {
+    # shellcheck disable=SC2086
+    ! { head -100 "$work/day1.tsv"; tail -n +101 "$work/day1.tsv" | tr 'f' 'e'; } | "$HETERPS" "$graph" --data - $settings --resume "$work/piped" >/dev/null 2>"$folder/err" &&
+        grep -q 'error: standard input: it is not the stream that the save stands in, whose first [0-9]* bytes are other ones; .* --continue in place of --resume' "$folder/err" &&
+        "$HETERPS" "$graph" --data - $settings --resume "$work/piped" -q <"$work/day1.tsv"
+}
+check 'and so is another one; the same one is gone on with' other_stream
 fails 2 "lies in the model's directory" 'a trace has no place in a model' "$HETERPS" "$graph" --data "$work/day1.tsv" --init "$model" --trace "$model/manifest.json" -q
 told() { day 1 --out "$work/piped" && grep -q 'out .*piped holds a model: the saves of this training take the place of its own' "$folder/err"; }
 check 'a new training into an old model says that it takes its place' told

@@ -16,7 +16,7 @@
 #include "tests/engine/fixture_files.h"
 
 /* But for the version of the program. */
-static const char golden[] = "{\n  \"format\": \"heterps-model\",\n  \"version\": 5,\n  \"heterps\": \"%s\",\n  "
+static const char golden[] = "{\n  \"format\": \"heterps-model\",\n  \"version\": 6,\n  \"heterps\": \"%s\",\n  "
                              "\"model\": \"tiny\",\n  \"model_hash\": \"0123456789abcdef\",\n"
                              "  \"save\": 7,\n  \"progress\": {\n    \"step\": 11,\n    \"epoch\": 12,\n    "
                              "\"epoch_examples\": 13,\n    \"examples\": 14,\n    \"pass_examples\": 15,\n"
@@ -217,10 +217,10 @@ static void manifest_read__what_cannot_be__is_refused_by_its_place(void **state)
         const char *from, *to, *message; /* NULL: it is fine */
     } cases[] = {
         {"heterps-model", "heterps-modal", "m.json: its \"format\" is not \"heterps-model\""},
-        {"\"version\": 5", "\"version\": 6",
-         "m.json: version 6, where this program reads 1 to 5: saved by a newer heterps-run"},
-        {"\"version\": 5", "\"version\": 0", "m.json: version 0, where this program reads 1 to 5: there is none below"},
-        {"\"version\": 5", "\"version\": 4", NULL},
+        {"\"version\": 6", "\"version\": 7",
+         "m.json: version 7, where this program reads 1 to 6: saved by a newer heterps-run"},
+        {"\"version\": 6", "\"version\": 0", "m.json: version 0, where this program reads 1 to 6: there is none below"},
+        {"\"version\": 6", "\"version\": 4", NULL},
         {"0123456789abcdef", "0123456789abcdeF", CANNOT},
         {"0123456789abcdef", "0123456789abcde", CANNOT},
         {"0123456789abcdef", "0123456789abcdef0", CANNOT},
@@ -319,17 +319,50 @@ static void manifest_read__what_cannot_be__is_refused_by_its_place(void **state)
     }
 }
 
+/* Of a stream the last mark is kept, and no other, and none without a hash. */
+static void manifest_put__a_stream__comes_back(void **state)
+{
+    (void)state;
+    struct manifest m, read;
+    struct file_writer writer;
+    struct file_map map;
+    const char *path = fixture_path("stream.json");
+    struct model_data data = {.mark_count = 2};
+    data.mark[0] = (struct reader_mark){.example = 31, .byte = 33, .is_hashed = true, .xxh3 = 34};
+    data.mark[1] = (struct reader_mark){.example = 41, .byte = 43, .is_hashed = true, .xxh3 = UINT64_MAX - 1};
+    for (int is_hashed = 1; is_hashed >= 0; is_hashed--) {
+        data.mark[1].is_hashed = is_hashed;
+        manifest_fill(&m);
+        free(m.data.file);
+        m.data = (struct model_data){0};
+        assert_ok(manifest_data_set(&m, &data));
+        assert_ok(file_writer_open(&writer, path));
+        assert_ok(manifest_put(&m, &writer));
+        assert_ok(file_writer_commit(&writer));
+        manifest_free(&m);
+        assert_ok(file_map_open(&map, path));
+        assert_ok(manifest_read(&read, path, map.data, map.bytes));
+        assert_int_equal(read.data.file_count, 0);
+        assert_int_equal(read.data.mark_count, is_hashed);
+        const struct reader_mark *mark = &read.data.mark[0];
+        if (is_hashed)
+            assert_true(mark->is_hashed && mark->example == 41 && mark->byte == 43 && mark->xxh3 == UINT64_MAX - 1);
+        manifest_free(&read);
+        file_map_close(&map);
+    }
+}
+
 /* What older versions lack is absent; the rest is as it stands. */
 static void manifest_read__older_versions__lack_what_came_later(void **state)
 {
     (void)state;
     struct manifest m;
-    assert_ok(changed_read(&m, "\"version\": 5", "\"version\": 3"));
+    assert_ok(changed_read(&m, "\"version\": 6", "\"version\": 3"));
     assert_false(m.tables[0].part[1].is_hashed);
     assert_int_equal(m.tables[0].part[1].file.xxh3, 0);
     assert_int_equal(m.tables[0].part[1].block_end, 5);
     manifest_free(&m);
-    assert_ok(changed_read(&m, "\"version\": 5", "\"version\": 4"));
+    assert_ok(changed_read(&m, "\"version\": 6", "\"version\": 4"));
     assert_true(m.tables[0].part[1].is_hashed);
     manifest_free(&m);
     snprintf(text, sizeof text,
@@ -399,6 +432,7 @@ int main(void)
         cmocka_unit_test(manifest_read__the_golden_text__is_read_field_by_field),
         cmocka_unit_test(manifest_read__what_cannot_be__is_refused_by_its_place),
         cmocka_unit_test(manifest_read__older_versions__lack_what_came_later),
+        cmocka_unit_test(manifest_put__a_stream__comes_back),
         cmocka_unit_test(manifest_read__ends__are_those_of_its_checksum),
     };
     return cmocka_run_group_tests(tests, directory_make, directory_remove) ? 1 : 0;

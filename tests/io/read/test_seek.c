@@ -1,4 +1,8 @@
 /* Marks: a pass that goes on from one gives what a pass gives that was read to there, and has read little. */
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
+
 #include "tests/io/read/criteo_test.h"
 
 #define LINES 12000u
@@ -202,11 +206,10 @@ static void reader_seek__tokens__goes_to_the_beginning_of_a_file(void **state)
     static const struct reader_column fields[] = {
         {.name = "context", .seed = 7, .ids_max = 3, .vocabulary = READER_NONE},
         {.name = "next", .seed = 7, .ids_max = 1, .vocabulary = READER_NONE}};
-    struct reader_options options = {.format = READER_TOKENS,
-                                     .part = "test",
-                                     .schema = {.example = {.field_count = 2, .key_count_max = 4},
-                                                .field = fields,
-                                                .window = 3}};
+    struct reader_options options = {
+        .format = READER_TOKENS,
+        .part = "test",
+        .schema = {.example = {.field_count = 2, .key_count_max = 4}, .field = fields, .window = 3}};
     char *text = malloc(2 << 20), *at = text, paths[4096];
     assert_non_null(text);
     for (uint32_t i = 0; i < 200000; i++) at += sprintf(at, "w%u%c", i % 300, i % 10 ? ' ' : '\n');
@@ -237,6 +240,101 @@ static void reader_seek__other_text__is_refused(void **state)
     reader_close(reader);
 }
 
+/* --- streams ------------------------------------------------------------------------------------ */
+
+/* Writes a text into a pipe, from a thread, as fast as it is read. */
+struct pouring {
+    const char *path, *text;
+    size_t bytes;
+};
+static void *pouring_main(void *context)
+{
+    const struct pouring *p = context;
+    FILE *file = fopen(p->path, "w");
+    CHECK(file != NULL);
+    (void)!fwrite(p->text, 1, p->bytes, file); /* it may be closed before the end */
+    (void)fclose(file);
+    return NULL;
+}
+
+/* The text as a stream from `count` examples on. What reading comes to; *examples: of all that is read, and their marks. */
+static status stream_read(const char *text, size_t bytes, uint64_t count, uint32_t shuffle, struct reader_mark *mark,
+                          uint32_t *mark_count, uint64_t *examples)
+{
+    const struct pouring p = {test_path("stream.fifo"), text, bytes};
+    struct reader_options options = criteo_options(p.path);
+    struct reader *reader;
+    const struct reader_example *found;
+    pthread_t thread;
+    bool end = false;
+    uint64_t passed = 0;
+    options.marks = options.bad_skip = true;
+    options.shuffle = shuffle;
+    unlink(p.path);
+    assert_int_equal(mkfifo(p.path, 0600), 0);
+    assert_int_equal(pthread_create(&thread, NULL, pouring_main, (void *)(uintptr_t)&p), 0);
+    assert_ok(reader_open(&reader, &options));
+    assert_ok(reader_pass_start(reader, (struct reader_pass){0}));
+    status st = reader_seek(reader, count, mark, *mark_count, &passed);
+    assert_int_equal(passed, 0);
+    if (st == ST_OK) st = reader_skip(reader, count, &end);
+    for (*examples = count; st == ST_OK && !end; *examples += !end) st = reader_next(reader, NULL, &found, &end);
+    if (*mark_count == 0) {
+        const struct reader_mark *kept = reader_marks(reader, mark_count);
+        memcpy(mark, kept, *mark_count * sizeof *mark);
+    }
+    reader_close(reader);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    return st;
+}
+
+/* Whatever byte before the last mark is another one, or is missing, and wherever the marks and the buffer's ends lie;
+ * behind the mark nobody knows. */
+static void reader_seek__another_stream__is_refused(void **state)
+{
+    (void)state;
+    static struct reader_mark mark[READER_MARKS_MAX];
+    size_t bytes, longest = READER_LINE_BYTES_MAX + (300 << 10);
+    char *lines = lines_make(3, 1000, &bytes), *text = malloc(bytes + longest + 1), *other;
+    uint64_t examples, again;
+    assert_non_null(text);
+    signal(SIGPIPE, SIG_IGN);
+    for (uint32_t shuffle = 0; shuffle <= 500; shuffle += 500) {
+        for (int has_long = 0; has_long < 2; has_long++) { /* a line that fits into no buffer, in front */
+            uint32_t count = 0;
+            const size_t front = has_long ? longest + 1 : 0;
+            memset(text, 'y', front);
+            if (has_long) text[front - 1] = '\n';
+            memcpy(text + front, lines, bytes);
+            assert_ok(stream_read(text, front + bytes, 0, shuffle, mark, &count, &examples));
+            assert_in_range(examples, 900, 1000);
+            assert_in_range(count, has_long ? 20 : 60, 300);
+            for (uint32_t i = 0; i < count; i++)
+                assert_true(mark[i].is_hashed && (i == 0 || mark[i].byte > mark[i - 1].byte));
+            assert_ok(stream_read(text, front + bytes, examples / 2, shuffle, mark, &count, &again));
+            assert_int_equal(again, examples);
+            uint32_t last = 0;
+            while (last + 1 < count && mark[last + 1].example <= examples / 2) last++;
+            const uint64_t places[] = {0, front + 5, mark[last].byte / 2, mark[last].byte - 3};
+            for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+                text[places[i]] ^= 2;
+                const status st = stream_read(text, front + bytes, examples / 2, shuffle, mark, &count, &again);
+                if (st == ST_OK) fail_msg("byte %u is not missed", (unsigned)places[i]);
+                assert_int_equal(st, ST_INVALID);
+                text[places[i]] ^= 2;
+            }
+            assert_non_null(strstr(status_message(), "it is not the stream that the save stands in, whose first "));
+            text[mark[last].byte + 5] ^= 2;
+            assert_ok(stream_read(text, front + bytes, examples / 2, shuffle, mark, &count, &again));
+            other = text + 200; /* a part is missing */
+            assert_int_equal(stream_read(other, front + bytes - 200, examples / 2, shuffle, mark, &count, &again),
+                             ST_INVALID);
+        }
+    }
+    free(text);
+    free(lines);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +344,7 @@ int main(void)
         cmocka_unit_test(reader_seek__csv__has_the_header_of_its_file),
         cmocka_unit_test(reader_seek__tokens__goes_to_the_beginning_of_a_file),
         cmocka_unit_test(reader_seek__other_text__is_refused),
+        cmocka_unit_test(reader_seek__another_stream__is_refused),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
 }
