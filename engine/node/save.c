@@ -1,6 +1,8 @@
 /* A save in the order of its messages; a few a run. */
 #include "engine/node/save.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,20 +27,25 @@ struct part_word {
 
 /* --- who is apart ------------------------------------------------------------------------------ */
 
-/* By rank 0: makes an empty file of a name that nothing else has. */
-static status token_make(char path[FILE_PATH_BYTES], const char *directory, char name[32])
+/* By rank 0: makes an empty file of a name that nothing else has: that of a file which a save that was killed leaves, so
+ * that the next one removes it. */
+static status token_make(char path[FILE_PATH_BYTES], const char *directory, char name[64])
 {
     uint64_t number;
     if (getrandom(&number, sizeof number, 0) != sizeof number) FAIL(SYSTEM, "no random numbers");
-    snprintf(name, 32, ".nodes.%016" PRIx64, number);
-    return file_write(file_path_join(path, directory, name), name, strlen(name));
+    snprintf(name, 64, MANIFEST_NAME ".tmp.%" PRIu64, number);
+    const int fd = open(file_path_join(path, directory, name), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) FAIL(IO, "%s: cannot make a file: %s", path, strerror(errno));
+    close(fd);
+    return ST_OK;
 }
 
 status reduce_apart_find(struct reduce *r, const char *directory)
 {
-    char path[FILE_PATH_BYTES], name[32] = {0};
+    char path[FILE_PATH_BYTES], name[64] = {0};
     const bool is_first = r->exchange.rank == 0;
     status st = is_first ? token_make(path, directory, name) : ST_OK;
+    const bool is_made = is_first && st == ST_OK;
     st = reduce_agree(r, st);
     if (st == ST_OK) st = reduce_tell(r, name, sizeof name);
     name[sizeof name - 1] = 0;
@@ -52,7 +59,7 @@ status reduce_apart_find(struct reduce *r, const char *directory)
         st = reduce_hear_all(r, n, &is_apart, sizeof is_apart);
         r->apart |= (uint64_t)(is_apart != 0) << n;
     }
-    if (is_first) (void)unlink(path);
+    if (is_made) (void)unlink(path);
     return st;
 }
 
