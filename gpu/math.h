@@ -40,7 +40,8 @@ DEVICE float gpu_log1p(float x)
     return 2 * __fmaf_rn(p * f2, f, f);
 }
 
-/* engine/base/bf16.h: the nearest bfloat16, of two the even; numbers below 2^-126 become zeros. In the upper half of the word. */
+/* engine/base/bf16.h: the nearest bfloat16, of two the even; numbers below 2^-126 become zeros. In the upper half of
+ * the word. */
 DEVICE uint32_t bf16_bits(float x)
 {
     const uint32_t bits = __float_as_uint(x), magnitude = bits & 0x7fffffffu;

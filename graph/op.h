@@ -347,12 +347,14 @@ static inline uint32_t graph_loss_next(const struct graph *g, uint32_t node)
     while (node < g->forward_count && !(op_table[g->nodes[node].op].traits & OP_IS_LOSS)) node++;
     return node;
 }
-/* The match whose output a head over drawn candidates reads, or the head that matches by itself, so that evaluation can rank all words by it
- * (engine/eval/rank.h): what it reads stays in the slot too. GRAPH_NONE: the head is none, or reads something else. */
+/* The match whose output a head over drawn candidates reads, or the head that matches by itself, so that evaluation
+ * can rank all words by it (engine/eval/rank.h): what it reads stays in the slot too. GRAPH_NONE: the head is none,
+ * or reads something else. */
 uint32_t graph_match_of(const struct graph *g, uint32_t head);
 /* How that node, which is not NONE, matches its first input with the vectors of its second. */
 struct match_attr graph_match_attr(const struct graph *g, uint32_t match);
-/* The field of candidates that a head is over, for which it has a match; GRAPH_NONE: its candidates are other columns. */
+/* The field of candidates that a head is over, for which it has a match; GRAPH_NONE: its candidates are other
+ * columns. */
 uint32_t graph_candidates_of(const struct graph *g, uint32_t head);
 /* Which input of a forward node is a label; GRAPH_NONE: none. */
 uint32_t op_label_input(const struct graph_node *n);

@@ -1,21 +1,23 @@
-/* Cross-entropy of a target among candidates that a micro-batch shares: each example's drawn words are candidates of all its examples, so
- * that B examples with K words each have B * K of them for the price of K (mixed negative sampling: Yang et al., WWW 2020 Companion;
- * corrected by the sampler's probabilities as in Jean, Cho, Memisevic, Bengio, ACL 2015, section 3, and Yi et al., RecSys 2019).
+/* Cross-entropy of a target among candidates that a micro-batch shares: each example's drawn words are candidates of
+ * all its examples, so that B examples with K words each have B * K of them for the price of K (mixed negative
+ * sampling: Yang et al., WWW 2020 Companion; corrected by the sampler's probabilities as in Jean, Cho, Memisevic,
+ * Bengio, ACL 2015, section 3, and Yi et al., RecSys 2019).
  *
  *   q [B, D]               the queries
  *   c [B, (1+K)*D]         of each example its target's vector, then those of its K words
- *   field                  its keys are the targets and the words; of [candidates] it has log_q too, else they count as 0
+ *   field                  its keys are the targets and the words; of [candidates] it has log_q too, else these are 0
  *
- *   z_b,0 = s(q_b, c_b,0) - log_q_b,0       z_b,j = s(q_b, c_j) - log_q_j       over the K words of every example, one after another
+ *   z_b,0 = s(q_b, c_b,0) - log_q_b,0       z_b,j = s(q_b, c_j) - log_q_j       over all words, example by example
  *   s     = scale * dot, or scale * cosine, as [match] has it
  *   loss  = log sum_j exp(z_j - m) - (z_0 - m)          dz_j = exp(z_j - m) / sum - [j = 0]          m = max z
  *
- * A word whose key is that of b's target is no candidate of b; one that its own example has not (fewer keys), or that the sampler has drawn
- * although it was its own example's target, is nobody's. A micro-batch with fewer examples has fewer candidates. What counts
- * depends on what is drawn and on train.micro alone.
+ * A word whose key is that of b's target is no candidate of b; one that its own example has not (fewer keys), or
+ * that the sampler has drawn although it was its own example's target, is nobody's. A micro-batch with fewer
+ * examples has fewer candidates. What counts depends on what is drawn and on train.micro alone.
  *
- * Saved are the loss's row and the inverse norms (of dot 1) u of q, v_0 of the target, v_1 … of the words. Sums run over d, over j and over
- * b, in order. The gradient is that of the sum of the examples' losses; this op starts the backward pass, so it reads no dout. */
+ * Saved are the loss's row and the inverse norms (of dot 1) u of q, v_0 of the target, v_1 … of the words. Sums run
+ * over d, over j and over b, in order. The gradient is that of the sum of the examples' losses; this op starts the
+ * backward pass, so it reads no dout. */
 #include "engine/base/fmath.h"
 #include "graph/op_rules.h"
 

@@ -10,13 +10,13 @@
  *       "plan": [0, 0, 1, …],                                                  a type index a layer
  *       "stages": [{"first": 0, "last": 1, "type": 0, "k": 2, "replicas": 2, "et": …, "cut_bytes": …, "sim_et": …}, …],
  *       "service_cores": 1,                                                    optional: of reading, store, wire
- *       "time_scale": 1,                                                       optional: factor on the times of sim, paced
+ *       "time_scale": 1,                                                       optional: on times of sim and paced
  *       "feasible", "proven", "cost", "throughput", "lower_bound", …           figures of the scheduler, kept
  *     }
  *
- * device: "cpu", "cuda:N", "emu", "sim", "paced". k: dedicated units. replicas (cpu, sim, paced; default 1) divides k: that many
- * gangs of k / replicas units, each taking a micro-batch at a time. On another device a replica is a card, so
- * `replicas` is k or not given. */
+ * device: "cpu", "cuda:N", "emu", "sim", "paced". k: dedicated units. replicas (cpu, sim, paced; default 1) divides
+ * k: that many gangs of k / replicas units, each taking a micro-batch at a time. On another device a replica is a
+ * card, so `replicas` is k or not given. */
 #ifndef HETERPS_SCHED_PLAN_H
 #define HETERPS_SCHED_PLAN_H
 

@@ -327,7 +327,8 @@ static void cluster_print(const struct facts *f)
                i, f->gpus[i].device, f->gpus[i].name);
     printf("[goal]\n"
            "throughput = max\n");
-    if (service > 0) printf("service_cores = %u            ; for reading, parsing and rows; no stage has them\n", service);
+    if (service > 0)
+        printf("service_cores = %u            ; for reading, parsing and rows; no stage has them\n", service);
 }
 
 /* --- the verb ----------------------------------------------------------------------------------- */

@@ -47,8 +47,8 @@ MUST_USE status crew_change(struct crew *crew, struct plan *plan, bool *is_chang
 
 /* The field of the graph that is a user's history (format pairs), or NONE. */
 uint32_t crew_history(const struct crew *crew);
-/* What eval.exclude says of users' histories, read once and kept until close; *histories is NULL where the graph has no such field, or nothing is
- * excluded. What reader_fill and reader_open say of the files. */
+/* What eval.exclude says of users' histories, read once and kept until close; *histories is NULL where the graph has
+ * no such field, or nothing is excluded. What reader_fill and reader_open say of the files. */
 MUST_USE status crew_histories(struct crew *crew, const struct histories **histories);
 
 /* What a feed of this crew reads: everything but the paths and what training or predicting adds. */

@@ -24,8 +24,8 @@ size_t prediction_write(const struct prediction *prediction, const struct slot *
 bool prediction_is_of_nodes(const struct graph *graph);
 /* Of such a model: nodes of example b of a slot; 1 of a malformed one. */
 uint32_t prediction_node_count(const struct prediction *prediction, const struct slot *slot, uint32_t b);
-/* Of such a model, as prediction_write: what it says of the node at `place`, 0 … count - 1: the root, and back to the first that ends
- * in the text. */
+/* Of such a model, as prediction_write: what it says of the node at `place`, 0 … count - 1: the root, and back to
+ * the first that ends in the text. */
 size_t prediction_node_write(const struct prediction *prediction, const struct slot *slot, uint32_t b, uint32_t place,
                              char *to);
 

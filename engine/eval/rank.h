@@ -1,5 +1,6 @@
 /* Ranking over a whole vocabulary, for models that were trained against a few drawn candidates (losses nce and
- * sampled_softmax behind a [match], and shared_softmax, which matches by itself): the score of every word with every query, as the match would give it.
+ * sampled_softmax behind a [match], and shared_softmax, which matches by itself): the score of every word with every
+ * query, as the match would give it.
  *
  *     all words ──forward pass──▶ match's second input: a vector a word ──▶ panels ─┐
  *                                                                                   ├─ products ─▶ scores [queries, words]
@@ -7,8 +8,8 @@
  *
  * What is measured, if examples belong to groups (users): recall, hit rate and NDCG (engine/eval/rank_groups.h) of
  * the words that are best for the group's first example, whatever the order of the examples; words that eval.exclude
- * holds for the group are not ranked, and not relevant; nor are, in lines, those of the query's history (format pairs), if it has the keys of
- * items. Else, over examples:
+ * holds for the group are not ranked, and not relevant; nor are, in lines, those of the query's history (format pairs),
+ * if it has the keys of items. Else, over examples:
  *   log loss    -log softmax(scores)[target], perplexity its exp
  *   hit rate@k  share of examples whose target is among the k best, as one of equals in the middle of them; k = 1, 10
  *

@@ -16,7 +16,8 @@
  * need, none where there is nothing.
  *
  * A node sends S (N - 1) / N bytes of sums and as many of values a step, S being 4 bytes a parameter, of sums 2 where
- * they are rounded to bfloat16, if all have lanes and slices and its lanes are one run; a number a micro-batch; and what rows take (reduce_rows). */
+ * they are rounded to bfloat16, if all have lanes and slices and its lanes are one run; a number a micro-batch; and
+ * what rows take (reduce_rows). */
 #ifndef HETERPS_ENGINE_NODE_REDUCE_H
 #define HETERPS_ENGINE_NODE_REDUCE_H
 

@@ -27,8 +27,8 @@ struct part_word {
 
 /* --- who is apart ------------------------------------------------------------------------------ */
 
-/* By rank 0: makes an empty file of a name that nothing else has: that of a file which a save that was killed leaves, so
- * that the next one removes it. */
+/* By rank 0: makes an empty file of a name that nothing else has: that of a file which a save that was killed
+ * leaves, so that the next one removes it. */
 static status token_make(char path[FILE_PATH_BYTES], const char *directory, char name[64])
 {
     uint64_t number;

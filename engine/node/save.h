@@ -19,10 +19,11 @@ MUST_USE status reduce_gather(struct reduce *reduce);
 MUST_USE status reduce_apart_find(struct reduce *reduce, const char *path);
 /* Who is: bit n, node n. Of rank 0 alone all, of another node itself. */
 uint64_t reduce_apart(const struct reduce *reduce);
-/* Saves the model as it is after the last step into rank 0's directory, to which all write that share it, and keeps `keep` saves there, as
- * model_save; *bytes (or NULL) becomes what rank 0 has written. All nodes return the same. */
+/* Saves the model as it is after the last step into rank 0's directory, to which all write that share it, and keeps
+ * `keep` saves there, as model_save; *bytes (or NULL) becomes what rank 0 has written. All nodes return the same. */
 MUST_USE status reduce_save(struct reduce *reduce, const char *path, uint32_t keep, uint64_t *bytes);
-/* Loads rank 0's save for this purpose: who has that save at `path` too loads it there, all others get it from rank 0. *served (or NULL): who did, as reduce_apart. All return the same. */
+/* Loads rank 0's save for this purpose: who has that save at `path` too loads it there, all others get it from rank
+ * 0. *served (or NULL): who did, as reduce_apart. All return the same. */
 MUST_USE status reduce_load(struct reduce *reduce, const char *path, enum model_purpose purpose, uint64_t *served);
 
 #endif

@@ -18,7 +18,8 @@
 /* Rows that are generated where there are no data, and values of a field of theirs. */
 #define GENERATED_ROWS  100000u
 #define GENERATED_VOCAB 1000u
-/* What is predicted to be so much slower than the fastest, and than the goal, is not tried: a step of it may take long. */
+/* What is predicted to be so much slower than the fastest, and than the goal, is not tried: a step of it may take
+ * long. */
 #define SLOW_SHARE 0.2
 /* Where a step takes long, a plan is given so many times its seconds until two are done. */
 #define LONGEST 8

@@ -1,8 +1,8 @@
-/* Plans that are tried: each trains the graph from nothing for a moment on this machine, on the data that it is profiled
- * on, and its examples a second are read off the clock. A prediction leaves out what only a run shows: threads that
- * want one core, reading that cannot keep up, the fill and drain of every step.
+/* Plans that are tried: each trains the graph from nothing for a moment on this machine, on the data that it is
+ * profiled on, and its examples a second are read off the clock. A prediction leaves out what only a run shows:
+ * threads that want one core, reading that cannot keep up, the fill and drain of every step.
  *
- *     solutions of several methods, and the chosen one with a stage fewer ──▶ distinct plans ──train──▶ measured ──▶ the best
+ *     solutions of several methods, the chosen one with a stage fewer ─▶ distinct plans ─train─▶ measured ─▶ the best
  *
  * Workload: five to ten plans, once a plan is made. */
 #ifndef HETERPS_ENGINE_PLAN_TRIAL_H
@@ -23,13 +23,14 @@ struct trial_options {
  * neighbour. */
 #define TRIALS_ADDED_MAX 48u
 
-/* Trains the plans of solutions[0 … *count), which are of one instance, and of what it adds to them (*count grows, up to
- * `most`), and sets `measured` of each that can be run here; a line says why another cannot. Those that are predicted to
- * miss the goal, or for max the fastest, by a factor of five are left out. The best of those comes to the front: the
- * cheapest by what was measured of those that reach the goal, for max of those within PLANNER_MAX_SHARE of the fastest;
- * where none does, the fastest. Where none can be run the first stays. STOPPED by a signal; MEMORY; what reading data
- * fails with. */
-MUST_USE status trials_run(const struct trial_options *options, struct solution *solutions, uint32_t *count, uint32_t most);
+/* Trains the plans of solutions[0 … *count), which are of one instance, and of what it adds to them (*count grows,
+ * up to `most`), and sets `measured` of each that can be run here; a line says why another cannot. Those that are
+ * predicted to miss the goal, or for max the fastest, by a factor of five are left out. The best of those comes to
+ * the front: the cheapest by what was measured of those that reach the goal, for max of those within
+ * PLANNER_MAX_SHARE of the fastest; where none does, the fastest. Where none can be run the first stays. STOPPED by
+ * a signal; MEMORY; what reading data fails with. */
+MUST_USE status trials_run(const struct trial_options *options, struct solution *solutions, uint32_t *count,
+                           uint32_t most);
 
 /* The same of one solution, which becomes the best; its profile stays. */
 MUST_USE status trials_best(const struct trial_options *options, struct solution *solution);

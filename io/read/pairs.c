@@ -2,11 +2,13 @@
  *
  *     user item item item …
  *
- * An example is a pair, with the columns user, item and history; its group is its user. The history are items of the line other than the pair's:
- * those behind it, then those from the line's begin on, ids_max of them at most, so that each item is left out as often as any other; where the
- * target is optional (predict) all of the line, from its begin on. In front of them come those of the reader's histories. A user without items gives none. A text that is no word of
- * its column's vocabulary has no key (or that of the unknown word), and where it is the target of candidates the pair is left out and
- * counted. Where the target is optional (predict), such a pair stays, without a target, and a user without items is an example too.
+ * An example is a pair, with the columns user, item and history; its group is its user. The history are items of the
+ * line other than the pair's: those behind it, then those from the line's begin on, ids_max of them at most, so that
+ * each item is left out as often as any other; where the target is optional (predict) all of the line, from its
+ * begin on. In front of them come those of the reader's histories. A user without items gives none. A text that is
+ * no word of its column's vocabulary has no key (or that of the unknown word), and where it is the target of
+ * candidates the pair is left out and counted. Where the target is optional (predict), such a pair stays, without a
+ * target, and a user without items is an example too.
  *
  * Workload: a pair of 6 bytes, 30 ns; the user's part of a line is looked up once. */
 #include "io/read/histories.h"

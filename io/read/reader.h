@@ -150,8 +150,8 @@ struct reader_options {
     /* Of streams, for who answers: examples that are there are given when nothing more comes for some milliseconds (reader_fill). Where one
      * micro-batch ends depends on timing then. */
     bool gives_early;
-    /* pairs with a field `history`: what users have had to do with beside the line (kept until close), or NULL; histories_alone: and nothing of
-     * the line. */
+    /* pairs with a field `history`: what users have had to do with beside the line (kept until close), or NULL;
+     * histories_alone: and nothing of the line. */
     const struct histories *histories;
     bool histories_alone;
     bool bad_keep;    /* with bad_skip: a bad line gives an empty example with is_bad set           */
@@ -201,7 +201,8 @@ struct reader_mark {
     uint64_t byte, line;                          /* of the file: bytes and lines before it                      */
     uint64_t bad_count, cut_count, unknown_count; /* of the pass before it                                     */
     uint32_t path;                                /* of the list                                                */
-    /* Of a stream: the bytes are those of all its text, and this is their xxh3-64. It is read from its beginning all the same. */
+    /* Of a stream: the bytes are those of all its text, and this is their xxh3-64. It is read from its beginning all
+     * the same. */
     bool is_hashed;
     uint64_t xxh3;
 };
@@ -272,8 +273,8 @@ MUST_USE status reader_skip(struct reader *reader, uint64_t count, bool *end);
 MUST_USE status reader_seek(struct reader *reader, uint64_t count, const struct reader_mark *mark, uint32_t mark_count,
                             uint64_t *passed);
 /* [*count], ascending: marks of the text that has been read since open, and those sought with; any thread, while another one reads. They stay
- * until close. Packed files have marks at their beginnings only; a stream's tell whether it is the same, and reading fails where it is not
- * (INVALID). */
+ * until close. Packed files have marks at their beginnings only; a stream's tell whether it is the same, and reading
+ * fails where it is not (INVALID). */
 const struct reader_mark *reader_marks(const struct reader *reader, uint32_t *count);
 
 struct reader_counts reader_counts(const struct reader *reader);

@@ -17,8 +17,8 @@
  * pulls and pushes once. Of all-reduce each is one. A process sends and receives at no more than its own rate each way,
  * within a machine, too: it copies, packs and unpacks; a server takes what its machine's link brings. That link, one
  * out and one in, carries all that goes over it at a time. Everything shares fairly, but a process and a server send
- * each other one layer after another. What updates of parameters and sums within a process take is left out, and so is any
- * latency. */
+ * each other one layer after another. What updates of parameters and sums within a process take is left out, and so
+ * is any latency. */
 #ifndef HETERPS_SCHED_NETS_DATA_PARALLEL_H
 #define HETERPS_SCHED_NETS_DATA_PARALLEL_H
 

@@ -55,8 +55,8 @@ extern const struct cpu_kernels cpu_kernels_base, cpu_kernels_avx2, cpu_kernels_
 #define INTERACT_ROWS_MORE 3u
 static inline uint32_t interact_stride(uint32_t dim) { return (dim + INTERACT_PAD - 1) / INTERACT_PAD * INTERACT_PAD; }
 
-/* What shared_softmax (isa/shared_softmax.c) has in cpu_work's packed: N words of D numbers, for a micro-batch that is full. Strides are
- * whole panels of any set. */
+/* What shared_softmax (isa/shared_softmax.c) has in cpu_work's packed: N words of D numbers, for a micro-batch that
+ * is full. Strides are whole panels of any set. */
 struct shared_scratch {
     uint32_t N_stride, D_stride;
     uint64_t *key;  /* [N]                                                            */
@@ -70,8 +70,9 @@ struct shared_scratch {
 /* Places them from `packed` (NULL: only counts); returns how many floats they take. */
 size_t shared_scratch_place(struct shared_scratch *at, float *packed, uint32_t micro, uint32_t words, uint32_t D);
 
-/* A member's scratch, unless an interact or a shared_softmax needs more: blocks of the right factor of a product (isa/product.c), packed, a tile of the left one
- * and of sums, of the widest and highest of all sets, and which blocks these are. */
+/* A member's scratch, unless an interact or a shared_softmax needs more: blocks of the right factor of a product
+ * (isa/product.c), packed, a tile of the left one and of sums, of the widest and highest of all sets, and which
+ * blocks these are. */
 #define PRODUCT_TERMS      512u /* of a block                                                                        */
 #define PRODUCT_COLS       256u
 #define PRODUCT_LEFT       32u

@@ -58,8 +58,8 @@ status pace_open(struct pace *p, const struct graph *g, const struct plan *plan,
     char device[16];
     *p = (struct pace){0};
     if (!(stage->et > 0))
-        FAIL(INVALID, "stage %u (%s) is on %s, but the plan does not say how long it takes: expected et > 0", stage_index,
-             plan_stage_name(plan, g, stage_index, name, sizeof name),
+        FAIL(INVALID, "stage %u (%s) is on %s, but the plan does not say how long it takes: expected et > 0",
+             stage_index, plan_stage_name(plan, g, stage_index, name, sizeof name),
              resource_device_text(&plan->types[stage->type], device, sizeof device));
     p->example_seconds = (stage->sim_et > 0 ? stage->sim_et : stage->et) * stage->replicas * plan->time_scale;
     p->slow_factor = slow_factor_of(g, stage, slow);

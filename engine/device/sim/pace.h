@@ -4,10 +4,11 @@
  *
  *     et * replicas * examples * plan.time_scale * slow factor
  *
- * a third of it forward and two thirds backward; updates take none. The slow factor is the greatest of those of the stage's ops, from step
- * slow.from_step on. A device sleeps until the moment at which the imitated units would be done. A thread that the machine wakes late
- * loses nothing: its next task is taken to have begun by so much earlier, but never before the end of the one before it. (Tasks of 130 and 270 us in
- * turn: 0.3 % late in all; 33 % where each begins when its thread comes to it. AMD EPYC, the usual timer slack of 50 us.) */
+ * a third of it forward and two thirds backward; updates take none. The slow factor is the greatest of those of the
+ * stage's ops, from step slow.from_step on. A device sleeps until the moment at which the imitated units would be
+ * done. A thread that the machine wakes late loses nothing: its next task is taken to have begun by so much earlier,
+ * but never before the end of the one before it. (Tasks of 130 and 270 us in turn: 0.3 % late in all; 33 % where each
+ * begins when its thread comes to it. AMD EPYC, the usual timer slack of 50 us.) */
 #ifndef HETERPS_ENGINE_DEVICE_SIM_PACE_H
 #define HETERPS_ENGINE_DEVICE_SIM_PACE_H
 

@@ -56,8 +56,8 @@ static void paced_close(struct device *device)
 {
     struct paced_device *d = (struct paced_device *)device;
     if (d->passes.overrun_count * OVERRUN_PART > d->passes.count)
-        log_warning("stage %s on paced: %" PRIu64 " of %" PRIu64 " passes computed longer than the plan says; raise its "
-                    "time_scale",
+        log_warning("stage %s on paced: %" PRIu64 " of %" PRIu64
+                    " passes computed longer than the plan says; raise its time_scale",
                     d->stage, d->passes.overrun_count, d->passes.count);
     device_close(d->cpu);
     free(d);

@@ -257,7 +257,8 @@ static void *pouring_main(void *context)
     return NULL;
 }
 
-/* The text as a stream from `count` examples on. What reading comes to; *examples: of all that is read, and their marks. */
+/* The text as a stream from `count` examples on. What reading comes to; *examples: of all that is read, and their
+ * marks. */
 static status stream_read(const char *text, size_t bytes, uint64_t count, uint32_t shuffle, struct reader_mark *mark,
                           uint32_t *mark_count, uint64_t *examples)
 {

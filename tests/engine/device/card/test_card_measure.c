@@ -54,7 +54,8 @@ struct measured {
     struct card_measure_options options;
     struct card_times times;
     uint32_t updates; /* calls of rows_update */
-    uint32_t whole_step_ns; /* of the clock while all layers are a stage, which is from the sixth call on; 0: as before */
+    /* Of the clock while all layers are a stage, which is from the sixth call on; 0: as before. */
+    uint32_t whole_step_ns;
     uint32_t tables;  /* bits of those it was called for */
 };
 
@@ -183,8 +184,8 @@ static void card_measure__slower_as_a_whole__rows_have_what_is_beyond_the_others
     }
 }
 
-/* Launches of the last run that is measured, all layers: three steps in which rows move; then two micro-batches, once to
- * warm up and twice a sample. */
+/* Launches of the last run that is measured, all layers: three steps in which rows move; then two micro-batches,
+ * once to warm up and twice a sample. */
 static uint64_t launches(uint32_t samples)
 {
     enum { PASSES = 29, MICROS = 2 };
