@@ -20,7 +20,8 @@ static void device_kind__every_device_of_a_plan__has_a_row(void **state)
     } rows[] = {{RESOURCE_CPU, true, false, false},
                 {RESOURCE_CUDA, false, true, false},
                 {RESOURCE_EMU, false, true, false},
-                {RESOURCE_SIM, false, false, true}};
+                {RESOURCE_SIM, false, false, true},
+                {RESOURCE_PACED, false, false, true}};
     assert_int_equal(sizeof rows / sizeof *rows, RESOURCE_DEVICE_COUNT);
     for (size_t i = 0; i < RESOURCE_DEVICE_COUNT; i++) {
         const struct device_kind *kind = device_kind(rows[i].device); /* stops the program where there is none */
@@ -28,6 +29,7 @@ static void device_kind__every_device_of_a_plan__has_a_row(void **state)
         assert_int_equal(kind->has_memory, rows[i].has_memory);
         assert_int_equal(kind->imitates, rows[i].imitates);
         assert_int_equal(kind->has_memory, resource_is_card(rows[i].device));
+        assert_int_equal(kind->imitates, resource_is_imitated(rows[i].device));
     }
 }
 
