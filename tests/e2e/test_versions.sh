@@ -31,6 +31,14 @@ version_5() {
     (cd "$work" && "$HETERPS" "$golden/graph9.bin" --data data.tsv --resume five --set train.epochs=2 --isa base -q) || return 1
     graph=$golden/graph9.bin values "$golden/model5" 3404657663 1780 && graph=$golden/graph9.bin values "$work/five" 800837597 1780
 }
+# model6 stands in a pass over data.tsv as a stream, and knows how that begins.
+version_6() {
+    cp -R "$golden/model6" "$work/six" && "$HETERPS" fsck "$work/six" >"$work/said" || { cat "$work/said"; return 1; }
+    "$HETERPS" gen criteo --rows 64 --seed 8 -o "$work/other.tsv" -q && ! "$HETERPS" "$golden/graph9.bin" --data - --resume "$work/six" --isa base <"$work/other.tsv" >"$work/said" 2>&1 &&
+        grep -q 'it is not the stream that the save stands in' "$work/said" || { cat "$work/said"; return 1; }
+    "$HETERPS" "$golden/graph9.bin" --data - --resume "$work/six" --isa base -q <"$work/data.tsv" || return 1
+    graph=$golden/graph9.bin values "$golden/model6" 3761800740 1268 && graph=$golden/graph9.bin values "$work/six" 3125352371 1780
+}
 # Graphs of before version 10 have one Bloom filter for all keys, that counts in the order of the data.
 counted_as_then() {
     "$HETERPS" gen criteo --rows 640 --seed 7 --vocab 3000 -o "$work/many.tsv" -q && rm -rf "$work/nine" &&
@@ -85,6 +93,7 @@ check '… and its training goes on' goes_on
 check 'rows in segments without checksums, version 3' parts 3 2
 check 'rows in segments, version 4' parts 4 0
 check 'a model that knows its data, version 5: its values, those it goes on to, and no other data' version_5
+check 'a model that knows its stream, version 6: its values, those it goes on to, and no other stream' version_6
 check 'another segment in the place of one' swapped
 check 'a policy' "$HETERPS" plan --instance "$golden/instance.json" --policy "$golden/policy" --method policy -o "$work/plan.json"
 check 'an instance and a plan' "$HETERPS" simulate --instance "$golden/instance.json" --plan "$golden/plan.json" --batches 2
