@@ -147,6 +147,16 @@ status solution_text(const struct solution *s, char **text, size_t *bytes)
     return ST_OK;
 }
 
+status solution_to_plan(const struct solution *s, const struct graph *graph, struct plan *plan)
+{
+    char *text;
+    size_t bytes = 0;
+    TRY(solution_text(s, &text, &bytes));
+    status st = plan_parse(plan, graph, "the plan", text, bytes);
+    free(text);
+    return st;
+}
+
 status solution_write(const struct solution *s, const char *path)
 {
     char *text;

@@ -3,6 +3,7 @@
 #define HETERPS_SCHED_SOLUTION_H
 
 #include "sched/method.h"
+#include "sched/plan.h"
 
 struct solution {
     const struct instance *instance; /* borrowed: outlives the solution */
@@ -63,5 +64,8 @@ char *solution_infeasible_text(const struct solution *solution, char *buffer, si
  * caller's. MEMORY. */
 MUST_USE status solution_text(const struct solution *solution, char **text, size_t *bytes);
 MUST_USE status solution_write(const struct solution *solution, const char *path);
+/* The plan of a solution for the graph, by way of its text.
+ * *plan is yours: plan_free. As plan_parse; MEMORY. */
+MUST_USE status solution_to_plan(const struct solution *solution, const struct graph *graph, struct plan *plan);
 
 #endif

@@ -73,17 +73,6 @@ static status goal_solve(struct replanner *r, double throughput, double seconds,
     return method_solve(r, method_table[METHOD_ID_rl].name, seconds, solution);
 }
 
-/* The one way from a solution to a plan is its text. */
-static status plan_of(const struct replanner *r, const struct solution *solution, struct plan *plan)
-{
-    char *text;
-    size_t bytes;
-    TRY(solution_text(solution, &text, &bytes));
-    status st = plan_parse(plan, r->graph, "the plan", text, bytes);
-    free(text);
-    return st;
-}
-
 static status factors_open(struct replanner *r)
 {
     size_t cells = (size_t)r->profile.layer_count * r->profile.type_count;
@@ -115,7 +104,7 @@ status replanner_open(struct replanner **out, const struct replan_options *optio
                          solution_infeasible_text(&r->solution, text, sizeof text));
         goto failed;
     }
-    TRY_GOTO(plan_of(r, &r->solution, plan), failed);
+    TRY_GOTO(solution_to_plan(&r->solution, r->graph, plan), failed);
     *out = r;
     return ST_OK;
 failed:
@@ -310,7 +299,7 @@ status replanner_plan(struct replanner *r, struct plan *plan, bool *is_better)
         if (r->looks_needed < LOOKS_NEEDED_MAX) r->looks_needed *= 2;
         goto done;
     }
-    TRY_GOTO(plan_of(r, &next, plan), done);
+    TRY_GOTO(solution_to_plan(&next, r->graph, plan), done);
     solution_free(&r->solution);
     r->solution = next;
     r->looks_needed = LOOKS_NEEDED;

@@ -65,17 +65,12 @@ static status crew_make(struct trial *t, const struct solution *solution)
     const struct setup_options setup = {
         .graph_path = t->o->graph_path, .set = t->o->set, .set_count = t->o->set_count, .training = true};
     const struct crew_options crew = {.isa = t->o->isa};
-    char *text;
-    size_t bytes;
     crew_begin(&t->crew, &crew);
     TRY(setup_begin(&t->setup, &setup));
     /* It is run whether or not it is predicted to reach the goal. */
     struct solution told = *solution;
     told.result.is_feasible = true;
-    TRY(solution_text(&told, &text, &bytes));
-    const status st = plan_parse(&t->crew.plan, &t->setup.graph, "the plan", text, bytes);
-    free(text);
-    TRY(st);
+    TRY(solution_to_plan(&told, &t->setup.graph, &t->crew.plan));
     TRY(setup_finish(&t->setup));
     return crew_finish(&t->crew, &t->setup, &crew);
 }

@@ -13,9 +13,9 @@ struct histories {
     struct history_pair *pair; /* [count], sorted, each once */
 };
 
-/* One pass: counts the pairs, and where there is room for them keeps them. */
+/* One pass: counts the pairs, and keeps the first `most` of them. */
 static status pairs_read(struct reader *reader, struct micro_batch *m, uint64_t pass, struct history_pair *pair,
-                         size_t *count)
+                         size_t most, size_t *count)
 {
     *count = 0;
     TRY(reader_start(reader, pass));
@@ -24,7 +24,7 @@ static status pairs_read(struct reader *reader, struct micro_batch *m, uint64_t 
         TRY(reader_fill(reader, m, EXAMPLES_AT_ONCE, &end));
         for (uint32_t e = 0; e < m->example_count; e++) {
             if (m->key_begin[e + 1] == m->key_begin[e]) continue;
-            if (pair) pair[*count] = (struct history_pair){m->group[e], m->key[m->key_begin[e]]};
+            if (*count < most) pair[*count] = (struct history_pair){m->group[e], m->key[m->key_begin[e]]};
             ++*count;
         }
     }
@@ -55,11 +55,11 @@ static status histories_read(struct histories *h, struct reader *reader, struct 
     TRY(arena_open(&arena, part, micro_batch_bytes(batch, shape)));
     struct micro_batch m;
     micro_batch_place(&m, &arena, batch, shape);
-    status st = pairs_read(reader, &m, 0, NULL, &count);
+    status st = pairs_read(reader, &m, 0, NULL, 0, &count);
     if (st == ST_OK) st = arena_open(&h->arena, part, arena_bytes(sizeof *h->pair * count));
     if (st == ST_OK) {
         h->pair = arena_take(&h->arena, sizeof *h->pair * count);
-        st = pairs_read(reader, &m, 1, h->pair, &again);
+        st = pairs_read(reader, &m, 1, h->pair, count, &again);
         if (st == ST_OK && again != count)
             st = status_fail(ST_INVALID, __FILE__, __LINE__, "%s: expected %zu pairs as at first, found %zu",
                              reader->paths, count, again);
