@@ -154,6 +154,7 @@ check 'the plan says what was measured' grep -q '"measured": [0-9]' "$work/tried
 check 'it trains' "$HETERPS" "$work/tiny.bin" --plan "$work/tried.json" --data "$work/data.tsv" -q
 check 'a training tries them, too' "$HETERPS" "$work/tiny.bin" --cluster "$work/here.cfg" --try 0.05 --data "$work/data.tsv" -q
 check 'a stream is left to the training' sh -c "'$HETERPS' '$work/tiny.bin' --cluster '$work/here.cfg' --try 0.05 --data - --log json <'$work/data.tsv' | grep -q '\"event\":\"done\".*\"samples\":6000'"
+fails 2 'try tries plans for a cluster: give --cluster FILE' 'trying without a cluster' "$HETERPS" "$work/tiny.bin" --try 1 --data "$work/data.tsv"
 fails 2 'try trains plans of a graph: give GRAPH and --cluster' 'trying an instance' "$HETERPS" plan --instance "$work/small.json" --try 1
 
 # A cluster on paper: types that take their time on sim, one of which slows down threefold during the run.
