@@ -30,7 +30,7 @@ static const char layers_text[] = "[model]\nname = tried\n"
     "[type " name "]\ndevice = " device "\nlimit = 1\nflops = " flops                                                  \
     "\nmemory_bandwidth = 1e12\nlink_bandwidth = 1e12\nalpha = 1\nbeta = 1\n" more
 static const char cluster_text[] = TYPE("core", "cpu", "1e9", "price_per_hour = 1\n")
-    TYPE("slowed", "cpu", "2e9", "price_per_hour = 0.001\nslow = fc 150\n")
+    TYPE("slowed", "cpu", "2e9", "price_per_hour = 1e-6\nslow = fc 150\n")
         TYPE("card", "cuda", "2e9", "price_per_hour = 1\n") "[goal]\nexamples = 1e6\n";
 enum { CORE, SLOWED, CARD };
 
