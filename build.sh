@@ -1,11 +1,12 @@
 #!/bin/sh
-# Usage: ./build.sh [release|debug|asan|tsan|deps|test|tests|fuzz|demo|bench|card]  output of the first four: ./heterps-run
+# Usage: ./build.sh [release|debug|asan|tsan|deps|test|tests|fuzz|demo|install|bench|card]  output of the first four: ./heterps-run
 #   release  optimised, stripped, fully static (default)      debug  -O1 -g, static
 #   asan     AddressSanitizer and UndefinedBehaviorSanitizer  tsan   ThreadSanitizer
 #   deps     installs the Debian packages that are missing    test   builds and runs every test, or TESTS=PATTERN; MODE=asan|tsan
 #   tests    builds what `test` does, and runs nothing
 #   fuzz     builds everything with clang (CLANG, default clang), and runs each target of tests/fuzz under libFuzzer for FUZZ_SECONDS (1)
-#   demo     generates data, compiles, trains, evaluates, predicts
+#   demo     generates data, compiles, trains, evaluates, predicts; with kernels for the cards of this machine alone
+#   install  into $DESTDIR$PREFIX (PREFIX: /usr/local): program, manual page, completion, a unit for systemd that serves
 #   bench    builds the programs of tests/bench into build/release
 #   card     builds heterps-run and the programs that tests/gpu.sh runs, build/release/tests/gpu/check_ops and driver_start
 # Needs a C11 compiler (CC, default gcc). Only what changed is rebuilt. Everything is made under build/MODE.
@@ -36,10 +37,24 @@ need_packages() {
         >build/apt.log 2>&1 || { cat build/apt.log >&2; exit 2; }
 }
 
+# The licences of what is linked in, which `heterps-run help notices` prints: build/licences.
+gather_licences() {
+    {
+        echo 'heterps-run has code of these libraries in it. Their licences, as their packages state them:'
+        for package in $packages "libgcc-$($CC -dumpversion | sed 's/\..*//')-dev"; do
+            file=/usr/share/doc/$package/copyright
+            if [ "$package" = gcc ] || [ ! -e "$file" ]; then continue; fi
+            printf '\n=== %s\n\n' "$(dpkg-query -W -f '${Package} ${Version}' "$package")"
+            cat "$file"
+        done
+    } >build/licences.new
+    cmp -s build/licences.new build/licences || mv build/licences.new build/licences
+}
+
 # One compiler call for a source and its object; an object under isa/ carries its instruction set in its name.
 compile() {
     extra= without=
-    case $1 in */samples.c | */fatbins.c | */carried.c) without='CCACHE_DISABLE=1 ' ;; esac # it does not see what assembly includes
+    case $1 in */samples.c | */manual.c | */fatbins.c | */carried.c) without='CCACHE_DISABLE=1 ' ;; esac # it does not see what assembly includes
     case $2 in
     */gpu/cuda/*.o) extra="$cuda_include -I$out/fatbin" ;;
     */tests/gpu/test_abi.o) extra=${cuda_include:-} ;; # without an nvcc: what the compiler finds by itself, if anything
@@ -63,7 +78,7 @@ stale() {
     [ -e "$2" ] || return 0
     deps=$(sed -e 's/^[^:]*://' -e 's/\\$//' "${2%.*}.d")
     case $1 in # the compiler does not list what assembly includes
-    */samples.c | */carried.c) deps="$deps $(sed -n 's/.*\.incbin \\"\(.*\)\\".*/\1/p' "$1")" ;;
+    */samples.c | */manual.c | */carried.c) deps="$deps $(sed -n 's/.*\.incbin \\"\(.*\)\\".*/\1/p' "$1")" ;;
     */fatbins.c) deps="$deps $fatbins" ;;
     esac
     [ -n "$(find $deps "${3:-$out/flags}" -newer "$2" -print -quit 2>/dev/null || echo gone)" ]
@@ -206,6 +221,7 @@ build() {
     [ "$(cat "$out/flags" 2>/dev/null)" = "$CC $flags" ] || echo "$CC $flags" >"$out/flags"
     : >"$out/commands"
     find_nvcc
+    gather_licences
     build_objects $(find engine cfg graph io sched gpu -name '*.c' -not -path 'gpu/emu/*' -not -path 'gpu/cuda/*' \
         -not -path engine/image/carried.c -not -path engine/image/self.c | sort)
     library=$out/libheterps.a
@@ -294,6 +310,16 @@ build_stand_in() {
     fi
 }
 
+# install_files ROOT PREFIX
+install_files() {
+    install -D -m 755 "$out/heterps-run" "$1$2/bin/heterps-run"
+    install -d "$1$2/share/man/man1" "$1$2/share/bash-completion/completions" "$1$2/lib/systemd/system"
+    "$out/heterps-run" help man | gzip -9n >"$1$2/share/man/man1/heterps-run.1.gz"
+    "$out/heterps-run" help bash >"$1$2/share/bash-completion/completions/heterps-run"
+    sed "s|^ExecStart=heterps-run |ExecStart=$2/bin/heterps-run |" samples/heterps-serve@.service >"$1$2/lib/systemd/system/heterps-serve@.service"
+    echo "installed in $1$2: bin/heterps-run, its manual page, its completion, heterps-serve@.service"
+}
+
 mkdir -p build
 pic= fuzzer=
 case $verb in
@@ -332,8 +358,17 @@ card)
     build release
     ln -f "$out/heterps-run" heterps-run 2>/dev/null || cp "$out/heterps-run" heterps-run
     build_card_programs ;;
+install)
+    need_packages $packages
+    build release
+    install_files "${DESTDIR:-}" "${PREFIX:-/usr/local}" ;;
 demo)
     need_packages $packages
+    # A minute is too short for all architectures: what nvidia-smi names, or none. The next ./build.sh makes the rest.
+    if [ -z "${GPU_ARCHS:-}" ]; then
+        GPU_ARCHS=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n 's/^\([0-9]*\)\.\([0-9]*\)$/sm_\1\2/p' | sort -u)
+        [ -n "$GPU_ARCHS" ] || NVCC=none
+    fi
     build release
     ln -f "$out/heterps-run" heterps-run 2>/dev/null || cp "$out/heterps-run" heterps-run
     exec sh samples/demo.sh ;;

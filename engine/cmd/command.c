@@ -40,6 +40,12 @@ static const struct flag global_flags[] = {
 #define GLOBAL_FLAG_MAX (sizeof global_flags / sizeof *global_flags)
 static size_t global_flag_count(const struct command *c) { return GLOBAL_FLAG_MAX - (c->uses_cards ? 0 : CARD_FLAGS); }
 
+const struct flag *command_global_flags(size_t *count)
+{
+    *count = GLOBAL_FLAG_MAX;
+    return global_flags;
+}
+
 static void flags_print(const struct flag *flags, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

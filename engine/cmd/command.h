@@ -67,9 +67,16 @@ extern const struct command command_compile, command_train, command_plan_memory,
 int command_run(const struct command *command, int skip, int argument_count, char **arguments);
 void command_help(const struct command *command);
 
+/* Flags of every verb, those of verbs that use cards included. */
+const struct flag *command_global_flags(size_t *count);
+
 /* help.c: NULL: there is no such verb, or none near. */
 const struct command *command_find(const char *name);
 const char *command_nearest(const char *name);
+/* The verbs in the order of help, NULL behind the last. title: of the group that verb i begins, or NULL. */
+const struct command *command_at(size_t i, const char **title);
+/* What `heterps-run help` says of words and of exit statuses. */
+extern const char help_of_words[], help_of_exits[];
 /* `heterps-run help TOPIC`, "" for all verbs. USAGE: nothing is known of it; what is near. */
 MUST_USE status help(const char *topic);
 

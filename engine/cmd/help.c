@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/cmd/command.h"
+#include "engine/cmd/manual.h"
 #include "graph/reference.h"
 #include "sched/estimate.h"
 
@@ -35,6 +36,16 @@ static const struct {
 };
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)
 
+const char help_of_words[] =
+    "`heterps-run help WORD` says what there is to a word: a verb, an op, a section or key of a model (fc, train, "
+    "batch),\n"
+    "a format, an optimizer; `heterps-run help settings` lists all of a model, `help cluster` of a cluster, `help\n"
+    "layers` of a layer table, `help notices` the licences of the libraries in the program. `heterps-run VERB --help`\n"
+    "is `heterps-run help VERB`.";
+const char help_of_exits[] =
+    "0 done, 1 failed, 2 wrong command line, 75 another node is lost, 130 or 143 stopped by a signal\n"
+    "after saving, 141 nobody reads the output any more.";
+
 static void verbs_print(void)
 {
     printf("heterps-run %s: trains and serves sparse deep models\n\n"
@@ -46,13 +57,7 @@ static void verbs_print(void)
         if (verbs[i].title) printf("%s%s:\n", i ? "\n" : "", verbs[i].title);
         printf("  %-11s %s\n", verbs[i].command->name, verbs[i].command->summary);
     }
-    printf(
-        "\n`heterps-run help WORD` says what there is to a word: a verb, an op, a section or key of a model (fc, "
-        "train, batch),\n"
-        "a format, an optimizer; `heterps-run help settings` lists all of a model, `help cluster` of a cluster, `help\n"
-        "layers` of a layer table. `heterps-run VERB --help` is `heterps-run help VERB`.\n"
-        "Exit status: 0 done, 1 failed, 2 wrong command line, 75 another node is lost, 130 or 143 stopped by a signal\n"
-        "after saving, 141 nobody reads the output any more.\n");
+    printf("\n%s\nExit status: %s\n", help_of_words, help_of_exits);
 }
 
 const struct command *command_find(const char *name)
@@ -60,6 +65,13 @@ const struct command *command_find(const char *name)
     for (size_t i = 0; i < VERB_COUNT; i++)
         if (strcmp(verbs[i].command->name, name) == 0) return verbs[i].command;
     return NULL;
+}
+
+const struct command *command_at(size_t i, const char **title)
+{
+    if (i >= VERB_COUNT) return NULL;
+    *title = verbs[i].title;
+    return verbs[i].command;
 }
 
 const char *command_nearest(const char *name)
@@ -107,8 +119,8 @@ static status word_help(const char *word)
     for (uint32_t i = 0; i < w.near_count; i++)
         snprintf(near + strlen(near), sizeof near - strlen(near), "%s%s", i ? ", " : "; near to it: ", w.near[i]);
     FAIL(USAGE,
-         "no help on \"%s\": expected a verb, a section, an op, a key, a format, an optimizer, settings, cluster or "
-         "layers%s",
+         "no help on \"%s\": expected a verb, a section, an op, a key, a format, an optimizer, settings, cluster, "
+         "layers or notices%s",
          word, near);
 }
 
@@ -123,6 +135,12 @@ status help(const char *topic)
         keys_print(layer_table_kinds, layer_table_keys);
     else if (as_markdown || strcmp(topic, "settings") == 0)
         reference_print(stdout, as_markdown);
+    else if (strcmp(topic, "notices") == 0)
+        notices_print(stdout);
+    else if (strcmp(topic, "man") == 0)
+        manual_print(stdout);
+    else if (strcmp(topic, "bash") == 0)
+        completion_print(stdout);
     else
         return word_help(topic);
     return ST_OK;

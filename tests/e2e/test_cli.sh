@@ -39,7 +39,7 @@ check 'help: no flag of all verbs is required' sh -c "'$h' help predict | grep -
 check 'help: a section of a cluster' looked_up goal '^\[goal, of a cluster\]' '^  throughput '
 fails 2 'no help on "bacth": .*; near to it: batch$' 'help: a word with a slip' "$h" help bacth
 fails 2 'no help on "form": .*; near to it: format, transform$' 'help: part of a word' "$h" help form
-fails 2 'no help on "xyzzy": expected a verb.* or layers$' 'help: no word' "$h" help xyzzy
+fails 2 'no help on "xyzzy": expected a verb.* or notices$' 'help: no word' "$h" help xyzzy
 explains() { # VERB FLAG...
     "$h" "$1" --help >out
     shift
