@@ -3,8 +3,8 @@
 #include "engine/cmd/saved.h"
 #include "engine/eval/by_value.h"
 #include "engine/eval/eval_sets.h"
-#include "engine/base/paths.h"
 #include "engine/base/stop.h"
+#include "engine/node/talk.h"
 #include "engine/cmd/run.h"
 
 struct eval_options {
@@ -38,12 +38,7 @@ static const struct flag flags[] = {
      offsetof(struct eval_options, by_max), 1, 1000000, false},
     SAVED_FLAGS,
     RUN_NODES_FLAGS(struct eval_options, nodes, "measure on several nodes, each of which has a part of the tables", ""),
-    {"--lanes", FLAG_TEXT, "N", "with --nodes: as of a training", offsetof(struct eval_options, nodes.lanes), 0, 0,
-     false},
-    {"--roster-fd", FLAG_U32, "N", "with --nodes: what a node that starts itself anew leaves to itself",
-     offsetof(struct eval_options, nodes.roster_fd), 3, 1 << 20, false},
-    {"--again", FLAG_SWITCH, NULL, "as `launch` says to a node that it starts again",
-     offsetof(struct eval_options, again), 0, 0, false},
+    RUN_USE_FLAGS(struct eval_options, nodes, again),
 };
 
 /* The measuring of a set by the values of a column. */
@@ -70,38 +65,50 @@ static status by_open(struct by *by, const struct setup *s, const struct eval_op
     return by_value_open(&by->value, &s->graph, by->columns, o->by_max);
 }
 
+/* Of several nodes the first alone measures by values: it reads all examples. */
+static bool has_by(const struct crew *crew) { return crew->nodes == NULL || reduce_rank(crew->nodes) == 0; }
+
 static status set_measure(struct crew *crew, const struct eval_options *o, struct eval_feeds *feeds, uint32_t i,
                           struct heads *heads, struct by *by)
 {
     if (feeds->sets.count > 1) { /* the only set is open, and may be a stream */
         eval_feeds_shut(feeds);
         by_close(by);
-        TRY(by_open(by, crew->setup, o, &feeds->options[i]));
+        if (has_by(crew)) TRY(by_open(by, crew->setup, o, &feeds->options[i]));
     }
     TRY(eval_feeds_open(feeds, crew, i));
-    stop_listen(feed_wake, feeds->feed);
+    if (crew->nodes == NULL) stop_listen(feed_wake, feeds->feed);
     status st = eval_feeds_measure(feeds, crew, heads, by->value);
     stop_listen(NULL, NULL);
-    if (st == ST_OK && o->bins) evaluate_bins_tell(heads);
+    if (st == ST_OK && o->bins && has_by(crew)) evaluate_bins_tell(heads);
     return st;
+}
+
+/* How the sets are read, and of the first one by which values; their feeds. */
+static status sets_open(struct crew *crew, const struct eval_options *o, struct eval_feeds *feeds, struct heads *heads,
+                        struct by *by)
+{
+    const struct setup *s = crew->setup;
+    if (o->held_out && s->settings.data_eval_fraction == 0)
+        FAIL(USAGE, "--held-out: no line is held out, for data.eval_fraction is 0; leave one or set the other");
+    for (uint32_t i = 0; i < feeds->sets.count; i++)
+        feeds->options[i].lines = o->held_out ? READER_HELD_OUT : READER_ALL;
+    TRY(heads_open(heads, &s->graph));
+    if (has_by(crew)) TRY(by_open(by, s, o, &feeds->options[0]));
+    return eval_feeds_reserve(feeds, crew, heads);
 }
 
 static status eval(struct crew *crew, const struct saved_options *options)
 {
     struct setup *s = crew->setup;
     const struct eval_options *o = (const struct eval_options *)options;
-    if (o->held_out && s->settings.data_eval_fraction == 0)
-        FAIL(USAGE, "--held-out: no line is held out, for data.eval_fraction is 0; leave one or set the other");
     struct eval_sets sets;
     struct eval_feeds feeds;
     struct by by = {0};
     struct heads heads = {0};
     TRY(eval_sets_parse(&sets, "--data", o->data.item, o->data.count));
     eval_feeds_begin(&feeds, &sets);
-    for (uint32_t i = 0; i < sets.count; i++) feeds.options[i].lines = o->held_out ? READER_HELD_OUT : READER_ALL;
-    status st = heads_open(&heads, &s->graph);
-    if (st == ST_OK) st = by_open(&by, s, o, &feeds.options[0]);
-    if (st == ST_OK) st = eval_feeds_reserve(&feeds, crew, &heads);
+    status st = sets_open(crew, o, &feeds, &heads, &by);
     if (st == ST_OK) st = setup_memory_check(s);
     if (st == ST_OK) st = model_load(&s->model, o->saved.model);
     for (uint32_t i = 0; i < sets.count && st == ST_OK; i++) st = set_measure(crew, o, &feeds, i, &heads, &by);
@@ -111,32 +118,54 @@ static status eval(struct crew *crew, const struct saved_options *options)
     return st;
 }
 
-/* On several nodes: what a training evaluates by, without its steps. */
+/* --- on several nodes ------------------------------------------------------------------------- */
+
+struct nodes_eval {
+    const struct eval_options *options;
+    struct heads heads;
+    struct by by;
+};
+
+static status nodes_open(void *context, struct session *session, struct eval_feeds *feeds)
+{
+    struct nodes_eval *e = context;
+    return sets_open(&session->crew, e->options, feeds, &e->heads, &e->by);
+}
+
+static status nodes_run(void *context, struct session *session, struct eval_feeds *feeds)
+{
+    struct nodes_eval *e = context;
+    for (uint32_t i = 0; i < feeds->sets.count; i++)
+        TRY(set_measure(&session->crew, e->options, feeds, i, &e->heads, &e->by));
+    eval_feeds_shut(feeds); /* its thread tells lines to the columns till then */
+    return ST_OK;
+}
+
+static void nodes_close(void *context)
+{
+    struct nodes_eval *e = context;
+    heads_close(&e->heads);
+    by_close(&e->by);
+}
+
 static status nodes_eval(const char *graph, const struct eval_options *o)
 {
-    struct run_options run = {.resume = o->saved.model,
-                              .isa = o->saved.isa,
-                              .threads = o->saved.threads,
-                              .again = o->again,
-                              .measures = true,
-                              .held_out = o->held_out,
-                              .bins = o->bins,
-                              .nodes = o->nodes,
-                              .eval = o->data,
-                              .set = o->saved.set};
-    struct eval_sets sets;
-    if (o->saved.model == NULL) FAIL(USAGE, "--model is needed: on several nodes a model is a save, in a directory");
-    if (o->by) FAIL(USAGE, "--by measures on one node: leave it out, or the nodes");
-    TRY(eval_sets_parse(&sets, "--data", o->data.item, o->data.count));
-    if (sets.count == 0) FAIL(USAGE, "no data to measure on: give --data FILE");
-    for (uint32_t i = 0; i < sets.count; i++)
-        if (paths_have_stream(sets.item[i].paths))
-            FAIL(INVALID,
-                 "%s is a stream: on several nodes each reads all that is evaluated; give files that all can "
-                 "read",
-                 sets.item[i].paths);
-    run.data = sets.item[0].paths; /* is opened, and not trained on */
-    return run_verb(graph, &run);
+    struct nodes_eval e = {.options = o};
+    const struct train_use use = {.context = &e,
+                                  .verb = "eval",
+                                  .prints = true,
+                                  .open = nodes_open,
+                                  .run = nodes_run,
+                                  .close = nodes_close};
+    if (o->data.count == 0) FAIL(USAGE, "no data to measure on: give --data FILE");
+    return run_use(graph, &(struct run_options){.resume = o->saved.model,
+                                                .isa = o->saved.isa,
+                                                .threads = o->saved.threads,
+                                                .again = o->again,
+                                                .use = &use,
+                                                .nodes = o->nodes,
+                                                .eval = o->data,
+                                                .set = o->saved.set});
 }
 
 static status run(const char *const *positionals, const void *options)

@@ -76,7 +76,7 @@ status run_place_take(struct run_place *place, const struct run_options *o)
     if (nodes->place.count == 0) return ST_OK;
     if (o->dry_run || o->look) FAIL(USAGE, "--nodes is for training; leave it out to see what one node needs");
     nodes->lanes = n->lanes;
-    nodes->verb = o->measures ? "eval" : "train";
+    nodes->verb = o->use ? o->use->verb : "train";
     nodes->saves = o->out || o->resume || o->continued;
     nodes->is_again = o->again;
     nodes->anew = anew;

@@ -79,7 +79,7 @@ struct run_options {
     struct session_cluster cluster; /* path NULL: there is none */
     uint32_t threads;
     bool share, dry_run, again;
-    bool measures, held_out, bins; /* of eval on several nodes: the model is `resume` */
+    const struct train_use *use; /* of a verb that uses `resume` on several nodes; NULL: trains */
     struct run_nodes nodes;
     struct flag_list eval, set;
     status (*look)(void *context, struct session *session, const struct train_options *options,
@@ -102,7 +102,27 @@ MUST_USE status run_place_take(struct run_place *place, const struct run_options
 MUST_USE status run_metrics_take(struct scrape_options *metrics, const struct run_options *options,
                                  const struct node_place *place, bool *is_given);
 
-/* The verb train, for this graph; and eval on several nodes. */
+/* Of a verb that uses a saved model, on several nodes, as SAVED_FLAGS and RUN_NODES_FLAGS have them: the flags that the
+ * others lack. */
+#define RUN_USE_FLAGS(TYPE, AT, AGAIN)                                                                                 \
+    {"--lanes", FLAG_TEXT, "N", "with --nodes: as of a training", offsetof(TYPE, AT.lanes), 0, 0, false},              \
+        {"--roster-fd",                                                                                                \
+         FLAG_U32,                                                                                                     \
+         "N",                                                                                                          \
+         "with --nodes: what a node that starts itself anew leaves to itself",                                         \
+         offsetof(TYPE, AT.roster_fd),                                                                                 \
+         3,                                                                                                            \
+         1 << 20,                                                                                                      \
+         false},                                                                                                       \
+    {                                                                                                                  \
+        "--again", FLAG_SWITCH, NULL, "as `launch` says to a node that it starts again", offsetof(TYPE, AGAIN), 0, 0,  \
+            false                                                                                                      \
+    }
+/* Uses a saved model on several nodes, as `options` say, whose `use` is this verb's, and `resume` its model. USAGE: no
+ * model; INVALID: data that are a stream. As run_verb. */
+MUST_USE status run_use(const char *graph, const struct run_options *options);
+
+/* The verb train, for this graph; and what else is done on several nodes. */
 MUST_USE status run_verb(const char *graph, const struct run_options *options);
 /* Opens a session for them and trains, but for the trace. As session_open and train_run fail; USAGE: flags that exclude each other. */
 MUST_USE status run_train(const char *graph, const struct run_options *options);

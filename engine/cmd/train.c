@@ -9,6 +9,7 @@
 #include "engine/base/heap.h"
 #include "engine/base/inputs.h"
 #include "engine/base/log.h"
+#include "engine/base/paths.h"
 #include "engine/cmd/run.h"
 #include "engine/base/trace.h"
 #include "engine/base/trust.h"
@@ -186,9 +187,7 @@ static status train(struct session *s, const struct run_options *o, char **data,
                                     .is_new_pass = o->continued != NULL,
                                     .init = o->init,
                                     .dry_run = o->dry_run,
-                                    .measures = o->measures,
-                                    .measures_held_out = o->held_out,
-                                    .measures_bins = o->bins,
+                                    .use = o->use,
                                     .tensorboard = o->tensorboard,
                                     .look = o->look,
                                     .look_context = o->look_context};
@@ -198,16 +197,16 @@ static status train(struct session *s, const struct run_options *o, char **data,
     if (o->init && options.resume)
         FAIL(USAGE, "--init starts a new training, %s goes on with one; give one of them",
              o->continued ? "--continue" : "--resume");
-    if (options.resume && o->out == NULL && !o->measures) TRY(model_dir_of(options.resume, out));
+    if (options.resume && o->out == NULL && !o->use) TRY(model_dir_of(options.resume, out));
     if (*out) options.out = *out;
     if (o->again || s->node) TRY(again_look(s, &options, o->again));
-    if (options.data == NULL && *s->setup.settings.data_path) {
+    if (options.data == NULL && o->use == NULL && *s->setup.settings.data_path) {
         TRY(setup_paths(&s->setup, s->setup.settings.data_path, data));
         options.data = *data;
         TRY(inputs_add("data.path", *data));
     }
     TRY(eval_sets_parse(&options.eval, "--eval", o->eval.item, o->eval.count));
-    if (options.eval.count == 0 && *s->setup.settings.data_eval) {
+    if (options.eval.count == 0 && o->use == NULL && *s->setup.settings.data_eval) {
         TRY(setup_paths(&s->setup, s->setup.settings.data_eval, eval));
         options.eval = eval_sets_of(*eval);
         TRY(inputs_add("data.eval", *eval));
@@ -217,15 +216,16 @@ static status train(struct session *s, const struct run_options *o, char **data,
     TRY(cache_trust(s, &options, *data, *eval));
     /* Without data the memory is that of files as they usually are. */
     if (options.data == NULL && o->dry_run) options.data = "/dev/null";
+    if (o->use && !o->use->needs_data) options.data = "";
     if (options.data == NULL) FAIL(USAGE, "no training data: give --data FILE, or set data.path in the model");
     const bool is_first = s->node == NULL || node_index(s->node) == 0;
-    bool is_shared;
-    TRY(train_data_share(s, options.data, &is_shared));
-    const bool reads = node_computes(s->node) && !is_shared;
+    bool is_shared = false;
+    if (o->use == NULL) TRY(train_data_share(s, options.data, &is_shared));
+    const bool reads = node_computes(s->node) && !is_shared && (o->use == NULL || o->use->needs_data);
     if (!o->dry_run && reads && (options.out || options.resume || s->node))
         TRY(model_data_look(&s->setup.model.data, options.data));
     /* Or the check of `out` would make a mistyped directory. */
-    if (options.resume && is_first && !o->measures)
+    if (options.resume && is_first && !o->use)
         TRY(model_resume_check(&s->setup.model, options.resume, options.is_new_pass));
     if (options.out && options.resume == NULL && !o->dry_run && is_first && model_dir_find(options.out) == ST_OK)
         log_info("out      %s holds a model: the saves of this training take the place of its own", options.out);
@@ -253,7 +253,7 @@ status run_train(const char *graph, const struct run_options *o)
     TRY(run_place_take(&place, o));
     const struct session_options options = {
         .setup = {.graph_path = graph, .set = o->set.item, .set_count = o->set.count, .training = true},
-        .crew = {.threads = o->threads, .isa = o->isa, .share = o->share},
+        .crew = {.threads = o->threads, .isa = o->isa, .share = o->share, .heeds_stop = o->use != NULL},
         .plan = o->plan,
         .cluster = cluster.path ? &cluster : NULL,
         .nodes = place.nodes.place.count ? &place.nodes : NULL};
@@ -339,7 +339,7 @@ status run_verb(const char *graph, const struct run_options *given)
     struct run_options options = *given, *o = &options;
     struct node_place place;
     TRY(run_place_find(&place, o));
-    if (o->dry_run || (o->measures && place.rank == 0)) log_results_to_output();
+    if (o->dry_run || (o->use && o->use->prints && place.rank == 0)) log_results_to_output();
     if (place.count) log_node(place.rank, true);
     TRY(metrics_open(o, &place)); /* each node says where it listens */
     /* One speaks for all; of the others there are warnings and errors. */
@@ -351,6 +351,21 @@ status run_verb(const char *graph, const struct run_options *given)
     failure_keep(&failure, run_traced(graph, o, &place));
     scrape_close(o->scrape);
     return failure_adopt(&failure);
+}
+
+status run_use(const char *graph, const struct run_options *o)
+{
+    char shown[PATHS_SHOWN_BYTES];
+    struct eval_sets sets;
+    if (o->resume == NULL) FAIL(USAGE, "--model is needed: on several nodes a model is a save, in a directory");
+    TRY(eval_sets_parse(&sets, "--data", o->eval.item, o->eval.count));
+    for (uint32_t i = 0; i <= sets.count; i++) {
+        const char *paths = i < sets.count ? sets.item[i].paths : o->data;
+        if (paths && paths_have_stream(paths))
+            FAIL(INVALID, "%s is a stream: on several nodes each reads all of the data; give files that all can read",
+                 paths_shown(shown, paths));
+    }
+    return run_verb(graph, o);
 }
 
 static status run(const char *const *positionals, const void *options) { return run_verb(positionals[0], options); }

@@ -43,6 +43,7 @@ status crew_finish(struct crew *c, struct setup *setup, const struct crew_option
     const struct settings *settings = &setup->settings;
     c->setup = setup;
     c->nodes = o->nodes;
+    c->heeds_stop = o->heeds_stop;
     memory_note("threads", 2 * THREAD_STACK_BYTES); /* reading, for training and for evaluation */
     c->options = (struct pipeline_options){.graph = &setup->graph,
                                            .model = &setup->model,

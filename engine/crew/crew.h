@@ -16,6 +16,7 @@ struct crew_options {
     bool may_change;  /* crew_change may follow: room for whatever plan of the same types comes */
     /* Of crew_finish: training and evaluating with other nodes, kept until close; NULL: there is one. */
     struct reduce *nodes;
+    bool heeds_stop; /* likewise: a forward pass ends when a signal asks, also on several nodes, which train nothing */
 };
 
 struct crew {
@@ -25,6 +26,7 @@ struct crew {
     struct plan plan;
     struct pipeline_options options;
     struct reduce *nodes;  /* the options' */
+    bool heeds_stop;       /* likewise     */
     struct bell feed_bell; /* what feeds ring, whichever pipeline takes what they read; where the plan may change */
     struct pipeline *pipeline;
     struct histories *histories; /* crew_histories has read; NULL: nothing */

@@ -111,6 +111,17 @@ static status examples_grow(struct by_value *by, size_t need)
     return grow(&by->value_of, &by->room, need, sizeof *by->value_of);
 }
 
+/* The next example, whose samples have their place: its value and weight, unless it is left out. */
+static status example_put(struct by_value *by, bool is_left_out, float weight)
+{
+    TRY(columns_next(by->columns, by->next));
+    if (is_left_out) return ST_OK;
+    if (by->has_weight) by->weight[by->count] = weight;
+    TRY(value_number(by, by->next[0], &by->value_of[by->count]));
+    by->count++;
+    return ST_OK;
+}
+
 status by_value_add(struct by_value *by, const struct slot *slot, const struct rank *rank)
 {
     const struct micro_batch *m = &slot->input->batch;
@@ -123,13 +134,24 @@ status by_value_add(struct by_value *by, const struct slot *slot, const struct r
         for (uint32_t e = 0; e < m->example_count; e++)
             if (rank == NULL || !rank_target_is_unknown(rank, m, e)) by->samples[h][to++] = by->batch[e];
     }
-    for (uint32_t e = 0; e < m->example_count; e++) {
-        TRY(columns_next(by->columns, by->next));
-        if (rank && rank_target_is_unknown(rank, m, e)) continue;
-        if (by->has_weight) by->weight[by->count] = batch_weight(m, e);
-        TRY(value_number(by, by->next[0], &by->value_of[by->count]));
-        by->count++;
+    for (uint32_t e = 0; e < m->example_count; e++)
+        TRY(example_put(by, rank && rank_target_is_unknown(rank, m, e), by->has_weight ? batch_weight(m, e) : 1));
+    return ST_OK;
+}
+
+status by_value_terms_add(struct by_value *by, const struct heads *heads, const void *terms, uint32_t count)
+{
+    const size_t begin = by->count;
+    TRY(examples_grow(by, begin + count));
+    for (uint32_t h = 0; h < by->heads.count; h++) {
+        heads_terms_samples(heads, terms, count, h, by->batch);
+        size_t to = begin;
+        for (uint32_t e = 0; e < count; e++)
+            if (!heads_terms_are_left_out(heads, terms, count, e)) by->samples[h][to++] = by->batch[e];
     }
+    const float *weight = heads_terms_weights(heads, terms, count);
+    for (uint32_t e = 0; e < count; e++)
+        TRY(example_put(by, heads_terms_are_left_out(heads, terms, count, e), weight ? weight[e] : 1));
     return ST_OK;
 }
 

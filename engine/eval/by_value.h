@@ -20,6 +20,8 @@ MUST_USE status by_value_open(struct by_value **by, const struct graph *graph, s
 void by_value_close(struct by_value *by);
 /* Takes in a slot whose forward pass is done, in the order of the data. What the ranking (or NULL) alone counts has no figures. MEMORY. */
 MUST_USE status by_value_add(struct by_value *by, const struct slot *slot, const struct rank *rank);
+/* The same of examples whose terms have come from another node (heads_terms_write), for the same heads. */
+MUST_USE status by_value_terms_add(struct by_value *by, const struct heads *heads, const void *terms, uint32_t example_count);
 /* Logs the figures, of a set of that name (or NULL): as text a line for each value and head, and events `eval_by`. MEMORY. */
 MUST_USE status by_value_tell(struct by_value *by, const char *set);
 

@@ -112,8 +112,9 @@ static bool stop_tick(void *context)
 status evaluate_run(struct crew *c, struct feed *feed, forward_sink *sink, void *context)
 {
     TRY(feed_start(feed, NULL));
-    /* On nodes a signal waits: they all stop at a step that they agree on, behind this. */
-    return pipeline_forward(c->pipeline, feed, sink, c->options.exchange ? NULL : stop_tick, context);
+    /* On nodes that train a signal waits: they all stop at a step that they agree on, behind this. */
+    const bool heeds_stop = c->options.exchange == NULL || c->heeds_stop;
+    return pipeline_forward(c->pipeline, feed, sink, heeds_stop ? stop_tick : NULL, context);
 }
 
 /* What an evaluation is for. */
@@ -308,10 +309,11 @@ static status rank_ready(struct crew *c, struct heads *heads)
 }
 
 /* The same on several nodes, of which the first finds the figures. */
-static status nodes_measure(struct crew *c, struct feed *feed, struct heads *heads, uint64_t *example_count)
+static status nodes_measure(struct crew *c, struct feed *feed, struct heads *heads, struct by_value *by,
+                            uint64_t *example_count)
 {
     struct eval_nodes nodes;
-    TRY(eval_nodes_begin(&nodes, c->nodes, heads));
+    TRY(eval_nodes_begin(&nodes, c->nodes, heads, by));
     status st = rank_ready(c, heads);
     const bool computes = exchange_computes(c->options.exchange);
     if (st == ST_OK && computes) st = evaluate_run(c, feed, measure_sink, &(struct measuring){.nodes = &nodes});
@@ -325,8 +327,7 @@ status evaluate_measure_as(struct crew *c, struct feed *feed, struct heads *head
     struct measuring measuring = {.heads = heads, .by = by};
     uint64_t begin = clock_ns(), example_count = 0;
     if (c->nodes) {
-        CHECK(by == NULL);
-        TRY(nodes_measure(c, feed, heads, &example_count));
+        TRY(nodes_measure(c, feed, heads, by, &example_count));
         if (reduce_rank(c->nodes) != 0) return ST_OK; /* rank 0 tells */
     } else {
         TRY(rank_ready(c, heads));

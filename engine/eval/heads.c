@@ -414,6 +414,35 @@ static status head_terms_add(struct head *head, const struct terms *terms, uint3
     return ST_OK;
 }
 
+bool heads_terms_are_left_out(const struct heads *heads, const void *from, uint32_t count, uint32_t e)
+{
+    if (heads->rank == NULL) return false;
+    const size_t query_bytes = rank_query_bytes(&heads->query);
+    const uint8_t *end = (const uint8_t *)from + heads_terms_bytes(heads, count);
+    return rank_query_is_unknown(heads->rank, end - (count - e) * query_bytes);
+}
+
+const float *heads_terms_weights(const struct heads *heads, const void *from, uint32_t count)
+{
+    return terms_at(heads, count, (void *)(uintptr_t)from).weight;
+}
+
+void heads_terms_samples(const struct heads *heads, const void *from, uint32_t count, uint32_t h,
+                         union head_sample *samples)
+{
+    const uint8_t *at = terms_at(heads, count, (void *)(uintptr_t)from).head; /* which are only read */
+    for (uint32_t i = 0; i < h; i++) at += count * head_term_bytes(&heads->items[i]);
+    for (uint32_t e = 0; e < count; e++, at += head_term_bytes(&heads->items[h])) {
+        double sums[2];
+        if (heads->items[h].how == &binary) {
+            memcpy(&samples[e], at, sizeof samples[e]);
+            continue;
+        }
+        memcpy(sums, at, sizeof sums);
+        samples[e] = (union head_sample){.sum = {(float)sums[0], (float)sums[1]}};
+    }
+}
+
 status heads_terms_add(struct heads *heads, const void *from, uint32_t count)
 {
     struct terms terms = terms_at(heads, count, (void *)(uintptr_t)from); /* which are only read */
@@ -422,9 +451,7 @@ status heads_terms_add(struct heads *heads, const void *from, uint32_t count)
     for (uint32_t i = 0; i < heads->count; i++) {
         /* By runs, as in heads_add. */
         for (uint32_t begin = 0, end; begin < count; begin = end + 1) {
-            for (end = begin;
-                 end < count && !(heads->rank && rank_query_is_unknown(heads->rank, queries + end * query_bytes));)
-                end++;
+            for (end = begin; end < count && !heads_terms_are_left_out(heads, from, count, end);) end++;
             TRY(head_terms_add(&heads->items[i], &terms, begin, end));
         }
         terms.head += count * head_term_bytes(&heads->items[i]);

@@ -99,6 +99,12 @@ union head_sample {
 /* Of the examples of a micro-batch whose forward pass is done: samples[0 .. example_count). Unless `all`: what a loss's main figure needs,
  * in training too; the rest is NaN. */
 void head_samples(const struct head *head, const struct op_context *c, bool all, union head_sample *samples);
+/* The same from terms of so many examples: of head h with `all`; whether example e counts for no figure, and their
+ * weights, or NULL where all are 1. */
+void heads_terms_samples(const struct heads *heads, const void *terms, uint32_t example_count, uint32_t h,
+                         union head_sample *samples);
+bool heads_terms_are_left_out(const struct heads *heads, const void *terms, uint32_t example_count, uint32_t e);
+const float *heads_terms_weights(const struct heads *heads, const void *terms, uint32_t example_count);
 /* Sets the values of the head, which is at no evaluation; those that need more than samples are NaN: group_auc, and of ranked words. Weights are
  * [count], or NULL where the data have none. Takes no memory where heads_reserve has taken it for so many. */
 void head_samples_measure(struct head *head, const union head_sample *samples, const float *weight, uint64_t count);

@@ -4,25 +4,25 @@
  *     other node   micro-batches of its lanes ──terms──▶ blocks ═══▶ ┐
  *     rank 0       its own micro-batches ────────────────────────▶ heads ──figures──▶ all
  *
- * What it finds, or fails with, every node is told. Blocks travel by engine/node/talk.h. */
+ * What it finds, or fails with, every node is told. Terms travel by engine/eval/gather.h. */
 #ifndef HETERPS_ENGINE_EVAL_NODES_H
 #define HETERPS_ENGINE_EVAL_NODES_H
 
+#include "engine/eval/gather.h"
 #include "engine/eval/heads.h"
-#include "engine/node/talk.h"
 
+struct by_value;
 struct eval_nodes {
-    struct reduce *reduce;
+    struct gather gather;
     struct heads *heads;
+    struct by_value *by;
     struct batch_shape shape;
-    /* of another node than rank 0: the block that is being filled */
-    uint8_t *block;
-    uint32_t used;
-    uint64_t step; /* of the last micro-batch */
 };
 
-/* Keeps both; where words are ranked rank 0 has begun that. INVALID: more figures than a block has room for. */
-MUST_USE status eval_nodes_begin(struct eval_nodes *nodes, struct reduce *reduce, struct heads *heads);
+/* Keeps all; where words are ranked rank 0 has begun that. `by` is rank 0's, or NULL. To be left where it is. INVALID:
+ * more figures than a block has room for. */
+MUST_USE status eval_nodes_begin(struct eval_nodes *nodes, struct reduce *reduce, struct heads *heads,
+                                 struct by_value *by);
 /* Takes in a micro-batch of this node, in the order of the data; on rank 0 what other nodes have before it, too. */
 MUST_USE status eval_nodes_add(struct eval_nodes *nodes, const struct slot *slot);
 /* Behind the last one, in any case: `st` is what this node has failed with, or ST_OK. On rank 0 the heads have all

@@ -162,7 +162,7 @@ static status evaluate_set(struct trainer *t, uint32_t i, bool *is_better)
     feed_let_go(t->feed);
     trace_span(TRACE_EVAL, "eval", begin, clock_ns(), t->eval_step, 0);
     trace_tell();
-    if (st == ST_OK && !t->options->measures) st = evaluation_judge(t, i == 0, is_better);
+    if (st == ST_OK) st = evaluation_judge(t, i == 0, is_better);
     report_pause(&t->report, clock_ns() - begin);
     return st;
 }
@@ -322,17 +322,13 @@ static status tables_count(struct trainer *t)
     return st;
 }
 
-/* In place of training: every set. */
-static status measure(struct trainer *t)
+/* In place of training: what the model is wanted for. */
+static status use(struct trainer *t)
 {
-    bool ignored;
-    t->report = (struct report){.session = t->session};
-    t->eval_step = t->session->setup.model.progress.step;
-    for (uint32_t i = 0; i < t->eval.sets.count; i++) {
-        TRY(evaluate_set(t, i, &ignored));
-        if (t->options->measures_bins && node_index(t->node) == 0) evaluate_bins_tell(&t->heads);
-    }
-    return ST_OK;
+    const struct train_use *use = t->options->use;
+    const status st = use->run(use->context, t->session, &t->eval);
+    if (st == ST_STOPPED) FAIL(AGAIN, "a signal has asked to stop before all was done");
+    return st;
 }
 
 static status train(struct trainer *t)
@@ -344,7 +340,7 @@ static status train(struct trainer *t)
     if (t->options->look) return t->options->look(t->options->look_context, s, t->options, &t->eval.sets);
     TRY(train_model_fill(t));
     TRY(train_nodes_begin(t));
-    if (t->options->measures) return measure(t);
+    if (t->options->use) return use(t);
     const uint64_t first_step = s->setup.model.progress.step,
                    first_pass_examples = s->setup.model.progress.pass_examples;
     report_start(&t->report, s);
@@ -419,6 +415,7 @@ status train_run(struct session *session, const struct train_options *options)
     feed_close(t.feed);
     progressive_close(t.progressive);
     heads_close(&t.heads);
+    if (options->use) options->use->close(options->use->context);
     event_file_close(t.report.scalars);
     free(t.best_path);
     arena_close(&t.arena);

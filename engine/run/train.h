@@ -29,6 +29,22 @@ struct train_watch {
     void (*looked)(void *context, const struct train_look *look);
 };
 
+/* What is done in place of training, with the model that `resume` names: by all of several nodes, each of which has some
+ * of the rows. */
+struct train_use {
+    void *context;
+    const char *verb; /* what nodes do */
+    bool needs_data;  /* options.data are read by all that compute, and have to be the same */
+    bool prints;      /* results go to standard output */
+    /* Behind all else that is opened, before the plan of memory is checked: opens what it needs, the feeds of the sets
+     * to evaluate among them. */
+    status (*open)(void *context, struct session *session, struct eval_feeds *feeds);
+    /* The model is loaded. */
+    status (*run)(void *context, struct session *session, struct eval_feeds *feeds);
+    /* In any case: closes what `open` and `run` have opened, but for the feeds of sets. */
+    void (*close)(void *context);
+};
+
 struct train_options {
     const char *data; /* paths separated by commas; with a watch, what its texts are called in messages */
     const struct train_watch *watch; /* or NULL */
@@ -38,8 +54,7 @@ struct train_options {
     bool is_new_pass;                /* … on other data: model_continue, else model_resume               */
     const char *init;                /* what to take first values from (warm_start.h), NULL: none    */
     bool dry_run;                    /* plan and check the memory, and do nothing                    */
-    /* Of several nodes: loads `resume` to use it, and evaluates, all lines or those held out, perhaps with bins. */
-    bool measures, measures_held_out, measures_bins;
+    const struct train_use *use;     /* of several nodes, or NULL: trains                             */
     const char *tensorboard;    /* folder for figures (io/event_file.h), or NULL */
     const char *resume_command; /* how to go on after a signal, as a shell would take it */
     /* NULL, or: called in place of training, when all that can be refused has been, but for the plan of memory (setup_memory_check), and

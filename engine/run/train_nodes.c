@@ -23,7 +23,7 @@ static bool is_shared(const struct trainer *t) { return t->node && reduce_stream
 
 status train_nodes_check(const struct trainer *t)
 {
-    if (t->node == NULL) return ST_OK;
+    if (t->node == NULL || t->options->use) return ST_OK;
     const bool is_eval = t->eval.feed && feed_is_stream(t->eval.feed);
     if (is_eval)
         FAIL(INVALID, "%s is a stream: on several nodes each reads all that is evaluated; give files that all can read",
@@ -175,7 +175,7 @@ status train_nodes_resume(const struct trainer *t)
 {
     uint64_t served;
     char text[512];
-    const enum model_purpose purpose = t->options->measures      ? MODEL_TO_USE
+    const enum model_purpose purpose = t->options->use           ? MODEL_TO_USE
                                        : t->options->is_new_pass ? MODEL_TO_CONTINUE
                                                                  : MODEL_TO_RESUME;
     TRY(reduce_load(node_reduce(t->node), t->options->resume, purpose, &served));

@@ -71,9 +71,7 @@ static void caches_share(struct trainer *t, struct data_cache_budget *train)
     double share[EVAL_SETS_MAX], share_sum = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct evaluate_options *o = &t->eval.options[i];
-        o->lines = t->options->measures ? (t->options->measures_held_out ? READER_HELD_OUT : READER_ALL)
-                   : holds_out(t)       ? READER_HELD_OUT
-                                        : evaluate_lines(&t->session->setup, o->paths, t->options->data);
+        o->lines = holds_out(t) ? READER_HELD_OUT : evaluate_lines(&t->session->setup, o->paths, t->options->data);
     }
     evaluate_shares(&t->session->setup, t->eval.options, count, t->options->data, share);
     for (uint32_t i = 0; i < count; i++) share_sum += share[i];
@@ -98,9 +96,31 @@ static status progressive_begin(struct trainer *t)
     return progressive_open(&t->progressive, t->graph, window, inputs > micro_count ? inputs : micro_count);
 }
 
+/* What `row_count` and `accounts` lie in. */
+static status counts_open(struct trainer *t)
+{
+    const size_t row_bytes = t->graph->table_count * sizeof *t->row_count,
+                 account_bytes = t->graph->table_count * sizeof *t->accounts;
+    TRY(arena_open(&t->arena, "pipeline", arena_bytes(row_bytes) + arena_bytes(account_bytes)));
+    t->row_count = arena_take(&t->arena, row_bytes);
+    t->accounts = arena_take(&t->arena, account_bytes);
+    return ST_OK;
+}
+
+/* In place of what trains. */
+static status use_open(struct trainer *t)
+{
+    const struct train_use *use = t->options->use;
+    eval_feeds_begin(&t->eval, &t->options->eval);
+    TRY(counts_open(t));
+    TRY(use->open(use->context, t->session, &t->eval));
+    return setup_memory_check(&t->session->setup);
+}
+
 status train_open(struct trainer *t)
 {
     struct session *s = t->session;
+    if (t->options->use) return use_open(t);
     struct feed_options feed = crew_feed_options(&s->crew, t->options->data);
     feed.training = true;
     feed.epochs = s->setup.settings.train_epochs;
@@ -123,11 +143,7 @@ status train_open(struct trainer *t)
     if (t->stop.head && t->eval.sets.count == 0 && !t->options->dry_run)
         FAIL(INVALID, "train.stop = %s needs evaluation data; give --eval FILE, data.eval or data.eval_fraction",
              s->setup.settings.train_stop);
-    const size_t row_bytes = t->graph->table_count * sizeof *t->row_count,
-                 account_bytes = t->graph->table_count * sizeof *t->accounts;
-    TRY(arena_open(&t->arena, "pipeline", arena_bytes(row_bytes) + arena_bytes(account_bytes)));
-    t->row_count = arena_take(&t->arena, row_bytes);
-    t->accounts = arena_take(&t->arena, account_bytes);
+    TRY(counts_open(t));
     if (node_computes(t->node)) caches_share(t, &feed.cache);
     TRY(feed_open(&t->feed, &feed));
     feed_bell_set(t->feed, pipeline_feed_bell(s->crew.pipeline));
@@ -139,7 +155,7 @@ status train_open(struct trainer *t)
     settings_check(t);
     memory_note("threads", THREAD_STACK_BYTES); /* the one that touches rows' memory ahead */
     if (t->options->look) return ST_OK;
-    if (!t->options->measures) setup_memory_plan(&s->setup, t->options->dry_run);
+    setup_memory_plan(&s->setup, t->options->dry_run);
     return setup_memory_check(&s->setup);
 }
 

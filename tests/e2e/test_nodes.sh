@@ -173,7 +173,8 @@ measured() { # what one node finds of two sets, with bins; nodes have the rows i
         launched 0 2 eval life.bin --model life.model $sets && sed 's/, [0-9.]* s)$/)/' out | diff one.out - &&
         launched 0 3 eval life.bin --model life.model $sets --lanes 5,3,0 && sed 's/, [0-9.]* s)$/)/' out | diff one.out - &&
         launched 1 2 eval life.bin --model life.model --data - && says '\[0\] .*error: - is a stream: on several nodes' &&
-        launched 2 2 eval life.bin --model life.model --data test.tsv --by C1 && says '--by measures on one node'
+        runs 0 "$h" eval life.bin --model life.model $sets --by C1 --by-max 4 && sed 's/, [0-9.]* s)$/)/' out >one.out &&
+        launched 0 3 eval life.bin --model life.model $sets --by C1 --by-max 4 --lanes 3,0,5 && sed 's/, [0-9.]* s)$/)/' out | diff one.out - && grep -q '^by ' one.out
 }
 check 'eval on nodes: the figures of one' measured
 disk() { # rows of a node are on its disk, some die there, and one is there from the second time on

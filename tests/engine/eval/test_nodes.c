@@ -114,7 +114,7 @@ static status evaluate_fail(struct member *m)
 {
     struct eval_nodes nodes;
     uint64_t example_count = 0;
-    TRY(eval_nodes_begin(&nodes, m->reduce, &m->heads));
+    TRY(eval_nodes_begin(&nodes, m->reduce, &m->heads, NULL));
     const status st = eval_nodes_end(&nodes, status_fail(ST_IO, __FILE__, __LINE__, "it rains"));
     return eval_nodes_tell(&nodes, st, &example_count);
 }

@@ -1,0 +1,160 @@
+/* Pieces in blocks. A block has pieces of one step, and goes when it is full, or the step is over, for rank 0 waits for
+ * that. */
+#include "engine/eval/gather.h"
+
+#include <string.h>
+
+/* Before a piece. The last one of a node: step LAST, and the message of what the node has failed with, if code is
+ * that. */
+struct piece {
+    uint64_t step;
+    uint32_t bytes; /* behind it, without what pads them to a whole number of u64s */
+    uint16_t is_last, code;
+};
+#define LAST UINT64_MAX
+_Static_assert(sizeof(struct piece) == TALK_BYTES - GATHER_PIECE_BYTES, "a piece has what is left of a block");
+
+static uint32_t padded(uint32_t bytes) { return (bytes + 7) & ~UINT32_C(7); }
+
+void gather_begin(struct gather *g, struct reduce *reduce,
+                  status (*take)(void *context, const void *piece, uint32_t bytes), void *context)
+{
+    *g = (struct gather){.reduce = reduce, .take = take, .context = context};
+}
+
+/* --- another node ----------------------------------------------------------------------------- */
+
+static void block_say(struct gather *g)
+{
+    if (g->used == 0) return;
+    reduce_say(g->reduce, 0, g->used);
+    g->block = NULL;
+    g->used = 0;
+}
+
+status gather_place(struct gather *g, uint64_t step, uint32_t least, uint8_t **at, uint32_t *room)
+{
+    CHECK(least <= GATHER_PIECE_BYTES);
+    if (step != g->step || TALK_BYTES - g->used < sizeof(struct piece) + padded(least)) block_say(g);
+    g->step = step;
+    if (g->block == NULL) TRY(reduce_say_place(g->reduce, 0, &g->block));
+    *at = g->block + g->used + sizeof(struct piece);
+    *room = TALK_BYTES - g->used - (uint32_t)sizeof(struct piece);
+    return ST_OK;
+}
+
+static void piece_put(struct gather *g, const struct piece *piece)
+{
+    uint8_t *at = g->block + g->used;
+    memcpy(at, piece, sizeof *piece);
+    memset(at + sizeof *piece + piece->bytes, 0, padded(piece->bytes) - piece->bytes);
+    g->used += (uint32_t)sizeof *piece + padded(piece->bytes);
+}
+
+void gather_put(struct gather *g, uint32_t bytes)
+{
+    piece_put(g, &(struct piece){.step = g->step, .bytes = bytes});
+}
+
+void gather_step_end(struct gather *g, uint64_t step)
+{
+    if (g->used && g->step == step) {
+        const struct piece end = {.step = step, .is_last = 1};
+        if (TALK_BYTES - g->used >= sizeof end) piece_put(g, &end);
+    }
+    block_say(g); /* or the step's end is what comes next */
+}
+
+static status end_say(struct gather *g, status st)
+{
+    const char *message = st == ST_OK ? "" : status_message();
+    const uint32_t bytes = (uint32_t)strlen(message) + 1;
+    uint8_t *at;
+    uint32_t room;
+    TRY(gather_place(g, LAST, bytes, &at, &room));
+    memcpy(at, message, bytes);
+    piece_put(g, &(struct piece){.step = LAST, .bytes = bytes, .is_last = 1, .code = (uint16_t)st});
+    block_say(g);
+    return ST_OK;
+}
+
+/* --- rank 0 ----------------------------------------------------------------------------------- */
+
+static status piece_invalid(uint32_t name)
+{
+    FAIL(INVALID, "node %u sent a piece of an evaluation that is none: it does not run the same program", name);
+}
+
+/* The piece at `at`, of `left` bytes. */
+static status piece_read(const struct gather *g, uint32_t from, const uint8_t *at, uint32_t left, struct piece *piece)
+{
+    if (left < sizeof *piece) return piece_invalid(reduce_name(g->reduce, from));
+    memcpy(piece, at, sizeof *piece);
+    const uint32_t behind = left - (uint32_t)sizeof *piece;
+    const bool is_end = piece->step == LAST;
+    if (piece->bytes > behind || padded(piece->bytes) > behind || piece->code >= ST_COUNT ||
+        (!is_end && piece->code != 0) || (is_end && (piece->bytes == 0 || at[sizeof *piece + piece->bytes - 1] != 0)))
+        return piece_invalid(reduce_name(g->reduce, from));
+    return ST_OK;
+}
+
+/* Takes in what the node has of steps up to this one; *is_end: that was its last piece. Where `drop`, what comes is
+ * only heard. */
+static status node_hear(struct gather *g, uint32_t from, uint64_t step, bool drop, bool *is_end)
+{
+    *is_end = false;
+    for (bool is_over = false; !is_over;) {
+        const uint8_t *at;
+        uint32_t left;
+        struct piece piece;
+        TRY(reduce_hear(g->reduce, from, &at, &left));
+        TRY(piece_read(g, from, at, left, &piece));
+        /* Blocks are of one step; a failure is heard at once. */
+        if (piece.step > step && (piece.step != LAST || piece.code == ST_OK)) return ST_OK;
+        while (left > 0 && !*is_end) {
+            TRY(piece_read(g, from, at, left, &piece));
+            const uint8_t *data = at + sizeof piece;
+            *is_end = piece.step == LAST;
+            is_over = piece.is_last && (*is_end || piece.step == step);
+            if (*is_end && piece.code)
+                return status_fail((status)piece.code, __FILE__, __LINE__, "node %u: %s", reduce_name(g->reduce, from),
+                                   (const char *)data);
+            if (!*is_end && !drop && piece.bytes > 0) TRY(g->take(g->context, data, piece.bytes));
+            at += sizeof piece + padded(piece.bytes);
+            left -= (uint32_t)sizeof piece + padded(piece.bytes);
+        }
+        reduce_heard(g->reduce, from);
+    }
+    return ST_OK;
+}
+
+status gather_until(struct gather *g, uint64_t before)
+{
+    bool is_end;
+    for (; g->step < before; g->step++)
+        for (uint32_t from = 1; from < reduce_node_count(g->reduce); from++)
+            TRY(node_hear(g, from, g->step, false, &is_end));
+    return ST_OK;
+}
+
+/* To the last piece of all others, in any case. */
+static status ends_hear(struct gather *g, status st)
+{
+    struct failure failure;
+    failure_keep(&failure, st);
+    for (uint32_t from = 1; from < reduce_node_count(g->reduce); from++) {
+        bool is_end;
+        st = node_hear(g, from, LAST, failure_is(&failure), &is_end);
+        if (st != ST_OK && !failure_is(&failure)) failure_keep(&failure, st);
+    }
+    return failure_adopt(&failure);
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
+
+status gather_end(struct gather *g, status st)
+{
+    if (reduce_rank(g->reduce) != 0) return end_say(g, st);
+    if (st == ST_OK) st = gather_until(g, g->step + 1);
+    return ends_hear(g, st);
+}
