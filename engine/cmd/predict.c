@@ -6,9 +6,11 @@
 
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/cmd/run.h"
 #include "engine/cmd/saved.h"
 #include "engine/eval/columns.h"
 #include "engine/eval/evaluate.h"
+#include "engine/eval/gather.h"
 #include "engine/eval/prediction.h"
 #include "engine/eval/rank.h"
 #include "engine/base/stop.h"
@@ -17,66 +19,101 @@
 struct predict_options {
     struct saved_options saved; /* first */
     const char *data, *output, *with;
-    bool header, nodes;
+    bool header, tree_nodes, again;
+    struct run_nodes nodes;
 };
+#define NONE RUN_NONE
+static const struct predict_options defaults = {
+    .nodes = {.rank = NONE, .key_fd = NONE, .listen_fd = NONE, .roster_fd = NONE}};
 static const struct flag flags[] = {
     SAVED_FLAG_MODEL,
     {"--data", FLAG_READ, "FILE",
      "data, the label may be absent: files separated by commas, .gz, .zst or plain; - is standard input; "
      "http://HOST/PATH what a server has",
      offsetof(struct predict_options, data), 0, 0, true},
-    {"-o", FLAG_WRITE, "FILE", "where to write; default, and -: standard output",
+    {"-o", FLAG_WRITE, "FILE", "where to write; default, and -: standard output; of several nodes node 0 writes",
      offsetof(struct predict_options, output), 0, 0, false},
     {"--header", FLAG_SWITCH, NULL, "begin with a line that names the columns: the losses, and those of --with",
      offsetof(struct predict_options, header), 0, 0, false},
     {"--with", FLAG_TEXT, "COLUMNS",
      "columns of the data behind the predictions, as they are there: csv's names, or label, I1..I13, C1..C26 of criteo",
      offsetof(struct predict_options, with), 0, 0, false},
-    {"--nodes", FLAG_SWITCH, NULL,
-     "a line a node of a model whose loss is softmax_nodes: example and node, each from 0, the root last, and what is "
-     "predicted",
-     offsetof(struct predict_options, nodes), 0, 0, false},
+    {"--tree-nodes", FLAG_SWITCH, NULL,
+     "a line a node of a tree, of a model whose loss is softmax_nodes: example and node, each from 0, the root last, and "
+     "what is predicted",
+     offsetof(struct predict_options, tree_nodes), 0, 0, false},
     SAVED_FLAGS,
+    RUN_NODES_FLAGS(struct predict_options, nodes,
+                    "predict on several nodes, each of which has a part of the tables", ""),
+    RUN_USE_FLAGS(struct predict_options, nodes, again),
 };
 
 struct predictions {
+    const struct predict_options *options;
+    struct crew *crew;
     const struct graph *graph;
-    struct file_writer *writer;
+    struct feed *feed; /* NULL: a node without lanes */
+    struct file_writer writer;
     struct rank *rank; /* words are predicted, or NULL */
     struct prediction prediction;
-    char *line;     /* [prediction.line_bytes_max] */
-    bool is_stream; /* somebody may wait for the answer before he writes on */
-    bool of_nodes;
-    uint64_t example;     /* of nodes: the next      */
+    char *line;           /* [prediction.line_bytes_max] */
+    bool is_stream;       /* somebody may wait for the answer before he writes on */
+    uint64_t example;     /* the next, of the data        */
     struct columns *with; /* of the data, or NULL     */
     struct column_text *texts;
+    /* of several nodes */
+    struct gather gather;
+    struct file_sink pieces;        /* another node's lines go to node 0 */
+    struct rank_query_shape query;  /* or its queries, of words           */
+    uint64_t step;                  /* of another node: of what the writer has not passed on yet */
 };
 
 /* A tab and the text of each column that is asked for, of the present example. */
-static status texts_put(const struct predictions *p)
+static status texts_put(struct predictions *p)
 {
     for (uint32_t i = 0; p->with && i < columns_count(p->with); i++) {
-        TRY(file_writer_put(p->writer, "\t", 1));
-        TRY(file_writer_put(p->writer, p->texts[i].text, p->texts[i].bytes));
+        TRY(file_writer_put(&p->writer, "\t", 1));
+        TRY(file_writer_put(&p->writer, p->texts[i].text, p->texts[i].bytes));
     }
     return ST_OK;
 }
 
 /* Of an example: a line a node, the columns behind each. */
-static status nodes_put(struct predictions *p, const struct slot *slot, uint32_t b)
+static status tree_nodes_put(struct predictions *p, const struct slot *slot, uint32_t b)
 {
     const uint32_t count = prediction_node_count(&p->prediction, slot, b);
     char begin[64];
-    if (p->with) TRY(columns_next(p->with, p->texts));
     for (uint32_t i = 0; i < count; i++) {
         const int bytes = snprintf(begin, sizeof begin, "%" PRIu64 "\t%" PRIu32 "\t", p->example, i);
-        TRY(file_writer_put(p->writer, begin, (size_t)bytes));
-        TRY(file_writer_put(p->writer, p->line,
+        TRY(file_writer_put(&p->writer, begin, (size_t)bytes));
+        TRY(file_writer_put(&p->writer, p->line,
                             prediction_node_write(&p->prediction, slot, b, count - 1 - i, p->line)));
         TRY(texts_put(p));
-        TRY(file_writer_put(p->writer, "\n", 1));
+        TRY(file_writer_put(&p->writer, "\n", 1));
     }
-    p->example++;
+    return ST_OK;
+}
+
+/* Another node has no part of the examples before this one, whose texts it has read. */
+static status examples_pass(struct predictions *p, uint64_t until)
+{
+    for (; p->with && p->example < until; p->example++) TRY(columns_next(p->with, p->texts));
+    p->example = until;
+    return ST_OK;
+}
+
+static status lines_put(struct predictions *p, const struct slot *slot)
+{
+    for (uint32_t b = 0; b < slot->input->batch.example_count; b++, p->example++) {
+        if (p->with) TRY(columns_next(p->with, p->texts));
+        if (p->options->tree_nodes) {
+            TRY(tree_nodes_put(p, slot, b));
+            continue;
+        }
+        TRY(file_writer_put(&p->writer, p->line, prediction_write(&p->prediction, slot, b, p->line)));
+        TRY(texts_put(p));
+        TRY(file_writer_put(&p->writer, "\n", 1));
+    }
     return ST_OK;
 }
 
@@ -86,131 +123,278 @@ static status sink(void *context, const struct slot *slot)
     if (p->rank) {
         TRY(rank_add(p->rank, slot));
         if (p->is_stream) TRY(rank_flush(p->rank));
-        return p->is_stream ? file_writer_flush(p->writer) : ST_OK;
+    } else {
+        TRY(lines_put(p, slot));
     }
-    for (uint32_t b = 0; b < slot->input->batch.example_count; b++) {
-        if (p->of_nodes) {
-            TRY(nodes_put(p, slot, b));
-            continue;
-        }
-        TRY(file_writer_put(p->writer, p->line, prediction_write(&p->prediction, slot, b, p->line)));
-        if (p->with) TRY(columns_next(p->with, p->texts));
-        TRY(texts_put(p));
-        TRY(file_writer_put(p->writer, "\n", 1));
-    }
-    return p->is_stream ? file_writer_flush(p->writer) : ST_OK;
+    return p->is_stream ? file_writer_flush(&p->writer) : ST_OK;
 }
 
 /* The names of the losses and columns. */
-static status header_put(const struct predictions *p)
+static status header_put(struct predictions *p)
 {
     const struct graph *g = p->graph;
-    const char *before = p->of_nodes ? "example\tnode\t" : "";
+    const char *before = p->options->tree_nodes ? "example\tnode\t" : "";
     for (uint32_t i = graph_loss_next(g, 0); i < g->forward_count; i = graph_loss_next(g, i + 1), before = "\t") {
         const char *name = graph_string(g, g->nodes[i].name);
-        TRY(file_writer_put(p->writer, before, strlen(before)));
-        TRY(file_writer_put(p->writer, name, strlen(name)));
+        TRY(file_writer_put(&p->writer, before, strlen(before)));
+        TRY(file_writer_put(&p->writer, name, strlen(name)));
     }
     for (uint32_t i = 0; p->with && i < columns_count(p->with); i++) {
         const char *name = columns_name(p->with, i);
-        TRY(file_writer_put(p->writer, "\t", 1));
-        TRY(file_writer_put(p->writer, name, strlen(name)));
+        TRY(file_writer_put(&p->writer, "\t", 1));
+        TRY(file_writer_put(&p->writer, name, strlen(name)));
     }
-    return file_writer_put(p->writer, "\n", 1);
+    return file_writer_put(&p->writer, "\n", 1);
 }
 
 static status words_take(void *writer, const char *line, size_t bytes) { return file_writer_put(writer, line, bytes); }
 
+/* Of several nodes the first ranks words, and writes. */
+static bool is_first(const struct crew *crew) { return crew->nodes == NULL || reduce_rank(crew->nodes) == 0; }
+
 /* The best words of all, if they are predicted. */
-static status rank_open_alone(struct crew *crew, struct file_writer *writer, struct rank **rank)
+static status rank_open_alone(struct predictions *p)
 {
-    const struct setup *s = crew->setup;
-    const struct rank_lines lines = {writer, words_take, s->settings.eval_top};
-    *rank = NULL;
-    return prediction_is_words(&s->graph) ? rank_open(rank, crew, &lines) : ST_OK;
+    const struct setup *s = p->crew->setup;
+    const struct rank_lines lines = {&p->writer, words_take, s->settings.eval_top};
+    if (!prediction_is_words(p->graph)) return ST_OK;
+    p->query = rank_query_shape_lines(p->crew, rank_head(p->graph));
+    if (p->crew->nodes && rank_query_bytes(&p->query) > GATHER_PIECE_BYTES)
+        FAIL(INVALID, "a query of this model has more than %u bytes; predict on one node", GATHER_PIECE_BYTES);
+    return is_first(p->crew) ? rank_open(&p->rank, p->crew, &lines) : ST_OK;
 }
 
 /* The columns that are asked for. */
-static status with_open(struct predictions *p, const struct setup *s, const char *names)
+static status with_open(struct predictions *p)
 {
+    const char *names = p->options->with;
     if (names == NULL) return ST_OK;
     if (prediction_is_words(p->graph))
         FAIL(USAGE, "--with: this model predicts words, a line a query, and not a line an example");
-    TRY(columns_open(&p->with, s, names));
+    TRY(columns_open(&p->with, p->crew->setup, names));
     p->texts = calloc(columns_count(p->with), sizeof *p->texts);
     if (p->texts == NULL) FAIL(MEMORY, "no memory for %u columns", columns_count(p->with));
     return ST_OK;
 }
 
-/* Room for a line. */
-static status line_open(struct predictions *p)
+static status feed_take(struct predictions *p)
 {
+    if (!exchange_computes(p->crew->options.exchange)) return ST_OK;
+    TRY(evaluate_open(p->crew,
+                      &(struct evaluate_options){.paths = p->options->data,
+                                                 .lines = READER_ALL,
+                                                 .label_optional = true,
+                                                 .bad_keep = true,
+                                                 .gives_early = p->crew->nodes == NULL,
+                                                 .listener = p->with ? columns_listener(p->with) : NULL},
+                      &p->feed));
+    p->is_stream = feed_is_stream(p->feed);
+    return ST_OK;
+}
+
+/* Of memory that is zero but for the options. */
+static status predictions_open(struct predictions *p, struct crew *crew)
+{
+    const struct predict_options *o = p->options;
+    const char *output = o->output ? o->output : "-";
+    p->crew = crew;
+    p->graph = &crew->setup->graph;
+    if (log_format() == LOG_JSON && (strcmp(output, "-") == 0 || strcmp(output, "/dev/stdout") == 0))
+        FAIL(USAGE, "predict: --log json and the predictions both write to standard output; give -o FILE");
+    if (o->tree_nodes && !prediction_is_of_nodes(p->graph))
+        FAIL(USAGE, "--tree-nodes: expected a model whose only loss is [loss] kind = softmax_nodes, found another");
+    TRY(with_open(p));
+    TRY(feed_take(p));
+    TRY(rank_open_alone(p));
     TRY(prediction_open(&p->prediction, p->graph));
     p->line = malloc(p->prediction.line_bytes_max);
     if (p->line == NULL) FAIL(MEMORY, "no memory for a line of %zu bytes", p->prediction.line_bytes_max);
     return ST_OK;
 }
 
-static status predictions_write(struct crew *crew, struct feed *feed, struct predictions *p)
+static void predictions_close(struct predictions *p)
+{
+    rank_close(p->rank);
+    prediction_close(&p->prediction);
+    free(p->line);
+    file_writer_abort(&p->writer);
+    feed_close(p->feed);
+    if (!stop_requested()) columns_close(p->with); /* else a thread that waits for a pipe may be left behind with it */
+    free(p->texts);
+}
+
+/* The file, and what stands before all lines; it is whole when predictions_commit returns. */
+static status predictions_begin(struct predictions *p)
+{
+    const char *output = p->options->output ? p->options->output : "-";
+    TRY(file_writer_open(&p->writer, output));
+    if (p->options->header) TRY(header_put(p));
+    return p->rank ? rank_begin(p->rank) : ST_OK;
+}
+
+static status predictions_commit(struct predictions *p)
 {
     struct rank_result nothing;
-    if (p->rank) TRY(rank_begin(p->rank));
-    TRY(evaluate_run(crew, feed, sink, p));
-    return p->rank ? rank_end(p->rank, &nothing) : ST_OK;
+    if (p->rank) TRY(rank_end(p->rank, &nothing));
+    return file_writer_commit(&p->writer);
+}
+
+static void bad_tell(const struct predictions *p)
+{
+    const uint64_t bad_count = p->feed ? feed_counts(p->feed).bad_count : 0;
+    if (bad_count) log_warning("%s: nan is predicted there", words_plural(WORDS, bad_count, "malformed line"));
 }
 
 static status predict(struct crew *crew, const struct saved_options *options)
 {
     struct setup *s = crew->setup;
-    const struct predict_options *o = (const struct predict_options *)options;
-    const char *output = o->output ? o->output : "-";
-    if (log_format() == LOG_JSON && (strcmp(output, "-") == 0 || strcmp(output, "/dev/stdout") == 0))
-        FAIL(USAGE, "predict: --log json and the predictions both write to standard output; give -o FILE");
-    struct feed *feed = NULL;
-    struct file_writer writer = {0};
-    struct predictions predictions = {.graph = &s->graph, .writer = &writer, .of_nodes = o->nodes};
-    if (o->nodes && !prediction_is_of_nodes(&s->graph))
-        FAIL(USAGE, "--nodes: expected a model whose only loss is [loss] kind = softmax_nodes, found another");
-    status st = with_open(&predictions, s, o->with);
-    if (st == ST_OK)
-        st = evaluate_open(
-            crew,
-            &(struct evaluate_options){.paths = o->data,
-                                       .lines = READER_ALL,
-                                       .label_optional = true,
-                                       .bad_keep = true,
-                                       .gives_early = true,
-                                       .listener = predictions.with ? columns_listener(predictions.with) : NULL},
-            &feed);
-    if (st == ST_OK) predictions.is_stream = feed_is_stream(feed);
-    if (st == ST_OK) st = rank_open_alone(crew, &writer, &predictions.rank);
-    if (st == ST_OK) st = line_open(&predictions);
+    struct predictions p = {.options = (const struct predict_options *)options};
+    status st = predictions_open(&p, crew);
     if (st == ST_OK) st = setup_memory_check(s);
-    if (st == ST_OK) st = model_manifest_note(o->saved.model);
-    if (st == ST_OK) st = model_load(&s->model, o->saved.model);
-    if (st == ST_OK) stop_listen(feed_wake, feed);
-    if (st == ST_OK) st = file_writer_open(&writer, output);
-    if (st == ST_OK && o->header) st = header_put(&predictions);
-    if (st == ST_OK) st = predictions_write(crew, feed, &predictions);
-    if (st == ST_OK) st = file_writer_commit(&writer);
+    if (st == ST_OK) st = model_manifest_note(options->model);
+    if (st == ST_OK) st = model_load(&s->model, options->model);
+    if (st == ST_OK) stop_listen(feed_wake, p.feed);
+    if (st == ST_OK) st = predictions_begin(&p);
+    if (st == ST_OK) st = evaluate_run(crew, p.feed, sink, &p);
+    if (st == ST_OK) st = predictions_commit(&p);
     stop_listen(NULL, NULL);
-    rank_close(predictions.rank);
-    prediction_close(&predictions.prediction);
-    free(predictions.line);
-    file_writer_abort(&writer);
-    struct feed_counts counts = feed ? feed_counts(feed) : (struct feed_counts){0};
-    feed_close(feed);
-    if (!stop_requested())
-        columns_close(predictions.with); /* else a thread that waits for a pipe may be left behind with it */
-    free(predictions.texts);
-    if (st == ST_OK && counts.bad_count)
-        log_warning("%s: nan is predicted there", words_plural(WORDS, counts.bad_count, "malformed line"));
+    if (st == ST_OK) bad_tell(&p);
+    predictions_close(&p);
     return st;
+}
+
+/* --- on several nodes ------------------------------------------------------------------------- */
+
+/* Each predicts the examples of its lanes, and node 0 writes the lines of all in the order of the data; of words, the
+ * best of which it finds, it gets the queries. */
+
+static status pieces_open(struct file_sink *sink, const char *name)
+{
+    (void)sink;
+    (void)name;
+    return ST_OK;
+}
+
+static status pieces_put(struct file_sink *sink, const void *data, size_t bytes)
+{
+    struct predictions *p = (struct predictions *)(void *)((char *)sink - offsetof(struct predictions, pieces));
+    const uint8_t *from = data;
+    while (bytes > 0) {
+        uint8_t *at;
+        uint32_t room;
+        TRY(gather_place(&p->gather, p->step, 1, &at, &room));
+        const uint32_t count = bytes < room ? (uint32_t)bytes : room;
+        memcpy(at, from, count);
+        gather_put(&p->gather, count);
+        from += count;
+        bytes -= count;
+    }
+    return ST_OK;
+}
+
+static status pieces_close(struct file_sink *sink)
+{
+    (void)sink;
+    return ST_OK;
+}
+
+/* By node 0: lines, or queries. */
+static status piece_take(void *context, const void *piece, uint32_t bytes)
+{
+    struct predictions *p = context;
+    const size_t query_bytes = p->rank ? rank_query_bytes(&p->query) : 0;
+    if (p->rank == NULL) return file_writer_put(&p->writer, piece, bytes);
+    if (bytes != query_bytes) FAIL(INVALID, "a query that is none has come: not all nodes run the same program");
+    return rank_query_add(p->rank, piece);
+}
+
+static status queries_say(struct predictions *p, const struct slot *slot)
+{
+    const uint32_t bytes = (uint32_t)rank_query_bytes(&p->query);
+    uint32_t room;
+    for (uint32_t e = 0; e < slot->input->batch.example_count; e++) {
+        uint8_t *at;
+        TRY(gather_place(&p->gather, p->step, bytes, &at, &room));
+        rank_query_write(&p->query, slot, e, at);
+        gather_put(&p->gather, bytes);
+    }
+    return ST_OK;
+}
+
+/* What has been written of a step is on its way. */
+static status step_say(struct predictions *p)
+{
+    TRY(file_writer_flush(&p->writer));
+    gather_step_end(&p->gather, p->step);
+    return ST_OK;
+}
+
+static status nodes_sink(void *context, const struct slot *slot)
+{
+    struct predictions *p = context;
+    const struct micro_batch *m = &slot->input->batch;
+    const struct batch_shape shape = graph_batch(p->graph);
+    TRY(examples_pass(p, m->step * shape.batch + (uint64_t)m->micro_index * shape.micro));
+    if (is_first(p->crew)) {
+        TRY(gather_until(&p->gather, m->step));
+        return sink(p, slot);
+    }
+    if (m->step != p->step) TRY(step_say(p));
+    p->step = m->step;
+    TRY(prediction_is_words(p->graph) ? queries_say(p, slot) : lines_put(p, slot));
+    return m->is_last ? step_say(p) : ST_OK;
+}
+
+static status nodes_open(void *context, struct session *session, struct eval_feeds *feeds)
+{
+    (void)feeds;
+    return predictions_open(context, &session->crew);
+}
+
+static status nodes_run(void *context, struct session *session, struct eval_feeds *feeds)
+{
+    struct predictions *p = context;
+    struct crew *crew = &session->crew;
+    (void)feeds;
+    p->pieces = (struct file_sink){pieces_open, pieces_put, pieces_close};
+    gather_begin(&p->gather, crew->nodes, piece_take, p);
+    status st = is_first(crew) ? predictions_begin(p) : file_writer_open_sink(&p->writer, "predictions", &p->pieces);
+    if (st == ST_OK && p->feed) st = evaluate_run(crew, p->feed, nodes_sink, p);
+    if (st == ST_OK && !is_first(crew)) st = file_writer_flush(&p->writer);
+    st = gather_end(&p->gather, st);
+    if (is_first(crew) && st == ST_OK) st = predictions_commit(p);
+    TRY(reduce_agree(crew->nodes, st));
+    if (is_first(crew)) bad_tell(p);
+    return ST_OK;
+}
+
+static void nodes_close(void *context) { predictions_close(context); }
+
+static status nodes_predict(const char *graph, const struct predict_options *o)
+{
+    struct predictions p = {.options = o};
+    const struct train_use use = {.context = &p,
+                                  .verb = "predict",
+                                  .needs_data = true,
+                                  .open = nodes_open,
+                                  .run = nodes_run,
+                                  .close = nodes_close};
+    return run_use(graph, &(struct run_options){.resume = o->saved.model,
+                                                .data = o->data,
+                                                .isa = o->saved.isa,
+                                                .threads = o->saved.threads,
+                                                .again = o->again,
+                                                .use = &use,
+                                                .nodes = o->nodes,
+                                                .set = o->saved.set});
 }
 
 static status run(const char *const *positionals, const void *options)
 {
     struct predict_options o = *(const struct predict_options *)options;
+    struct node_place place;
+    TRY(run_place_find(&place, &(struct run_options){.nodes = o.nodes}));
+    if (place.count > 0) return nodes_predict(positionals[0], &o);
     TRY(saved_model(positionals[0], o.saved.model, &o.saved.model));
     return saved_run(positionals[0], &o.saved, predict);
 }
@@ -223,6 +407,7 @@ const struct command command_predict = {
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct predict_options),
+    .defaults = &defaults,
     .uses_cards = true,
     .run = run,
     .help = "A loss of kind bce gives the probability of label 1, softmax that of class 1 of two classes, or of every "

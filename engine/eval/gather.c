@@ -116,14 +116,19 @@ static status node_hear(struct gather *g, uint32_t from, uint64_t step, bool dro
             const uint8_t *data = at + sizeof piece;
             *is_end = piece.step == LAST;
             is_over = piece.is_last && (*is_end || piece.step == step);
-            if (*is_end && piece.code)
-                return status_fail((status)piece.code, __FILE__, __LINE__, "node %u: %s", reduce_name(g->reduce, from),
-                                   (const char *)data);
+            if (*is_end && piece.code) {
+                const status st = status_fail((status)piece.code, __FILE__, __LINE__, "node %u: %s",
+                                              reduce_name(g->reduce, from), (const char *)data);
+                reduce_heard(g->reduce, from);
+                g->ended |= UINT64_C(1) << from;
+                return st;
+            }
             if (!*is_end && !drop && piece.bytes > 0) TRY(g->take(g->context, data, piece.bytes));
             at += sizeof piece + padded(piece.bytes);
             left -= (uint32_t)sizeof piece + padded(piece.bytes);
         }
         reduce_heard(g->reduce, from);
+        if (*is_end) g->ended |= UINT64_C(1) << from;
     }
     return ST_OK;
 }
@@ -144,6 +149,7 @@ static status ends_hear(struct gather *g, status st)
     failure_keep(&failure, st);
     for (uint32_t from = 1; from < reduce_node_count(g->reduce); from++) {
         bool is_end;
+        if (g->ended >> from & 1) continue;
         st = node_hear(g, from, LAST, failure_is(&failure), &is_end);
         if (st != ST_OK && !failure_is(&failure)) failure_keep(&failure, st);
     }

@@ -45,7 +45,6 @@ struct rank {
     uint32_t dim, vector; /* numbers of a query; of a word in the match's input */
     const struct reader_vocabulary *words;
     bool has_groups;
-    uint32_t history, history_max; /* of lines: the field that tells what a user knows already, or NONE; its ids_max */
     struct feed *feed; /* lists the words; NULL: to be opened */
     const struct cpu_kernels *kernels;
     struct arena arena;
@@ -266,7 +265,7 @@ static void example_measure(struct rank *r, const float *scores, uint64_t target
 /* Leaves what the query's line tells of its user out of the row. */
 static void known_apply(const struct rank *r, uint32_t index, float *scores)
 {
-    const uint32_t *known = r->known + (size_t)index * r->history_max;
+    const uint32_t *known = r->known + (size_t)index * r->shape.history_max;
     for (uint32_t i = 0; i < r->query[index].known_count; i++) scores[known[i]] = -INFINITY;
 }
 
@@ -354,15 +353,25 @@ static status query_add(struct rank *r, const float *vector, struct query query,
 }
 
 /* Of the query that has been added last. */
-static void known_take(struct rank *r, const struct micro_batch *m, uint32_t e)
+static void known_take(struct rank *r, const uint64_t *key, uint32_t count)
 {
     struct query *q = &r->query[r->query_count - 1];
-    uint32_t *known = r->known + (size_t)(r->query_count - 1) * r->history_max;
-    const uint32_t home = e * r->shape.field_count + r->history;
-    for (uint32_t k = m->key_begin[home]; k < m->key_begin[home + 1]; k++) {
-        const uint32_t word = word_of(r, m->key[k]);
+    uint32_t *known = r->known + (size_t)(r->query_count - 1) * r->shape.history_max;
+    for (uint32_t k = 0; k < count; k++) {
+        const uint32_t word = word_of(r, key[k]);
         if (word != RANK_WORD_NONE) known[q->known_count++] = word;
     }
+}
+
+/* What the example tells of its user; *count 0 where nobody wants it. */
+static const uint64_t *history_of(const struct rank_query_shape *s, const struct micro_batch *m, uint32_t e,
+                                  uint32_t *count)
+{
+    *count = 0;
+    if (s->history == GRAPH_NONE) return NULL;
+    const uint32_t home = e * s->field_count + s->history;
+    *count = m->key_begin[home + 1] - m->key_begin[home];
+    return &m->key[m->key_begin[home]];
 }
 
 static status example_add(struct rank *r, const struct slot *slot, uint32_t e, uint32_t top, bool *is_new)
@@ -371,7 +380,9 @@ static status example_add(struct rank *r, const struct slot *slot, uint32_t e, u
     const struct query query = {
         .target = target_of(r, m, e), .group = r->has_groups ? m->group[e] : 0, .is_bad = m->is_bad[e], .top = top};
     TRY(query_add(r, view_row(slot->tensor[r->shape.tensor], e), query, is_new));
-    if (*is_new && r->history != GRAPH_NONE) known_take(r, m, e);
+    uint32_t known_count;
+    const uint64_t *known = history_of(&r->shape, m, e, &known_count);
+    if (*is_new) known_take(r, known, known_count);
     return ST_OK;
 }
 
@@ -390,9 +401,11 @@ status rank_add_example(struct rank *r, const struct slot *slot, uint32_t e, uin
 
 /* --- queries of other nodes ------------------------------------------------------------------- */
 
-/* Before a query's numbers. */
+/* Before a query's numbers, behind which is the history: room for history_max keys. */
 struct query_word {
-    uint64_t group, target_key, has_target;
+    uint64_t group, target_key;
+    uint16_t has_target, is_bad;
+    uint32_t known_count;
 };
 
 struct rank_query_shape rank_query_shape(const struct graph *g, uint32_t head)
@@ -402,23 +415,42 @@ struct rank_query_shape rank_query_shape(const struct graph *g, uint32_t head)
                                      .field_count = g->field_count,
                                      .tensor = tensor,
                                      .dim = g->tensors[tensor].cols,
-                                     .has_group = graph_example(g).has_group};
+                                     .has_group = graph_example(g).has_group,
+                                     .history = GRAPH_NONE};
 }
+
+struct rank_query_shape rank_query_shape_lines(const struct crew *crew, uint32_t head)
+{
+    const struct graph *g = &crew->setup->graph;
+    struct rank_query_shape s = rank_query_shape(g, head);
+    const uint32_t history = crew_history(crew);
+    if (history == GRAPH_NONE || g->fields[history].seed != g->fields[s.field].seed) return s;
+    s.history = history;
+    s.history_max = g->fields[history].ids_max;
+    return s;
+}
+
+static size_t numbers_bytes(const struct rank_query_shape *s) { return (s->dim + 1u) / 2 * sizeof(uint64_t); }
 
 size_t rank_query_bytes(const struct rank_query_shape *s)
 {
-    return sizeof(struct query_word) + (s->dim + 1u) / 2 * sizeof(uint64_t);
+    return sizeof(struct query_word) + numbers_bytes(s) + s->history_max * sizeof(uint64_t);
 }
 
 void rank_query_write(const struct rank_query_shape *s, const struct slot *slot, uint32_t e, void *to)
 {
     const struct micro_batch *m = &slot->input->batch;
     const uint64_t *key = target_key(s, m, e);
-    const struct query_word word = {
-        .group = s->has_group ? m->group[e] : 0, .target_key = key ? *key : 0, .has_target = key != NULL};
+    struct query_word word = {.group = s->has_group ? m->group[e] : 0,
+                              .target_key = key ? *key : 0,
+                              .has_target = key != NULL,
+                              .is_bad = m->is_bad[e]};
+    uint8_t *numbers = (uint8_t *)to + sizeof word;
+    const uint64_t *known = history_of(s, m, e, &word.known_count);
     memset(to, 0, rank_query_bytes(s));
     memcpy(to, &word, sizeof word);
-    memcpy((uint8_t *)to + sizeof word, view_row(slot->tensor[s->tensor], e), s->dim * sizeof(float));
+    memcpy(numbers, view_row(slot->tensor[s->tensor], e), s->dim * sizeof(float));
+    if (known) memcpy(numbers + numbers_bytes(s), known, word.known_count * sizeof *known);
 }
 
 static uint64_t query_target(const struct rank *r, const struct query_word *word)
@@ -435,9 +467,15 @@ bool rank_query_is_unknown(const struct rank *r, const void *query)
 status rank_query_add(struct rank *r, const void *query)
 {
     const struct query_word *word = query;
-    const struct query taken = {.target = query_target(r, word), .group = word->group, .top = r->top};
+    const uint8_t *numbers = (const uint8_t *)(word + 1);
+    const struct query taken = {
+        .target = query_target(r, word), .group = word->group, .is_bad = word->is_bad != 0, .top = r->top};
     bool is_new;
-    return query_add(r, (const float *)(const void *)(word + 1), taken, &is_new);
+    if (word->known_count > r->shape.history_max)
+        FAIL(INVALID, "a query of %u known words has come; expected at most %u", word->known_count, r->shape.history_max);
+    TRY(query_add(r, (const float *)(const void *)numbers, taken, &is_new));
+    if (is_new) known_take(r, (const uint64_t *)(const void *)(numbers + numbers_bytes(&r->shape)), word->known_count);
+    return ST_OK;
 }
 
 status rank_flush(struct rank *r) { return queries_finish(r); }
@@ -517,7 +555,6 @@ static void model_take(struct rank *r, uint32_t head)
     r->vector = r->dim + r->match.has_bias;
     r->words = &r->crew->setup->schema.vocabularies[g->fields[r->shape.field].vocabulary];
     r->has_groups = r->shape.has_group;
-    r->history = GRAPH_NONE;
 }
 
 static void layout_make(struct layout *l, struct rank *r)
@@ -528,7 +565,7 @@ static void layout_make(struct layout *l, struct rank *r)
     LAYOUT_TAKE(l, r->word_key, r->words->word_count);
     LAYOUT_TAKE(l, r->query, r->query_max);
     LAYOUT_TAKE(l, r->query_vector, (size_t)r->query_max * r->dim);
-    LAYOUT_TAKE(l, r->known, (size_t)r->query_max * r->history_max);
+    LAYOUT_TAKE(l, r->known, (size_t)r->query_max * r->shape.history_max);
     LAYOUT_TAKE(l, r->scores, r->query_max * scores_stride);
     const uint32_t top_max = r->top > r->lines.top_max ? r->top : r->lines.top_max;
     LAYOUT_TAKE(l, r->top_word, top_max);
@@ -586,11 +623,7 @@ static void lines_take(struct rank *r, const struct rank_lines *lines)
     }
     r->line_bytes_max = lines->top_max * (longest + 1) + sizeof "nan\n";
     /* What a line tells is not new to its user. */
-    const struct graph *g = &r->crew->setup->graph;
-    r->history = crew_history(r->crew);
-    if (r->history == GRAPH_NONE) return;
-    r->history_max = g->fields[r->history].ids_max;
-    if (g->fields[r->history].seed != g->fields[r->shape.field].seed) r->history = GRAPH_NONE;
+    r->shape = rank_query_shape_lines(r->crew, rank_head(&r->crew->setup->graph));
 }
 
 status rank_open(struct rank **out, struct crew *c, const struct rank_lines *lines)

@@ -43,8 +43,12 @@ struct rank_query_shape {
     uint32_t field, field_count; /* the candidates' field, of so many */
     uint32_t tensor, dim;        /* that is the query; its numbers    */
     bool has_group;
+    uint32_t history, history_max; /* where lines are given: the field that tells what a user knows already, or NONE;
+                                    * its ids_max */
 };
 struct rank_query_shape rank_query_shape(const struct graph *graph, uint32_t head);
+/* The same of queries that lines are wanted for. */
+struct rank_query_shape rank_query_shape_lines(const struct crew *crew, uint32_t head);
 /* Of an example's query: a whole number of u64s. */
 size_t rank_query_bytes(const struct rank_query_shape *shape);
 /* Of example e of a slot whose forward pass is done. */
@@ -71,7 +75,8 @@ MUST_USE status rank_flush(struct rank *rank);
 void rank_groups_anew(struct rank *rank);
 /* Whether example e's target is no word. */
 bool rank_target_is_unknown(const struct rank *rank, const struct micro_batch *m, uint32_t e);
-/* The same of queries that have come as bytes, 8-byte aligned; rank_query_add is rank_add of one. */
+/* The same of queries that have come as bytes, 8-byte aligned; rank_query_add is rank_add of one. INVALID: it is no
+ * query. */
 bool rank_query_is_unknown(const struct rank *rank, const void *query);
 MUST_USE status rank_query_add(struct rank *rank, const void *query);
 /* Whether it has seen an example since rank_begin. NULL: no. */

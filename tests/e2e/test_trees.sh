@@ -39,12 +39,12 @@ check 'predicts lines without a number' predicts
 nodes() { # the root's line is the example's; a word's that of a tree of this word alone
     printf '(inner (leaf bad1) (inner (leaf good2) (leaf bad2)))\n(leaf good2)\n(inner (leaf a) (#0))\n' >"$folder/lines"
     heterps predict "$graph" --model "$folder/plain.model" --data "$folder/lines" -o "$folder/out" &&
-        heterps predict "$graph" --model "$folder/plain.model" --data "$folder/lines" --nodes --header -o "$folder/nodes" &&
+        heterps predict "$graph" --model "$folder/plain.model" --data "$folder/lines" --tree-nodes --header -o "$folder/nodes" &&
         [ "$(cut -f 1,2 "$folder/nodes" | tr '\t\n' ': ')" = 'example:node 0:0 0:1 0:2 0:3 0:4 1:0 2:0 2:1 ' ] &&
         [ "$(sed -n '6p;7p;9p' "$folder/nodes" | cut -f 3)" = "$(cat "$folder/out")" ] &&
         [ "$(sed -n 3p "$folder/nodes" | cut -f 3)" = "$(sed -n 2p "$folder/out")" ]
 }
-check 'predict --nodes gives a line a node' nodes
+check 'predict --tree-nodes gives a line a node' nodes
 places() { # every policy, the tables, a page; the same seed learns the same (but for what is measured)
     heterps compile samples/sst.cfg -o "$folder/places.bin" --set t.units=40 &&
         "$HETERPS" plan "$folder/places.bin" --cluster cfg/h100.cfg --trees 2 --evaluations 20 --html "$folder/places.html" \
@@ -70,8 +70,8 @@ no_trees() {
         refused 'expected a graph with a [tree]' heterps plan "$folder/lr.bin" --cluster cfg/h100.cfg --trees 2
 }
 check 'plan --trees of a graph without trees' no_trees
-check 'predict --nodes of a graph without trees' refused 'expected a model whose only loss is' \
-    heterps predict "$folder/lr.bin" --model "$folder/plain.model" --data "$folder/lines" --nodes
+check 'predict --tree-nodes of a graph without trees' refused 'expected a model whose only loss is' \
+    heterps predict "$folder/lr.bin" --model "$folder/plain.model" --data "$folder/lines" --tree-nodes
 refuses() {
     printf '(1 (0 a) (0 b))\n(1 (0 a))\n' >"$folder/bad"
     heterps "$graph" --data "$folder/bad" 2>"$folder/log"
