@@ -63,6 +63,7 @@ struct node_link {
     uint64_t close_end_ns;           /* closing: whatever is not sent by then is not sent            */
     uint64_t heard_bytes;            /* at the last look                                             */
     uint8_t in[LETTER_BYTES];        /* a frame, or a text                                           */
+    void *drain;                     /* of a node that has failed: where what nobody wants goes, or NULL */
     char refusal[FACTS_WORDS_BYTES]; /* how its facts differ, in its words; "": they do not          */
     char warning[FACTS_WORDS_BYTES]; /* the same in this node's                                      */
 };

@@ -2,6 +2,7 @@
  * clock. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -19,6 +20,7 @@ void node_link_close(struct node *n, uint32_t link)
     struct node_link *l = &n->link[link];
     if (l->state == NODE_LINK_FREE) return;
     link_close(n->links, link);
+    free(l->drain);
     for (uint32_t i = 0; i < LETTERS; i++)
         if (n->letters[i].is_used && n->letters[i].link == link) n->letters[i].is_used = false;
     if (n->facts_link == link) n->facts_link = MEMBER_NONE;
@@ -98,6 +100,17 @@ void node_letter_send(struct node *n, uint32_t link, enum node_kind kind, uint64
     n->link[link].letters++;
 }
 
+/* Of a node that has failed: what belongs to steps is taken off the link, for behind it is what ends the job. */
+static void message_drain(struct node *n, const struct link_event *e)
+{
+    struct node_link *l = &n->link[e->link];
+    l->drain = malloc(e->bytes ? e->bytes : 1);
+    if (l->drain == NULL)
+        link_drop(n, e->link, "no memory for what it sends");
+    else
+        link_receive(n->links, e->link, &(struct iovec){l->drain, e->bytes}, 1);
+}
+
 /* Puts the message where it belongs; false: nobody has a place for it yet. */
 static bool message_place(struct node *n, const struct link_event *e)
 {
@@ -107,6 +120,10 @@ static bool message_place(struct node *n, const struct link_event *e)
     if (e->kind == KIND_GIVEN) return node_given_arrives(n, e->link, e);
     if (e->kind == KIND_SWAP) return node_swap_arrives(n, e);
     if (e->kind < KIND_FRAME) {
+        if (node_state(n) == STATE_FAILED) {
+            message_drain(n, e);
+            return true;
+        }
         const bool is_awaited = n->has_begun || (n->listens && reduce_is_talk(e->kind));
         if (!is_awaited || l->index == INDEX_NONE || node_state(n) != STATE_RUNNING) return false;
         const status st = reduce_place(n->reduce, l->index, e->kind, e->tag, e->bytes, part, &part_count);
@@ -155,6 +172,8 @@ static void message_arrived(struct node *n, const struct link_event *e)
     struct node_link *l = &n->link[e->link];
     if (l->state != NODE_LINK_UP) return;
     if (e->kind < KIND_FRAME) {
+        free(l->drain);
+        l->drain = NULL;
         if (l->index == INDEX_NONE || node_state(n) != STATE_RUNNING) return;
         const status st = reduce_arrived(n->reduce, l->index);
         if (st != ST_OK) node_break(n, st);
