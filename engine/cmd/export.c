@@ -1,24 +1,30 @@
 /* heterps-run export: a saved model's values as safetensors or .npy files, for other tools. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/log.h"
-#include "engine/cmd/command.h"
+#include "engine/cmd/run.h"
 #include "engine/crew/crew.h"
 #include "engine/eval/evaluate.h"
 #include "engine/model/lean.h"
+#include "engine/node/sorted.h"
+#include "engine/node/talk.h"
 #include "engine/onnx/onnx.h"
 #include "engine/base/inputs.h"
 #include "engine/base/stop.h"
 #include "engine/base/words.h"
-#include "io/store/store_rows.h"
 
 struct export_options {
     const char *model, *output, *format, *purpose, *store, *eval;
     double score; /* NaN: none */
     struct flag_list set;
+    struct run_nodes nodes;
+    bool again;
 };
-static const struct export_options defaults = {.score = (double)NAN};
+#define NONE RUN_NONE
+static const struct export_options defaults = {
+    .score = (double)NAN, .nodes = {.rank = NONE, .key_fd = NONE, .listen_fd = NONE, .roster_fd = NONE}};
 static const struct flag flags[] = {
     {"--model", FLAG_TEXT, "DIR", "the saved model; DIR/manifest.STEP.json: an older save of it",
      offsetof(struct export_options, model), 0, 0, true},
@@ -41,23 +47,37 @@ static const struct flag flags[] = {
      offsetof(struct export_options, eval), 0, 0, false},
     {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated",
      offsetof(struct export_options, set), 0, 0, false},
+    RUN_NODES_FLAGS(struct export_options, nodes,
+                    "export from several nodes, each of which has a part of the tables, and node 0 writes", ""),
+    RUN_USE_FLAGS(struct export_options, nodes, again),
 };
+
+static status format_read(const struct export_options *o, enum model_export_format *format)
+{
+    const bool is_npy = o->format != NULL && strcmp(o->format, "npy") == 0;
+    if (o->format != NULL && !is_npy && strcmp(o->format, "safetensors") != 0)
+        FAIL(USAGE, "--format: expected safetensors, npy or onnx, found \"%s\"", o->format);
+    *format = is_npy ? MODEL_EXPORT_NPY : MODEL_EXPORT_SAFETENSORS;
+    return ST_OK;
+}
+
+static void exported_tell(const struct export_options *o, const struct model_exported *done)
+{
+    char bytes_text[16], rows_text[27];
+    log_info("exported %s, %s rows, %s -> %s", words_plural(WORDS, done->files, "file"),
+             words_whole(rows_text, done->rows), words_size(bytes_text, done->bytes), o->output);
+}
 
 static status export(struct model *model, const struct export_options *o)
 {
-    bool is_npy = o->format != NULL && strcmp(o->format, "npy") == 0;
-    if (o->format != NULL && !is_npy && strcmp(o->format, "safetensors") != 0)
-        FAIL(USAGE, "--format: expected safetensors, npy or onnx, found \"%s\"", o->format);
+    enum model_export_format format = MODEL_EXPORT_SAFETENSORS;
     struct model_exported done;
+    TRY(format_read(o, &format));
     TRY(model_manifest_note(o->model));
     TRY(model_load(model, o->model));
     stop_listen(NULL, NULL);
-    TRY(model_export(model, o->output, is_npy ? MODEL_EXPORT_NPY : MODEL_EXPORT_SAFETENSORS, &done));
-    uint64_t row_count = 0;
-    for (uint32_t t = 0; t < model->graph->table_count; t++) row_count += store_row_count(model->store, t);
-    char bytes_text[16], rows_text[27];
-    log_info("exported %s, %s rows, %s -> %s", words_plural(WORDS, done.files, "file"),
-             words_whole(rows_text, row_count), words_size(bytes_text, done.bytes), o->output);
+    TRY(model_export(model, o->output, format, &done));
+    exported_tell(o, &done);
     return ST_OK;
 }
 
@@ -194,12 +214,79 @@ static status export_onnx(const char *graph, const struct export_options *o)
     return st;
 }
 
+/* --- from several nodes ----------------------------------------------------------------------- */
+
+static status nodes_open(void *options_pointer, struct session *session, struct eval_feeds *feeds)
+{
+    const struct export_options *o = options_pointer;
+    enum model_export_format format = MODEL_EXPORT_SAFETENSORS;
+    struct lean_options lean;
+    (void)session;
+    (void)feeds;
+    if (o->purpose == NULL) return format_read(o, &format);
+    TRY(lean_options_read(o, &lean));
+    return inputs_spare(o->output);
+}
+
+/* By node 0. */
+static status sorted_export(struct sorted_nodes *rows, const struct model *model, const struct export_options *o)
+{
+    struct lean_options lean;
+    struct lean_written written;
+    enum model_export_format format = MODEL_EXPORT_SAFETENSORS;
+    struct model_exported done;
+    const struct figure none = {0};
+    if (o->purpose == NULL) {
+        TRY(format_read(o, &format));
+        TRY(model_export_sorted(model, &rows->sorted, o->output, format, &done));
+        exported_tell(o, &done);
+    } else {
+        TRY(lean_options_read(o, &lean));
+        TRY(lean_write_sorted(model, &rows->sorted, &lean, &written));
+        lean_tell(&lean, &written, &none, &none);
+    }
+    return sorted_nodes_end(rows);
+}
+
+static status nodes_run(void *options, struct session *session, struct eval_feeds *feeds)
+{
+    struct reduce *reduce = session->crew.nodes;
+    const struct model *model = &session->setup.model;
+    (void)feeds;
+    if (reduce_rank(reduce) != 0) return sorted_serve(reduce, model);
+    struct sorted_nodes *rows = malloc(sizeof *rows);
+    if (rows == NULL) FAIL(MEMORY, "no memory to merge rows");
+    status st = sorted_nodes_open(rows, reduce, model);
+    if (st == ST_OK) st = sorted_export(rows, model, options);
+    sorted_nodes_close(rows);
+    free(rows);
+    return st;
+}
+
+static void nodes_close(void *options) { (void)options; }
+
+static status nodes_export(const char *graph, const struct export_options *o)
+{
+    struct export_options options = *o;
+    const struct train_use use = {
+        .context = &options, .verb = "export", .open = nodes_open, .run = nodes_run, .close = nodes_close};
+    if (o->eval) FAIL(USAGE, "--eval measures on one node: leave it out, and measure the file by `heterps-run eval`");
+    if (o->format && strcmp(o->format, "onnx") == 0)
+        FAIL(USAGE, "--format onnx: a net has at most 2 GB, which one node holds: export it from one node");
+    return run_use(graph, &(struct run_options){
+                              .resume = o->model, .again = o->again, .use = &use, .nodes = o->nodes, .set = o->set});
+}
+
 static status run(const char *const *positionals, const void *options_pointer)
 {
     const struct export_options *o = options_pointer;
     struct setup setup;
+    struct node_place place;
+    TRY(run_place_find(&place, &(struct run_options){.nodes = o->nodes}));
+    if (o->purpose == NULL && (o->store || o->eval || !isnan(o->score)))
+        FAIL(USAGE, "--store, --score and --eval need --for serving");
+    if (place.count > 0) return nodes_export(positionals[0], o);
     if (o->purpose) return export_lean(positionals[0], o);
-    if (o->store || o->eval || !isnan(o->score)) FAIL(USAGE, "--store, --score and --eval need --for serving");
     if (o->format && strcmp(o->format, "onnx") == 0) return export_onnx(positionals[0], o);
     TRY(setup_open(
         &setup, &(struct setup_options){.graph_path = positionals[0], .set = o->set.item, .set_count = o->set.count}));

@@ -17,8 +17,7 @@
 
 #define LEAN_VERSION 1u
 #define LEAN_ALIGN   64u
-#define PART_KEYS    "order of rows"
-#define ROWS_AT_ONCE 4096u
+#define PIECE_FLOATS 4096u
 #define INT8_MAX_F   127.0f
 
 const char *const lean_stores[] = {"f32", "bf16", "int8", NULL};
@@ -99,22 +98,16 @@ static void int8_of(const float *vector, uint32_t dim, float scale, int8_t *to)
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-struct lean_rows {
-    uint64_t *key; /* ascending */
-    uint64_t count, room;
-};
 struct lean {
     const struct model *model;
     const struct lean_options *options;
     struct lean_header header;
     struct lean_table *tables;
-    struct lean_rows *rows; /* [table_count] */
-    float *spans;           /* [ROWS_AT_ONCE, the greatest span] */
-    uint16_t *scales;       /* of a table */
+    struct model_sorted *sorted;
+    uint16_t *scales; /* of a table */
     struct file_writer writer;
     XXH3_state_t *hash; /* NULL: what is put is written, not counted */
     uint64_t at;
-    uint64_t left_out;
 };
 
 static status put(struct lean *l, const void *data, uint64_t bytes)
@@ -132,55 +125,16 @@ static status pad(struct lean *l)
     return put(l, zeros, aligned(l->at) - l->at);
 }
 
-static bool is_worth(const struct lean *l, uint32_t table, const float *span)
-{
-    const struct graph_table *t = &l->model->graph->tables[table];
-    const uint64_t period = model_period(l->model->graph, l->model->progress.step);
-    if (!l->options->has_score) return true;
-    return row_life_score(&t->life, span + graph_table_rule_floats(t), period) >= l->options->score;
-}
-
-static status keys_list(struct lean *l, uint32_t table)
-{
-    struct store *store = l->model->store;
-    struct lean_rows *rows = &l->rows[table];
-    const uint64_t count = store_row_count(store, table);
-    struct store_walk walk;
-    uint64_t key;
-    const float *span = NULL;
-    void *block;
-    if (l->options->has_score && !l->model->graph->tables[table].life.counts)
-        FAIL(INVALID,
-             "--score: rows of table %s have no score, for its [table] asks for no rule that counts them "
-             "(delete_score, ttl, rows, …)",
-             graph_string(l->model->graph, l->model->graph->tables[table].name));
-    TRY(memory_take(PART_KEYS, count * sizeof *rows->key, &block));
-    rows->key = block;
-    rows->room = count;
-    status st = store_walk_open(&walk, store, table, count, 0);
-    for (uint64_t i = 0; i < count && st == ST_OK; i++) {
-        st = store_walk_next(&walk, &key, &span);
-        if (st != ST_OK) break;
-        if (is_worth(l, table, span))
-            rows->key[rows->count++] = key;
-        else
-            l->left_out++;
-    }
-    store_walk_close(&walk);
-    store_keys_sort(rows->key, rows->count);
-    return st;
-}
-
 static status vector_put(struct lean *l, const float *vector, uint32_t dim, uint64_t row)
 {
     union {
-        uint16_t bf16[ROWS_AT_ONCE];
-        int8_t int8[2 * ROWS_AT_ONCE];
+        uint16_t bf16[PIECE_FLOATS];
+        int8_t int8[2 * PIECE_FLOATS];
     } piece;
     if (l->header.store == LEAN_F32) return put(l, vector, dim * sizeof *vector);
     if (l->header.store == LEAN_INT8) l->scales[row] = scale_of(vector, dim);
-    for (uint32_t begin = 0; begin < dim; begin += ROWS_AT_ONCE) {
-        const uint32_t count = dim - begin < ROWS_AT_ONCE ? dim - begin : ROWS_AT_ONCE;
+    for (uint32_t begin = 0; begin < dim; begin += PIECE_FLOATS) {
+        const uint32_t count = dim - begin < PIECE_FLOATS ? dim - begin : PIECE_FLOATS;
         for (uint32_t i = 0; i < count && l->header.store == LEAN_BF16; i++)
             piece.bf16[i] = bf16_bits(bf16_round(vector[begin + i]));
         if (l->header.store == LEAN_INT8) int8_of(vector + begin, count, bf16_float(l->scales[row]), piece.int8);
@@ -191,20 +145,25 @@ static status vector_put(struct lean *l, const float *vector, uint32_t dim, uint
 
 static status table_put(struct lean *l, uint32_t table)
 {
-    const struct graph_table *t = &l->model->graph->tables[table];
-    const struct lean_rows *rows = &l->rows[table];
-    TRY(put(l, rows->key, rows->count * sizeof *rows->key));
+    const uint64_t count = l->tables[table].row_count;
+    const uint32_t dim = l->tables[table].dim;
+    struct model_sorted *sorted = l->sorted;
+    uint64_t key;
+    const float *vector;
+    TRY(sorted->vt->begin(sorted, table, false));
+    for (uint64_t i = 0; i < count; i++) {
+        TRY(sorted->vt->next(sorted, &key, NULL));
+        TRY(put(l, &key, sizeof key));
+    }
     TRY(pad(l));
-    for (uint64_t begin = 0; begin < rows->count; begin += ROWS_AT_ONCE) {
-        const uint64_t left = rows->count - begin;
-        const uint32_t count = left < ROWS_AT_ONCE ? (uint32_t)left : ROWS_AT_ONCE;
-        TRY(store_copy(l->model->store, table, rows->key + begin, count, l->spans));
-        for (uint32_t i = 0; i < count; i++)
-            TRY(vector_put(l, l->spans + (size_t)i * t->span_floats, t->dim, begin + i));
+    TRY(sorted->vt->begin(sorted, table, true));
+    for (uint64_t i = 0; i < count; i++) {
+        TRY(sorted->vt->next(sorted, &key, &vector));
+        TRY(vector_put(l, vector, dim, i));
     }
     TRY(pad(l));
     if (l->header.store != LEAN_INT8) return ST_OK;
-    TRY(put(l, l->scales, rows->count * sizeof *l->scales));
+    TRY(put(l, l->scales, count * sizeof *l->scales));
     return pad(l);
 }
 
@@ -239,7 +198,7 @@ static void header_make(struct lean *l)
                                      .store = l->options->store};
     memcpy(l->header.tag, m->tag, sizeof l->header.tag);
     for (uint32_t t = 0; t < l->header.table_count; t++)
-        l->tables[t] = (struct lean_table){.row_count = l->rows[t].count, .dim = m->graph->tables[t].dim};
+        l->tables[t] = (struct lean_table){.row_count = l->sorted->table[t].row_count, .dim = m->graph->tables[t].dim};
     l->header.bytes = layout(&l->header, l->tables);
 }
 
@@ -247,17 +206,12 @@ static status room_take(struct lean *l)
 {
     const struct graph *g = l->model->graph;
     uint64_t rows_max = 0;
-    uint32_t span_max = 0;
-    for (uint32_t t = 0; t < g->table_count; t++) {
-        if (store_row_count(l->model->store, t) > rows_max) rows_max = store_row_count(l->model->store, t);
-        if (g->tables[t].span_floats > span_max) span_max = g->tables[t].span_floats;
-    }
+    for (uint32_t t = 0; t < g->table_count; t++)
+        if (l->sorted->table[t].row_count > rows_max) rows_max = l->sorted->table[t].row_count;
     l->tables = calloc((size_t)g->table_count + 1, sizeof *l->tables);
-    l->rows = calloc((size_t)g->table_count + 1, sizeof *l->rows);
-    l->spans = malloc((size_t)ROWS_AT_ONCE * span_max * sizeof *l->spans + 1);
     l->scales = malloc(rows_max * sizeof *l->scales + 1);
     l->hash = XXH3_createState();
-    if (!l->tables || !l->rows || !l->spans || !l->scales || !l->hash)
+    if (!l->tables || !l->scales || !l->hash)
         FAIL(MEMORY, "%s: no memory to write %u tables", l->options->path, g->table_count);
     return ST_OK;
 }
@@ -265,8 +219,9 @@ static status room_take(struct lean *l)
 static status write_all(struct lean *l)
 {
     const struct graph *g = l->model->graph;
+    const struct model_sorted_filter filter = {l->options->has_score, l->options->score};
+    for (uint32_t t = 0; t < g->table_count; t++) TRY(l->sorted->vt->open(l->sorted, t, &filter));
     TRY(room_take(l));
-    for (uint32_t t = 0; t < g->table_count; t++) TRY(keys_list(l, t));
     header_make(l);
     CHECK(XXH3_64bits_reset(l->hash) == XXH_OK);
     TRY(all_put(l));
@@ -279,26 +234,35 @@ static status write_all(struct lean *l)
     return file_writer_commit(&l->writer);
 }
 
-status lean_write(const struct model *model, const struct lean_options *options, struct lean_written *written)
+status lean_write_sorted(const struct model *model, struct model_sorted *sorted, const struct lean_options *options,
+                         struct lean_written *written)
 {
-    struct lean l = {.model = model, .options = options};
+    struct lean l = {.model = model, .sorted = sorted, .options = options};
     const struct graph *g = model->graph;
-    status st = write_all(&l);
+    const status st = write_all(&l);
     if (st != ST_OK) file_writer_abort(&l.writer);
-    *written = (struct lean_written){.bytes = g->header->file_bytes + l.header.bytes, .left_out = l.left_out};
-    for (uint32_t t = 0; t < g->table_count && l.rows; t++) {
+    *written = (struct lean_written){.bytes = g->header->file_bytes + l.header.bytes};
+    for (uint32_t t = 0; t < g->table_count; t++) {
         const uint32_t dim = g->tables[t].dim;
-        const uint64_t scale = options->store == LEAN_INT8 ? sizeof(uint16_t) : 0, count = l.rows[t].count;
+        const uint64_t scale = options->store == LEAN_INT8 ? sizeof(uint16_t) : 0, count = sorted->table[t].row_count;
         written->row_count += count;
+        written->left_out += sorted->table[t].left_out;
         written->vector_bytes += count * (vector_bytes(options->store, dim) + scale);
         written->f32_bytes += count * dim * sizeof(float);
-        memory_give(PART_KEYS, l.rows[t].key, l.rows[t].room * sizeof *l.rows[t].key);
+        sorted->vt->close(sorted, t);
     }
     XXH3_freeState(l.hash);
     free(l.tables);
-    free(l.rows);
-    free(l.spans);
     free(l.scales);
+    return st;
+}
+
+status lean_write(const struct model *model, const struct lean_options *options, struct lean_written *written)
+{
+    struct model_sorted_own own;
+    status st = model_sorted_own_open(&own, model);
+    if (st == ST_OK) st = lean_write_sorted(model, &own.sorted, options, written);
+    model_sorted_own_close(&own);
     return st;
 }
 

@@ -17,7 +17,7 @@
 #ifndef HETERPS_ENGINE_MODEL_LEAN_H
 #define HETERPS_ENGINE_MODEL_LEAN_H
 
-#include "engine/model/model.h"
+#include "engine/model/model_sorted.h"
 
 enum lean_store { LEAN_F32, LEAN_BF16, LEAN_INT8, LEAN_STORE_COUNT };
 extern const char *const lean_stores[LEAN_STORE_COUNT + 1]; /* their names, and NULL */
@@ -35,6 +35,10 @@ struct lean_written {
 };
 /* Writes graph and model. INVALID: a table's rows have no counters, and so no score; IO. */
 MUST_USE status lean_write(const struct model *model, const struct lean_options *options, struct lean_written *written);
+
+/* The same of rows that may lie elsewhere, too. */
+MUST_USE status lean_write_sorted(const struct model *model, struct model_sorted *sorted,
+                                  const struct lean_options *options, struct lean_written *written);
 
 /* Whether the file has a model behind its graph. */
 bool lean_is(const char *path);

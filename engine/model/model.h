@@ -202,7 +202,7 @@ MUST_USE status model_resume_check(const struct model *model, const char *path, 
 enum model_export_format { MODEL_EXPORT_SAFETENSORS, MODEL_EXPORT_NPY };
 struct model_exported {
     uint32_t files;
-    uint64_t bytes;
+    uint64_t bytes, rows;
 };
 /* Writes the values into directory `path` (made if absent; not a model's directory), where warm_start finds them: dense.safetensors
  * (the parameters by name, in the graph's order) and, a table, TABLE.safetensors with "keys" U64 [n] and "vectors" F32 [n, dim], rows
@@ -210,6 +210,10 @@ struct model_exported {
  * *exported (or NULL) becomes what was written. A table called "dense" goes to "%64ense.safetensors". */
 MUST_USE status model_export(const struct model *model, const char *path, enum model_export_format format,
                              struct model_exported *exported);
+/* The same of rows that may lie elsewhere, too (model_sorted.h). */
+struct model_sorted;
+MUST_USE status model_export_sorted(const struct model *model, struct model_sorted *sorted, const char *path,
+                                    enum model_export_format format, struct model_exported *exported);
 /* "STEM" made safe as a part of a file's name: bytes other than letters, digits, '_', '.', '-' become %XX. malloc'd:
  * yours, NULL after a failure (MEMORY). */
 MUST_USE status model_file_stem(char **stem, const char *table);

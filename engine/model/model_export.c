@@ -5,7 +5,7 @@
  *                TABLE.safetensors     keys U64 [n], ascending | vectors F32 [n, dim], vector i of key i
  *   npy:         h1.weight.npy, …      one array each
  *                TABLE.keys.npy, TABLE.vectors.npy */
-#include "engine/model/model.h"
+#include "engine/model/model_sorted.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,14 +17,12 @@
 #include "engine/model/manifest.h"
 #include "engine/base/stop.h"
 #include "io/npy.h"
-#include "io/store/store_rows.h"
 
-#define DENSE_NAME   "dense"
-#define PART_ORDER   "order of rows"
-#define ROWS_AT_ONCE 4096u
+#define DENSE_NAME "dense"
 
 struct exporter {
     const struct model *model;
+    struct model_sorted *sorted;
     const char *directory;
     enum model_export_format format;
     struct model_exported done;
@@ -59,9 +57,8 @@ static status files_end(struct exporter *e, status st)
 /* --- tables ----------------------------------------------------------------------------------- */
 
 struct table_content {
-    struct store *store;
-    uint32_t table, dim, span_floats;
-    const uint64_t *key; /* [row_count], ascending */
+    struct model_sorted *sorted;
+    uint32_t table, dim;
     uint64_t row_count;
 };
 
@@ -78,26 +75,27 @@ static struct safetensors_tensor vectors_tensor(const struct table_content *t)
 
 static status keys_put(struct file_writer *writer, const struct table_content *t)
 {
-    for (uint64_t i = 0; i < t->row_count; i++) TRY(file_writer_put(writer, &t->key[i], sizeof t->key[i]));
+    uint64_t key;
+    TRY(t->sorted->vt->begin(t->sorted, t->table, false));
+    for (uint64_t i = 0; i < t->row_count; i++) {
+        TRY(t->sorted->vt->next(t->sorted, &key, NULL));
+        TRY(file_writer_put(writer, &key, sizeof key));
+    }
     return ST_OK;
 }
 
 static status vectors_put(struct file_writer *writer, const struct table_content *t)
 {
-    float *spans = malloc((size_t)ROWS_AT_ONCE * t->span_floats * sizeof *spans);
-    if (spans == NULL) FAIL(MEMORY, "%s: no memory for %u rows", writer->path, ROWS_AT_ONCE);
-    status st = ST_OK;
-    for (uint64_t begin = 0; begin < t->row_count && st == ST_OK; begin += ROWS_AT_ONCE) {
-        uint64_t left = t->row_count - begin;
-        uint32_t count = left < ROWS_AT_ONCE ? (uint32_t)left : ROWS_AT_ONCE;
-        st = store_copy(t->store, t->table, t->key + begin, count, spans);
-        if (stop_requested())
-            st = status_fail(ST_STOPPED, __FILE__, __LINE__, "stopped by a signal; %s is not written", writer->path);
-        for (uint32_t i = 0; i < count && st == ST_OK; i++)
-            st = file_writer_put(writer, spans + (size_t)i * t->span_floats, t->dim * sizeof *spans);
+    uint64_t key;
+    const float *vector;
+    TRY(t->sorted->vt->begin(t->sorted, t->table, true));
+    for (uint64_t i = 0; i < t->row_count; i++) {
+        if (i % MODEL_SORTED_AT_ONCE == 0 && stop_requested())
+            FAIL(STOPPED, "stopped by a signal; %s is not written", writer->path);
+        TRY(t->sorted->vt->next(t->sorted, &key, &vector));
+        TRY(file_writer_put(writer, vector, t->dim * sizeof *vector));
     }
-    free(spans);
-    return st;
+    return ST_OK;
 }
 
 static status table_put(struct file_writer *writer, const void *content)
@@ -145,18 +143,14 @@ static status table_files(struct exporter *e, const char *stem, const struct tab
 static status table_export(struct exporter *e, uint32_t table)
 {
     const struct graph_table *t = &e->model->graph->tables[table];
-    struct store *store = e->model->store;
-    const uint64_t row_count = store_row_count(store, table);
-    void *block;
-    TRY(memory_take(PART_ORDER, row_count * sizeof(uint64_t), &block));
-    uint64_t *key = block;
-    status st = store_keys(store, table, key);
-    const struct table_content content = {store, table, t->dim, t->span_floats, key, row_count};
+    struct model_sorted *sorted = e->sorted;
     char *stem = NULL;
+    status st = sorted->vt->open(sorted, table, &(struct model_sorted_filter){0});
+    const struct table_content content = {sorted, table, t->dim, sorted->table[table].row_count};
     if (st == ST_OK) st = model_file_stem(&stem, graph_string(e->model->graph, t->name));
     if (st == ST_OK) st = table_files(e, stem, &content);
     free(stem);
-    memory_give(PART_ORDER, block, row_count * sizeof *key);
+    sorted->vt->close(sorted, table);
     return st;
 }
 
@@ -197,10 +191,10 @@ static status dense_export(struct exporter *e)
     return st;
 }
 
-status model_export(const struct model *model, const char *path, enum model_export_format format,
-                    struct model_exported *exported)
+status model_export_sorted(const struct model *model, struct model_sorted *sorted, const char *path,
+                           enum model_export_format format, struct model_exported *exported)
 {
-    struct exporter e = {.model = model, .directory = path, .format = format};
+    struct exporter e = {.model = model, .sorted = sorted, .directory = path, .format = format};
     struct stat ignored;
     TRY(file_directory_make(path));
     char manifest_path[FILE_PATH_BYTES];
@@ -208,7 +202,18 @@ status model_export(const struct model *model, const char *path, enum model_expo
         FAIL(INVALID, "%s: the directory of a saved model; give another to export to", path);
     status st = dense_export(&e);
     for (uint32_t t = 0; t < model->graph->table_count && st == ST_OK; t++) st = table_export(&e, t);
+    for (uint32_t t = 0; t < model->graph->table_count; t++) e.done.rows += sorted->table[t].row_count;
     st = files_end(&e, st);
     if (st == ST_OK && exported != NULL) *exported = e.done;
+    return st;
+}
+
+status model_export(const struct model *model, const char *path, enum model_export_format format,
+                    struct model_exported *exported)
+{
+    struct model_sorted_own own;
+    status st = model_sorted_own_open(&own, model);
+    if (st == ST_OK) st = model_export_sorted(model, &own.sorted, path, format, exported);
+    model_sorted_own_close(&own);
     return st;
 }
