@@ -177,6 +177,39 @@ measured() { # what one node finds of two sets, with bins; nodes have the rows i
         launched 0 3 eval life.bin --model life.model $sets --by C1 --by-max 4 --lanes 3,0,5 && sed 's/, [0-9.]* s)$/)/' out | diff one.out - && grep -q '^by ' one.out
 }
 check 'eval on nodes: the figures of one' measured
+cut -f2- short.tsv >unlabelled.tsv
+{ head -n 77 test.tsv; echo 'no line'; tail -n +78 test.tsv; } >bad.tsv
+predicted_same() { # N LANES GRAPH ARGUMENT...: the bytes of one node
+    predicted_n=$1 predicted_lanes=$2 predicted_graph=$3
+    shift 3
+    rm -f one.txt many.txt
+    runs 0 "$h" predict "$predicted_graph.bin" --model "$predicted_graph.model" "$@" -o one.txt && [ -s one.txt ] &&
+        launched 0 "$predicted_n" predict "$predicted_graph.bin" --model "$predicted_graph.model" "$@" -o many.txt --lanes "$predicted_lanes" && cmp one.txt many.txt
+}
+check 'predict on nodes: the file of one, with columns of unlabelled data' predicted_same 3 4,0,4 life --data unlabelled.tsv --with C1,I2 --header
+check 'predict on nodes: bad lines' predicted_same 2 3,5 tables --data bad.tsv,test.tsv --set data.bad_lines=skip --with label
+predicted_words() { trains tokens tokens.bin --data tokens.txt --threads 1 && predicted_same 3 2,5,1 tokens --data tokens2.txt; }
+check 'predict on nodes: words, of which node 0 ranks all' predicted_words
+predict_ends() { # a bad line ends all by one sentence, and no file is left; standard output is node 0's
+    launched 1 3 predict tables.bin --model tables.model --data bad.tsv -o none.txt && says '^\[0\] .*error: bad.tsv:78: expected' && [ ! -e none.txt ] &&
+        launched 1 2 predict tables.bin --model tables.model --data - && says '\[0\] .*error: - is a stream: on several nodes' &&
+        launched 0 2 predict tables.bin --model tables.model --data test.tsv && [ "$(wc -l <out)" = 500 ]
+}
+check 'predict on nodes: what it fails by' predict_ends
+exported_same() { # N GRAPH ARGUMENT...
+    exported_n=$1 exported_graph=$2
+    shift 2
+    rm -rf one.x many.x
+    runs 0 "$h" export "$exported_graph.bin" --model "$exported_graph.model" -o one.x "$@" &&
+        launched 0 "$exported_n" export "$exported_graph.bin" --model "$exported_graph.model" -o many.x "$@" && diff -r one.x many.x
+}
+check 'export from nodes: the files of one' exported_same 3 life
+check 'export from nodes: a file for serving, of rows by score' exported_same 2 life --for serving --score 0.5 --store int8
+export_ends() {
+    launched 1 2 export life.bin --model life.model --for serving -o /dev/full && says '^\[0\] .*error: /dev/full' &&
+        launched 2 2 export life.bin --model life.model -o many.x --format onnx && says 'export it from one node'
+}
+check 'export from nodes: what it fails by' export_ends
 disk() { # rows of a node are on its disk, some die there, and one is there from the second time on
     rm -rf wide2.model rows.*
     trains wide wide.bin --data data.tsv --threads 1 &&

@@ -1,12 +1,16 @@
 /* Ends of an exchange between nodes of a small graph, without trainings, over a post (post_fixture.h). Include behind
- * `#define NODES n` and `static const uint32_t lane_begin[NODES + 1]`, of 4 lanes. */
+ * `#define NODES n` and `static const uint32_t lane_begin[NODES + 1]`, of 4 lanes; ENDS_MODEL: another text of the graph. */
 #ifndef HETERPS_TESTS_ENDS_FIXTURE_H
 #define HETERPS_TESTS_ENDS_FIXTURE_H
 
 #include "tests/engine/node/post_fixture.h"
 
-static const char model_text[] = "[data]\ndense = I1..I3\n[fc y]\ninput = dense\nunits = 1\n[loss bce]\ninput = y\n"
-                                 "[train]\nbatch = 12\nmicro = 3\nlanes = 4\n";
+#ifndef ENDS_MODEL
+#define ENDS_MODEL                                                                                                     \
+    "[data]\ndense = I1..I3\n[fc y]\ninput = dense\nunits = 1\n[loss bce]\ninput = y\n"                                  \
+    "[train]\nbatch = 12\nmicro = 3\nlanes = 4\n"
+#endif
+static const char model_text[] = ENDS_MODEL;
 
 struct end {
     struct model model;
@@ -36,7 +40,7 @@ static void ends_open(uint64_t seed)
     memset(ends, 0, sizeof ends);
     post_open(&net, NODES, seed, 20000);
     for (uint32_t n = 0; n < NODES; n++) {
-        assert_ok(model_open(&ends[n].model, &graph, &(struct model_budget){.ram_bytes = 1 << 20}));
+        assert_ok(model_open(&ends[n].model, &graph, &(struct model_budget){.ram_bytes = 4 << 20}));
         const struct reduce_options options = {.graph = &graph,
                                                .model = &ends[n].model,
                                                .rank = n,

@@ -51,6 +51,7 @@ struct post_net {
     uint64_t bytes[POST_NODES_MAX]; /* sent by each */
     _Atomic uint64_t looks;         /* requests for rows as they are, by all */
     status failure;
+    _Atomic status shared_fails; /* by a test: what all fail with */
     _Atomic bool shared_is_over;
     pthread_t thread;
 };
@@ -147,6 +148,8 @@ FIXTURE static void *post_main(void *argument)
     struct post_net *net = argument;
     while (!atomic_load(&net->shared_is_over) && net->failure == ST_OK) {
         const bool is_idle = !post_step(net);
+        if (atomic_load(&net->shared_fails) != ST_OK)
+            net->failure = status_fail(atomic_load(&net->shared_fails), "test", 1, "node 0: the disk is full");
         const uint32_t ns = net->sleep_ns_max ? post_draw(net, net->sleep_ns_max) : 0;
         if (is_idle || (ns && post_draw(net, 4) == 0))
             nanosleep(&(struct timespec){.tv_nsec = is_idle ? 5000 : ns}, NULL);
