@@ -350,6 +350,8 @@ static void finish(struct node *n, int exit_status)
     links_wake(n->links);
 }
 
+uint64_t node_waits(const struct node *n) { return atomic_load_explicit(&n->shared_waits, memory_order_relaxed); }
+
 status node_end(struct node *n, status st)
 {
     struct failure failure;

@@ -62,6 +62,9 @@ uint32_t node_count(const struct node *node);
 #define NODE_NAME_BYTES 24u
 const char *node_name(const struct node *node, uint32_t index, char name[NODE_NAME_BYTES]);
 
+/* For whom the step has waited at the last look, some times a second: a bit a rank. By any thread. */
+uint64_t node_waits(const struct node *node);
+
 /* Works out who does what: before what follows. INVALID: as division_make; the same on all nodes. */
 MUST_USE status node_divide(struct node *node);
 /* Whether it has lanes of steps, as one alone (NULL) has: else it is a parameter server, and reads no data. */

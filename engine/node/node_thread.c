@@ -289,6 +289,7 @@ static void progress_look(struct node *n)
     uint64_t ranks = 0;
     for (uint32_t i = 0; i < n->count; i++)
         if (waits >> i & 1) ranks |= UINT64_C(1) << n->rank_of[i];
+    atomic_store_explicit(&n->shared_waits, ranks, memory_order_relaxed); /* a figure */
     node_member_tell(n, (struct member_event){.kind = EVENT_WAITS, .mask = ranks});
     if (node_is_first(n) && (!n->has_begun || !reduce_runs(n->reduce) || reduce_stream_is_dry(n->reduce)))
         node_member_tell(n, (struct member_event){.kind = EVENT_REST});

@@ -201,8 +201,8 @@ static void turn_end(struct reduce *r, uint32_t round, uint32_t turn)
     trace_span(TRACE_EXCHANGE, round_names[round], r->round[round].begun_ns[turn], now_ns, r->step,
                bucket_of(r, round, turn));
     if (--r->turns > 0) return;
-    r->rounds.ns += now_ns - r->turns_ns;
-    r->rounds.last_ns[r->last] += now_ns - r->turns_ns;
+    figure_add(&r->shared_rounds_ns, now_ns - r->turns_ns);
+    figure_add(&r->shared_last_ns[r->last], now_ns - r->turns_ns);
 }
 
 static void over_tell(const struct reduce *r, enum exchange_round round, uint32_t bucket)
@@ -453,7 +453,13 @@ uint32_t reduce_name(const struct reduce *r, uint32_t node) { return r->rank_of 
 
 const uint64_t *reduce_own_rows(const struct reduce *r) { return r->own_rows; }
 
-const struct reduce_rounds *reduce_rounds(const struct reduce *r) { return &r->rounds; }
+struct reduce_rounds reduce_rounds(const struct reduce *r)
+{
+    struct reduce_rounds rounds = {.ns = atomic_load_explicit(&r->shared_rounds_ns, memory_order_relaxed)};
+    for (uint32_t n = 0; n < r->exchange.node_count; n++)
+        rounds.last_ns[n] = atomic_load_explicit(&r->shared_last_ns[n], memory_order_relaxed);
+    return rounds;
+}
 
 struct reduce_rows reduce_rows(const struct reduce *r)
 {

@@ -102,12 +102,13 @@ const uint64_t *reduce_own_rows(const struct reduce *reduce);
 /* Of a node, for messages: its rank in the job, of which not all nodes may be there. */
 uint32_t reduce_name(const struct reduce *reduce, uint32_t node);
 /* Of all rounds so far: how long any was under way here, from the own part to the last of the others', of which, for
- * so long, that of which node came last: [node_count]; this node's own: all others' were there. Between jobs. */
+ * so long, that of which node came last: [node_count]; this node's own: all others' were there. By any thread, exact
+ * between jobs. */
 #define REDUCE_NODES_MAX 64u
 struct reduce_rounds {
     uint64_t ns, last_ns[REDUCE_NODES_MAX];
 };
-const struct reduce_rounds *reduce_rounds(const struct reduce *reduce);
+struct reduce_rounds reduce_rounds(const struct reduce *reduce);
 /* What the rows of steps have taken. */
 struct reduce_rows {
     uint64_t asked; /* rows that this node was asked for, by itself, too                              */

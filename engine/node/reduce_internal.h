@@ -151,7 +151,7 @@ struct reduce {
     uint32_t turns;    /* that are under way, of all rounds … */
     uint64_t turns_ns; /* … since when any is                    */
     uint32_t last;     /* whose part of them has come last      */
-    struct reduce_rounds rounds;
+    _Atomic uint64_t shared_rounds_ns, shared_last_ns[REDUCE_NODES_MAX]; /* struct reduce_rounds */
     const struct asked_step *asked; /* whose letters are sent, and which is not open; or NULL       */
     uint64_t open_until;            /* steps below it are or were open: their rows are here         */
     uint64_t updated_until;         /* steps below it are updated here                              */
@@ -223,6 +223,12 @@ static inline void gate_ring(struct reduce *r)
 {
     const struct exchange_site *site = &r->exchange.site;
     if (site->over) site->over(site->context, EXCHANGE_ROWS, 0, ST_OK);
+}
+
+/* Relaxed: figures, of which one thread alone makes more. */
+static inline void figure_add(_Atomic uint64_t *figure, uint64_t more)
+{
+    atomic_store_explicit(figure, atomic_load_explicit(figure, memory_order_relaxed) + more, memory_order_relaxed);
 }
 
 /* By the main thread, between jobs: keeps the node's thread out of the store, until store_let_go. What the exchange has

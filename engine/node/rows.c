@@ -17,12 +17,6 @@ void step_ask(struct exchange *x, const struct asked_step *asked)
     r->post->vt->wake(r->post);
 }
 
-/* Relaxed: figures, of which this thread alone makes more. */
-static void figure_add(_Atomic uint64_t *figure, uint64_t more)
-{
-    atomic_store_explicit(figure, atomic_load_explicit(figure, memory_order_relaxed) + more, memory_order_relaxed);
-}
-
 /* Of a letter that has come: its rows. */
 static void asked_count(struct reduce *r, uint32_t from, uint64_t step)
 {

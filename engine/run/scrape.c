@@ -17,6 +17,8 @@
 #include "engine/base/thread.h"
 #include "engine/http/access.h"
 #include "engine/http/exposition.h"
+#include "engine/node/probe.h"
+#include "engine/node/stream.h"
 #include "engine/run/report.h"
 #include "io/store/store_figures.h"
 
@@ -54,7 +56,7 @@ struct scrape {
     _Atomic bool shared_has_rows; /* a step has said how many */
     /* Relaxed, all: a figure each, ordered with nothing. */
     _Alignas(64) _Atomic uint32_t shared_state;
-    _Atomic uint64_t shared_step, shared_epoch, shared_examples;
+    _Atomic uint64_t shared_step, shared_begun_step, shared_epoch, shared_examples;
     _Atomic uint64_t shared_wall_ns, shared_busy_ns[WORK_COUNT], shared_worker_count, shared_pause_ns;
     _Atomic uint64_t shared_saves, shared_saved_step, shared_window;
     _Atomic double shared_save_s, shared_save_last_s, shared_loss, shared_rate;
@@ -121,6 +123,7 @@ static void on_begun(void *context, struct feed *feed, const struct progress *fr
 {
     struct scrape *s = context;
     PUT(s->shared_step, from->step);
+    PUT(s->shared_begun_step, from->step);
     PUT(s->shared_epoch, from->epoch);
     PUT(s->shared_examples, from->examples);
     pthread_mutex_lock(&s->lock);
@@ -272,13 +275,42 @@ static void tables_put(struct scrape *s, struct evbuffer *to)
     }
 }
 
-static void nodes_put(struct node *node, struct evbuffer *to)
+/* Of each other node, by rank: whether the step waits for it now, and how long rounds have, in all, whose last part was its. */
+static void others_put(struct node *node, struct evbuffer *to)
+{
+    static const char waits[] = "heterps_train_waits_for", last[] = "heterps_train_round_last_seconds_total";
+    const struct reduce_rounds rounds = reduce_rounds(node_reduce(node));
+    const uint64_t mask = node_waits(node);
+    exposition_f64(to, "heterps_train_round_seconds_total", "counter",
+                   "Time in which rounds of sums and values were under way, from the own part to the last of the others'.",
+                   (double)rounds.ns * 1e-9);
+    exposition_head(to, last, "counter", "Of that, rounds whose last part was this node's.");
+    for (uint32_t n = 0; n < node_count(node); n++)
+        if (n != node_index(node))
+            evbuffer_add_printf(to, "%s{node=\"%u\"} %.9g\n", last, node_rank(node, n), (double)rounds.last_ns[n] * 1e-9);
+    exposition_head(to, waits, "gauge", "Whether the step was waiting for this node at the last look: four times a second.");
+    for (uint32_t n = 0; n < node_count(node); n++)
+        if (n != node_index(node))
+            evbuffer_add_printf(to, "%s{node=\"%u\"} %u\n", waits, node_rank(node, n),
+                                (unsigned)(mask >> node_rank(node, n) & 1));
+}
+
+static void nodes_put(struct scrape *s, struct node *node, struct evbuffer *to)
 {
     if (node == NULL) return;
+    struct reduce *reduce = node_reduce(node);
+    const struct reduce_rows rows = reduce_rows(reduce);
+    const uint64_t steps = GET(s->shared_step) - GET(s->shared_begun_step);
     exposition_u64(to, "heterps_train_rank", "gauge", "Which of the nodes this one is.", node_index(node));
     exposition_u64(to, "heterps_train_nodes", "gauge", "Nodes of the training.", node_count(node));
     exposition_u64(to, "heterps_train_sent_bytes_total", "counter", "Bytes that this node has sent to others.",
-                   reduce_sent_bytes(node_reduce(node)));
+                   reduce_sent_bytes(reduce));
+    exposition_u64(to, "heterps_train_sent_bytes_least_total", "counter",
+                   "Bytes that it had to send for the steps that are done: sums and values of the dense part, keys, rows.",
+                   steps * reduce_least_bytes(reduce) + rows.least_bytes + reduce_stream_bytes(reduce));
+    exposition_u64(to, "heterps_train_asked_rows_total", "counter",
+                   "Rows that nodes, this one included, have asked it for.", rows.asked);
+    others_put(node, to);
 }
 
 static void metrics_put(void *context, struct evbuffer *to)
@@ -299,7 +331,7 @@ static void metrics_put(void *context, struct evbuffer *to)
         times_put(s, to, &read);
         data_put(to, &read);
         tables_put(s, to);
-        nodes_put(s->session->node, to);
+        nodes_put(s, s->session->node, to);
     }
     pthread_mutex_unlock(&s->lock);
 }

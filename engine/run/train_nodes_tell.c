@@ -33,7 +33,7 @@ static struct account own_account(const struct trainer *t, struct reduce *reduce
                         .asked_rows = rows.asked,
                         .least_a_step = (double)reduce_least_bytes(reduce) +
                                         (double)(rows.least_bytes + reduce_stream_bytes(reduce)) / (double)steps,
-                        .rounds = *reduce_rounds(reduce)};
+                        .rounds = reduce_rounds(reduce)};
     pipeline_times(t->session->crew.pipeline, &times);
     pipeline_figures(t->session->crew.pipeline, &figures);
     a.wall_ns = times.wall_ns;

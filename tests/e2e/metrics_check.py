@@ -273,7 +273,12 @@ def nodes_asked(t):
         m = until("steps", lambda: (m := t.metrics(address=address))["heterps_train_step"] > 2 and m)
         promtool(t.text)
         same((m["heterps_train_rank"], m["heterps_train_nodes"]), (rank, 2))
-        assert m["heterps_train_sent_bytes_total"] > 0, m
+        # of rows that have just been asked for the sums are yet to be sent
+        assert 0 < m["heterps_train_sent_bytes_least_total"] < 2 * m["heterps_train_sent_bytes_total"], m
+        last = m[f'heterps_train_round_last_seconds_total{{node="{1 - rank}"}}']
+        assert 0 < last <= m["heterps_train_round_seconds_total"], m
+        assert m[f'heterps_train_waits_for{{node="{1 - rank}"}}'] in (0, 1), m
+        assert m["heterps_train_asked_rows_total"] > 0, m
     t.process.send_signal(signal.SIGTERM)
     same(t.end(), 75, read("run.err")[-500:])
 
