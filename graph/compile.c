@@ -193,13 +193,19 @@ status graph_compile_kept(struct graph *graph, const char *path, const char *tex
     return text_compile(graph, path, text, text_bytes, NULL, 0, true, source);
 }
 
+status graph_compile_again(struct graph *graph, const char *path, const struct graph *known, const char *const *set,
+                           uint32_t set_count)
+{
+    const struct graph_source source = graph_source_of(known);
+    return text_compile(graph, path, known->text, known->text_bytes, set, set_count, true, &source);
+}
+
 status graph_open_set(struct graph *graph, const char *path, const char *const *set, uint32_t set_count)
 {
     TRY(graph_open(graph, path));
     if (set_count == 0) return ST_OK;
     struct graph opened = *graph;
-    const struct graph_source source = graph_source_of(&opened);
-    status st = text_compile(graph, path, opened.text, opened.text_bytes, set, set_count, true, &source);
+    status st = graph_compile_again(graph, path, &opened, set, set_count);
     graph_close(&opened);
     return st;
 }

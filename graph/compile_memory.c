@@ -201,8 +201,8 @@ static status batch_is_micro(struct compiler *c, const struct ini_section *train
 }
 
 /* What is packed of a layer's weights is packed once a micro-batch: with 2048 examples ctrdnn and ctrdnn2 train 5 and 7 % faster than with 512
- * (two AVX-512 cores, batch 2048); but then a step of usual size is a single one, and stages have nothing to overlap. */
-#define MICRO_USUAL_MAX 512u
+ * (two AVX-512 cores, batch 2048); but then a step of usual size is a single one, and stages have nothing to overlap: hence
+ * GRAPH_MICRO_USUAL. */
 
 /* The batch of [train], with micro chosen if it is 0. */
 static status batch_resolve(struct compiler *c)
@@ -219,7 +219,7 @@ static status batch_resolve(struct compiler *c)
                         "batch = %u is not a multiple of lanes = %u", h->batch, h->lanes);
     uint32_t lane_examples = h->batch / h->lanes;
     if (h->micro == 0)
-        for (h->micro = lane_examples < MICRO_USUAL_MAX ? lane_examples : MICRO_USUAL_MAX;
+        for (h->micro = lane_examples < GRAPH_MICRO_USUAL ? lane_examples : GRAPH_MICRO_USUAL;
              lane_examples % h->micro != 0;)
             h->micro--;
     if (lane_examples % h->micro != 0)

@@ -261,6 +261,9 @@ struct graph {
     uint32_t text_bytes, tensor_count, arg_count, node_count, forward_count, layer_count, field_count, table_count,
         optimizer_count, update_count;
     uint32_t lookup_count; /* forward nodes that look up a table; they are numbered in their order         */
+    /* Lanes that every micro-batch has side by side (graph_lanes_join); 0 and 1: it is a part of one lane. */
+    uint32_t joined;
+    void *joined_records; /* owned: header and tensors, where they are not the image's       */
     /* owns one of: */
     void *owned; /* malloc'd image                                              */
     size_t bytes;
@@ -269,7 +272,7 @@ struct graph {
 static inline const char *graph_string(const struct graph *g, uint32_t offset) { return g->strings + offset; }
 static inline struct batch_shape graph_batch(const struct graph *g)
 {
-    return (struct batch_shape){g->header->batch, g->header->micro, g->header->lanes};
+    return (struct batch_shape){g->header->batch, g->header->micro, g->header->lanes, g->joined};
 }
 struct example_shape graph_example(const struct graph *g);
 /* Where a column's tensor (DENSE, LABEL) lies in a micro-batch. */
@@ -336,9 +339,25 @@ MUST_USE status graph_compile(struct graph *graph, const char *path, const char 
 /* The same of a text that a graph has kept: by the rules that it says, or the oldest. */
 MUST_USE status graph_compile_kept(struct graph *graph, const char *path, const char *text, size_t text_bytes,
                                    const struct graph_source *source);
+/* The same of the text of a graph, with assignments: by the rules that it was compiled by, with the words that it has. */
+MUST_USE status graph_compile_again(struct graph *graph, const char *path, const struct graph *known,
+                                    const char *const *set, uint32_t set_count);
 /* A source that gives what `known`, compiled from a text of the same vocabularies, has: for compiling its text again. INVALID where
  * a vocabulary was read by other settings. Keeps `known`. */
 struct graph_source graph_source_of(const struct graph *known);
+/* Examples that a micro-batch has where nothing else is said: the most, and a divisor of a lane's. */
+#define GRAPH_MICRO_USUAL 512u
+/* For a training on one node in one stage: where a lane is one micro-batch of less than usual size, and all ops allow it
+ * (OP_JOINS_LANES), the graph's micro-batches become those of 2, 4, … lanes, whole branches of the tree of lanes: what is
+ * packed once a micro-batch is packed less often, and only their sum has a place of its own. header->lanes counts such
+ * micro-batches then, and `joined` the lanes of each. The bytes that training leaves do not change. `path` is for messages.
+ * What is not possible changes nothing. */
+void graph_lanes_join(struct graph *graph, const char *path);
+/* Lanes of a micro-batch; the graph's lanes, and the examples of one that are added at once: those of its recipe, joined
+ * or not. */
+static inline uint32_t graph_joined(const struct graph *g) { return g->joined > 1 ? g->joined : 1; }
+static inline uint32_t graph_lane_count(const struct graph *g) { return g->header->lanes * graph_joined(g); }
+static inline uint32_t graph_lane_micro(const struct graph *g) { return g->header->micro / graph_joined(g); }
 /* Writes the image atomically. */
 MUST_USE status graph_write(const struct graph *graph, const char *path);
 /* Reads and validates a file: whatever its bytes, either every index, offset and shape in it holds, or

@@ -295,6 +295,7 @@ status graph_open_memory(struct graph *graph, const char *path, const uint8_t *i
 
 void graph_close(struct graph *graph)
 {
+    free(graph->joined_records);
     free(graph->owned);
     memset(graph, 0, sizeof *graph);
 }
@@ -303,7 +304,8 @@ status graph_write(const struct graph *graph, const char *path)
 {
     struct file_writer writer = {0};
     status st = file_writer_open(&writer, path);
-    if (st == ST_OK) st = file_writer_put(&writer, graph->header, graph->bytes);
+    const void *image = graph->owned ? graph->owned : (const void *)graph->header;
+    if (st == ST_OK) st = file_writer_put(&writer, image, graph->bytes);
     if (st == ST_OK) st = file_writer_commit(&writer);
     if (st != ST_OK) file_writer_abort(&writer);
     return st;

@@ -41,6 +41,8 @@ enum op_traits {
     OP_IS_LOSS = 8,   /* a head: its output, [B, 1], is an example's loss times the head's weight and the example's */
     OP_IS_METRIC =
         16, /* a head without a backward pass: its output, [B, 1], is an example's value, averaged in evaluation */
+    OP_JOINS_LANES = 32, /* no example's numbers depend on what else is in its micro-batch, and what it adds to gradients
+                            it adds lane by lane, where a micro-batch has several (graph_lanes_join) */
 };
 enum op_inputs {
     OP_INPUTS_ONE,

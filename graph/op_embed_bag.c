@@ -177,9 +177,9 @@ void op_embed_bag_backward(const struct op_context *c, const struct graph_node *
     const struct ticket_table *t = &c->ticket->table[attr.table];
     float *table_grad = c->table_grad[attr.lookup];
     for (uint32_t u = 0; u < t->unique_count; u++) {
-        float *drow = table_grad + (size_t)t->lane_row[u] * attr.dim;
         for (uint32_t i = t->occurrence_begin[u]; i < t->occurrence_begin[u + 1]; i++) {
             uint32_t position = t->occurrence[i], field = c->batch->key_home[position] % c->graph->field_count;
+            float *drow = table_grad + (size_t)t->lane_row[graph_joined(c->graph) > 1 ? position : u] * attr.dim;
             /* A field may be named twice, and another op's fields not at all. */
             for (uint32_t s = 0, col = 0; s < n->input_count; col += width_of(c, n, &attr, s++))
                 if (field_of(c, n, s) == field) occurrence_add(c, n, &attr, position, col, drow);

@@ -66,7 +66,7 @@ void micro_batch_clear(struct micro_batch *m)
     if (m->key_begin[0]) m->key_begin[0] = 0;
 }
 
-static void ticket_table_lay(struct ticket_table *t, struct cursor *cursor, size_t key_count, uint32_t lanes,
+static void ticket_table_lay(struct ticket_table *t, struct cursor *cursor, size_t key_count, bool has_lanes,
                              uint32_t span_floats, bool with_scratch)
 {
     /* Every key may belong to this table and be distinct. */
@@ -78,7 +78,7 @@ static void ticket_table_lay(struct ticket_table *t, struct cursor *cursor, size
     t->occurrence_begin = take(cursor, unique_count_max + 1, sizeof *t->occurrence_begin);
     t->occurrence = take(cursor, key_count, sizeof *t->occurrence);
     t->step_row = t->lane_row = take(cursor, unique_count_max, sizeof *t->step_row);
-    if (lanes > 1) t->lane_row = take(cursor, unique_count_max, sizeof *t->lane_row);
+    if (has_lanes) t->lane_row = take(cursor, unique_count_max, sizeof *t->lane_row);
     if (with_scratch) t->scratch = take(cursor, unique_count_max * span_floats, sizeof *t->scratch);
 }
 
@@ -89,8 +89,8 @@ size_t ticket_bytes(struct batch_shape batch, struct example_shape example, uint
     take(&cursor, table_count, sizeof(struct ticket_table));
     for (uint32_t i = 0; i < table_count; i++) {
         struct ticket_table table;
-        ticket_table_lay(&table, &cursor, key_position_count(batch, example), batch.lanes, span_floats[i],
-                         with_scratch);
+        ticket_table_lay(&table, &cursor, key_position_count(batch, example), batch_has_lanes(batch),
+                         span_floats[i], with_scratch);
     }
     return cursor.sum_bytes;
 }
@@ -101,6 +101,6 @@ void ticket_place(struct ticket *ticket, struct arena *arena, struct batch_shape
     struct cursor cursor = {.arena = arena};
     *ticket = (struct ticket){.table_count = table_count, .table = take(&cursor, table_count, sizeof *ticket->table)};
     for (uint32_t i = 0; i < table_count; i++)
-        ticket_table_lay(&ticket->table[i], &cursor, key_position_count(batch, example), batch.lanes, span_floats[i],
-                         with_scratch);
+        ticket_table_lay(&ticket->table[i], &cursor, key_position_count(batch, example), batch_has_lanes(batch),
+                         span_floats[i], with_scratch);
 }

@@ -25,7 +25,13 @@ struct batch_shape {
     uint32_t batch; /* examples a step                                        */
     uint32_t micro; /* examples a micro-batch; divides batch                  */
     uint32_t lanes; /* divides batch / micro                                  */
+    /* Of a node that computes several lanes as one: a "lane" is a run of so many, and one micro-batch, and the tree adds
+     * them up within it (graph_lanes_join). Divides micro; 0 and 1: it is one. */
+    uint32_t joined;
 };
+
+/* Whether rows of the step have a sum of gradients for each lane. */
+static inline bool batch_has_lanes(struct batch_shape shape) { return shape.lanes > 1 || shape.joined > 1; }
 
 static inline uint32_t batch_micro_count(struct batch_shape shape) { return shape.batch / shape.micro; }
 static inline uint32_t batch_lane_of(struct batch_shape shape, uint32_t micro_index)
@@ -90,7 +96,8 @@ struct ticket_table {
     uint32_t *occurrence_begin; /* [unique + 1]                                                                 */
     uint32_t *occurrence;       /* key positions                                                                */
     uint32_t *step_row;         /* [unique]: the row's number within the step; filled by the feed               */
-    uint32_t *lane_row;         /* [unique]: where its gradients are added; likewise. Of one lane the same array */
+    uint32_t *lane_row;         /* [unique]: where its gradients are added; likewise. Of one lane the same array. Where
+                                   the micro-batch is several lanes: [key position] */
     float *scratch;             /* [unique, span_floats] for keys without a row: where rows are only looked up, and in training of
                                    a table that does not admit every key; else NULL                              */
 };

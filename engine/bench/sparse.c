@@ -176,7 +176,7 @@ static void graph_make(struct sparse_bench *b)
 
 static struct batch_shape batch_of(const struct sparse_bench *b)
 {
-    return (struct batch_shape){b->o.example_count, b->o.example_count, 1};
+    return (struct batch_shape){.batch = b->o.example_count, .micro = b->o.example_count, .lanes = 1};
 }
 static struct example_shape example_of(const struct sparse_bench *b)
 {

@@ -39,7 +39,7 @@ status train_bench_open(struct train_bench *b, const struct train_bench_options 
 {
     memset(b, 0, sizeof *b);
     struct setup_options setup = o->setup;
-    setup.training = true;
+    setup.training = setup.joins_lanes = true;
     TRY(setup_open(&b->setup, &setup));
     TRY(crew_open(&b->crew, &b->setup, &o->crew));
     struct feed_options feed = crew_feed_options(&b->crew, o->data);

@@ -36,6 +36,12 @@ status setup_begin(struct setup *s, const struct setup_options *o)
     TRY(ini_parse(&s->ini, o->graph_path, s->graph.text, s->graph.text_bytes));
     TRY(settings_read(&s->ini, &s->settings));
     TRY(settings_disk_check(&s->settings));
+    if (o->joins_lanes && s->training && s->settings.train_sync == SYNC_BSP && s->settings.train_micro == 0 &&
+        s->settings.train_reduce == REDUCE_F32)
+        graph_lanes_join(&s->graph, o->graph_path);
+    if (graph_joined(&s->graph) > 1)
+        log_detail("lanes    %u of %u examples, %u at a time as one micro-batch", graph_lane_count(&s->graph),
+                   graph_lane_micro(&s->graph), graph_joined(&s->graph));
     return lives_check(s);
 }
 

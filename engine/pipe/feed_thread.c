@@ -374,11 +374,17 @@ static status input_prepare(struct feed *feed, struct input *input)
     input->step_rows = NULL;
     if (feed->training) {
         input->step_rows = block_of(feed, input->step_block);
-        const uint32_t lane = batch_lane_of(graph_batch(feed->graph), m->micro_index);
+        const uint32_t lane = batch_lane_of(feed->shape, m->micro_index);
+        const bool is_joined = feed->shape.joined > 1;
+        struct step_lanes lanes;
+        if (is_joined) step_lanes_of(&lanes, m, feed->shape, feed->graph->field_count);
         row_gate_step_ticket(&feed->gate, feed->block_step[input->step_block], input->ticket.number);
         for (uint32_t t = 0; t < input->ticket.table_count; t++) {
             const uint32_t before = input->step_rows[t].row_count;
-            step_rows_add(&feed->numbers[t], &input->step_rows[t], &input->ticket.table[t], lane);
+            if (is_joined)
+                step_rows_add_joined(&feed->numbers[t], &input->step_rows[t], &input->ticket.table[t], &lanes);
+            else
+                step_rows_add(&feed->numbers[t], &input->step_rows[t], &input->ticket.table[t], lane);
             step_rows_judge(&input->step_rows[t], before, &input->ticket.table[t], m, feed->graph->field_count,
                             feed->graph->tables[t].life.click_label, feed->graph->label_count);
         }

@@ -187,16 +187,33 @@ static status diverged(struct worker *w, const struct station *station, const st
          c->batch->step, kind, op);
 }
 
-/* Of the losses among the forward nodes [begin, end): loss by loss, example by example. */
-static double loss_sum(const struct graph *g, const struct slot *slot, uint32_t begin, uint32_t end)
+/* Of the losses among the forward nodes [begin, end), of the examples [from, to): loss by loss, example by example. */
+static double losses_sum(const struct graph *g, const struct slot *slot, uint32_t begin, uint32_t end, uint32_t from,
+                         uint32_t to)
 {
     double sum = 0;
     for (uint32_t i = graph_loss_next(g, begin); i < end; i = graph_loss_next(g, i + 1)) {
         const struct graph_node *n = &g->nodes[i];
         const struct view loss = slot->tensor[g->args[n->arg_begin + n->input_count + n->param_count]];
-        for (uint32_t b = 0; b < slot->input->batch.example_count; b++) sum += loss.data[(size_t)b * loss.stride];
+        for (uint32_t b = from; b < to; b++) sum += loss.data[(size_t)b * loss.stride];
     }
     return sum;
+}
+
+static double loss_sum(const struct graph *g, const struct slot *slot, uint32_t begin, uint32_t end)
+{
+    return losses_sum(g, slot, begin, end, 0, slot->input->batch.example_count);
+}
+
+/* Of all losses, lane by lane where the slot has several. */
+static void losses_keep(struct sync *sync, const struct graph *g, const struct slot *slot)
+{
+    const uint32_t examples = slot->input->batch.example_count, each = graph_lane_micro(g);
+    for (uint32_t part = 0, from = 0; part < graph_joined(g); part++) {
+        const uint32_t to = examples - from < each ? examples : from + each;
+        sync->vt->loss_keep(sync, slot, part, losses_sum(g, slot, 0, g->forward_count, from, to));
+        from = to;
+    }
 }
 
 /* DIVERGED if a loss of this stage is not finite, INVALID if that is a label's fault. At the last stage all losses are kept. */
@@ -206,7 +223,7 @@ static status slot_loss(struct worker *w, const struct station *station, struct 
     const struct graph *g = p->graph;
     const struct extent *e = &station->stage.extent;
     if (station->stage.is_last) {
-        p->sync->vt->loss_keep(p->sync, slot, loss_sum(g, slot, 0, g->forward_count));
+        losses_keep(p->sync, g, slot);
         if (p->train->forward_done) p->train->forward_done(p->train->context, slot);
     }
     if (isfinite(loss_sum(g, slot, e->forward_begin, e->forward_end))) return ST_OK;

@@ -178,8 +178,10 @@ status session_open(struct session *s, const struct session_options *o)
     struct crew_options crew = o->crew;
     status st;
     memset(s, 0, sizeof *s);
+    struct setup_options setup = o->setup;
+    setup.joins_lanes = o->nodes == NULL && o->plan == NULL && o->cluster == NULL;
     crew_begin(&s->crew, &crew);
-    TRY_GOTO(setup_begin(&s->setup, &o->setup), failed);
+    TRY_GOTO(setup_begin(&s->setup, &setup), failed);
     TRY_GOTO(nodes_paths(s, o), failed);
     TRY_GOTO(nodes_meet(s, o), failed);
     if (s->node && node_count(s->node) == 0) return ST_OK;

@@ -28,6 +28,13 @@ uint32_t fold_runs(struct fold_lanes lanes, uint32_t lane_count, struct fold_lan
     return run_count;
 }
 
+uint32_t fold_places(uint32_t lane_count)
+{
+    uint32_t most = 0;
+    for (uint32_t lane = 0; lane < lane_count; lane++) most = fold_place(lane) > most ? fold_place(lane) : most;
+    return most + 1;
+}
+
 /* A stack of what has been joined so far, from left to right: two of it are joined before a run comes that is
  * farther from the lower one than the higher one is. Lanes are the farther apart in the tree the greater the
  * highest bit that they differ in; that of two such pairs is never the same, so the bits compare as numbers. */

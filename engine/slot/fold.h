@@ -12,6 +12,7 @@
 #ifndef HETERPS_ENGINE_SLOT_FOLD_H
 #define HETERPS_ENGINE_SLOT_FOLD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Which of `owners`, that have their lanes in turn so that all lanes advance side by side, has a lane. The seats of
@@ -30,6 +31,21 @@ struct fold_lanes {
 /* Cuts lanes, of a step of `lane_count`, into the greatest branches of the tree that they have whole, in order.
  * Returns how many. */
 uint32_t fold_runs(struct fold_lanes lanes, uint32_t lane_count, struct fold_lanes runs[FOLD_RUNS_MAX]);
+
+/* Where one adds all lanes, one after another, and lanes that are done join as soon as the tree allows it, few sums wait
+ * for others: that of lane l has place fold_place(l), on those that wait, and behind it the last two places join
+ * fold_join_count(l) times. Where the step ends with it, until one is left: lanes that do not come add nothing.
+ *
+ *     lane    0    1    2    3        places that wait behind a lane, from the bottom
+ *             0    01   01   0123
+ *                       2                                                          */
+static inline uint32_t fold_place(uint32_t lane) { return (uint32_t)__builtin_popcount(lane); }
+static inline uint32_t fold_join_count(uint32_t lane, bool is_last)
+{
+    return is_last ? fold_place(lane) : (uint32_t)__builtin_ctz(~lane);
+}
+/* Places for the sums of so many lanes. */
+uint32_t fold_places(uint32_t lane_count);
 
 /* left = left + right. */
 struct fold_join {

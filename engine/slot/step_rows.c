@@ -124,14 +124,62 @@ static void lane_rows_add(struct step_rows *rows, const struct ticket_table *tab
     }
 }
 
-void step_rows_add(struct row_numbers *n, struct step_rows *rows, struct ticket_table *table, uint32_t lane)
+/* The same of a micro-batch of several lanes, for each key: those of a unique come in the order of the data. */
+static void lanes_rows_add(struct step_rows *rows, const struct ticket_table *table, uint32_t rows_before,
+                           const struct step_lanes *lanes)
+{
+    uint32_t lane_row_count = rows->lane_row_count;
+    for (uint32_t u = 0; u < table->unique_count; u++) {
+        const uint32_t row = table->step_row[u];
+        /* Of the lanes of this micro-batch none has the row before. */
+        uint32_t last = row < rows_before ? rows->last_lane_row[row] : ROW_NONE, end = 0, lane = 0;
+        for (uint32_t i = table->occurrence_begin[u]; i < table->occurrence_begin[u + 1]; i++) {
+            const uint32_t position = table->occurrence[i];
+            if (position >= end) {
+                while (position >= lanes->key_begin[lane + 1]) lane++;
+                end = lanes->key_begin[lane + 1];
+                rows->lane_rows[lane_row_count] = (struct lane_row){.before = last, .lane = lanes->first + lane};
+                last = lane_row_count++;
+            }
+            table->lane_row[position] = last;
+        }
+        rows->last_lane_row[row] = last;
+    }
+    rows->lane_row_count = lane_row_count;
+}
+
+void step_lanes_of(struct step_lanes *lanes, const struct micro_batch *m, struct batch_shape shape,
+                   uint32_t field_count)
+{
+    CHECK(shape.joined > 1 && shape.joined <= STEP_LANES_MAX);
+    lanes->first = batch_lane_of(shape, m->micro_index) * shape.joined;
+    for (uint32_t i = 0; i <= shape.joined; i++) {
+        const uint32_t example = i * (shape.micro / shape.joined);
+        lanes->key_begin[i] =
+            m->key_begin[(size_t)(example < m->example_count ? example : m->example_count) * field_count];
+    }
+}
+
+static uint32_t rows_add(struct row_numbers *n, struct step_rows *rows, struct ticket_table *table)
 {
     const uint32_t rows_before = rows->row_count;
     if (rows_before == 0)
         first_add(n, rows, table);
     else
         next_add(n, rows, table);
+    return rows_before;
+}
+
+void step_rows_add(struct row_numbers *n, struct step_rows *rows, struct ticket_table *table, uint32_t lane)
+{
+    const uint32_t rows_before = rows_add(n, rows, table);
     if (rows->lane_rows) lane_rows_add(rows, table, rows_before, lane);
+}
+
+void step_rows_add_joined(struct row_numbers *n, struct step_rows *rows, struct ticket_table *table,
+                          const struct step_lanes *lanes)
+{
+    lanes_rows_add(rows, table, rows_add(n, rows, table), lanes);
 }
 
 void step_rows_add_keys(const struct distinct *numbers, struct step_rows *rows, struct ticket_table *table,

@@ -4,6 +4,7 @@
 
 #include "engine/base/batch.h"
 #include "engine/base/memory.h"
+#include "graph/graph.h"
 #include "io/store/distinct.h"
 
 /* In order of first occurrence. */
@@ -47,6 +48,18 @@ void step_rows_begin(struct row_numbers *numbers, struct step_rows *rows);
  * occurrences. Those of a step's first micro-batch keep the numbers that they have among its uniques. Those without a row
  * have a number in each micro-batch, and `nobody` for a span. Lanes come in order. */
 void step_rows_add(struct row_numbers *numbers, struct step_rows *rows, struct ticket_table *table, uint32_t lane);
+/* The lanes of a micro-batch that has several (graph_lanes_join): `first` and those behind it. Lane i of them has the keys
+ * [key_begin[i], key_begin[i + 1]), by their positions. */
+#define STEP_LANES_MAX GRAPH_MICRO_USUAL
+struct step_lanes {
+    uint32_t first;
+    uint32_t key_begin[STEP_LANES_MAX + 1];
+};
+void step_lanes_of(struct step_lanes *lanes, const struct micro_batch *m, struct batch_shape shape,
+                   uint32_t field_count);
+/* The same as step_rows_add for such a one: numbers its keys among the rows of lanes. */
+void step_rows_add_joined(struct row_numbers *numbers, struct step_rows *rows, struct ticket_table *table,
+                          const struct step_lanes *lanes);
 /* The same where the rows are another's, and keys tell them apart: `key` [unique_count] are numbered by `numbers`, which is empty when the step
  * begins. Spans are not known yet. */
 void step_rows_add_keys(const struct distinct *numbers, struct step_rows *rows, struct ticket_table *table,

@@ -45,10 +45,12 @@ uint32_t gradients_scratch(const struct graph *g, uint32_t lanes)
     return most;
 }
 
+static uint32_t sets_of(const struct update *u) { return u->sets ? u->sets : u->lanes; }
+
 /* In every lane adds what further uses of the floats [begin, end) have added. */
 static void uses_fold(const struct updater *w, const struct update *u, uint64_t begin, uint64_t end)
 {
-    aliases_fold(w->gradients->aliases, w->gradients->alias_count, u->param_grad, u->lanes, begin, end);
+    aliases_fold(w->gradients->aliases, w->gradients->alias_count, u->param_grad, sets_of(u), begin, end);
 }
 
 bool update_is_bf16(const struct update *u, const struct graph *g, uint32_t update)
@@ -62,7 +64,7 @@ status update_sum(const struct updater *w, const struct update *u, const struct 
     if (count == 0) return ST_OK;
     if (!u->is_joined) uses_fold(w, u, blocks->offset, blocks[count - 1].offset + blocks[count - 1].count);
     const struct param_sums sums = {.grad = u->param_grad,
-                                    .lanes = u->lanes,
+                                    .lanes = sets_of(u),
                                     .is_bf16 = u->is_bf16 && !u->is_joined,
                                     .block_count = count,
                                     .block = blocks,
@@ -115,7 +117,7 @@ status update_params(const struct updater *w, const struct update *u, const stru
     const struct graph *g = w->graph;
     const struct graph_optimizer *optimizer = &g->optimizers[g->updates[run->update].optimizer];
     const bool is_bounded = optimizer->clip_norm > 0, is_summed = u->is_joined || is_bounded;
-    const uint32_t lanes = is_summed ? 1 : u->lanes; /* summed: the first lane has the sums */
+    const uint32_t lanes = is_summed ? 1 : sets_of(u); /* summed: the first lane has the sums */
     if (begin == end) return ST_OK;
     if (!is_summed) uses_fold(w, u, begin, end);
     for (uint32_t lane = 0; lane < lanes; lane++) w->scratch[lane] = u->param_grad[lane] + begin;
@@ -161,7 +163,7 @@ status update_rows(const struct updater *w, const struct update *u, uint32_t tab
                                   .row_count = end - begin,
                                   .span = rows->span + begin,
                                   .grad = w->scratch,
-                                  .lanes = u->lanes,
+                                  .lanes = u->lanes * graph_joined(g),
                                   .use_count = use_count,
                                   .scale = 1.0f / (float)u->example_count,
                                   .rate = optimizer_rate(g, optimizer, u->t),

@@ -41,8 +41,9 @@ struct updater {
 /* What a step's update works on. */
 struct update {
     float *param, *state;         /* whole arrays, as the model's                                           */
-    float *const *param_grad;     /* [lanes]: whole arrays                                                  */
+    float *const *param_grad;     /* [sets]: whole arrays                                                   */
     uint32_t lanes;               /* of a step                                                              */
+    uint32_t sets;                /* that have sums of parameters; 0: one a lane                            */
     const struct step_rows *rows; /* [table_count]                                                          */
     uint32_t example_count;       /* of the step                                                            */
     uint64_t t;                   /* updates including this one                                             */

@@ -61,6 +61,7 @@ struct bsp {
     uint64_t *row_count;       /* [table_count]: of the step that closes */
     struct exchange_site site; /* where losses are, and what else other nodes have to do with */
     float clip_scale;          /* of the step whose updates run          */
+    uint32_t lane_next;        /* where lanes are folded: that ends next */
     /* shared */
     _Alignas(64) _Atomic uint64_t shared_open_step; /* whose slots are admitted */
     /* Stages that are not through with a bucket's phase; buckets that are not through with that of sums. */
@@ -104,6 +105,7 @@ static void step_open(struct bsp *b, uint64_t step)
 static void bsp_begin(struct sync *s)
 {
     struct bsp *b = (struct bsp *)s;
+    b->lane_next = 0;
     step_open(b, s->site.model->progress.step);
 }
 
@@ -125,9 +127,10 @@ static void bsp_bind(struct sync *s, struct slot *slot, uint32_t pipeline)
     const struct micro_batch *m = &input->batch;
     (void)pipeline;
     uint32_t lane = batch_lane_of(graph_batch(g), m->micro_index);
+    const uint32_t set = s->folds ? fold_place(lane) : lane - s->lanes.begin;
     for (uint32_t t = 0; t < g->tensor_count && b->lanes > 0; t++)
         if (g->tensors[t].kind == TENSOR_PARAM_GRAD)
-            slot->tensor[t].data = s->gradients.param[lane - s->lanes.begin] + g->tensors[t].offset;
+            slot->tensor[t].data = s->gradients.param[set] + g->tensors[t].offset;
     if (!m->is_last) return;
     b->open = (struct open_step){.step = m->step,
                                  .epoch = m->epoch,
@@ -143,10 +146,10 @@ static void bsp_bind(struct sync *s, struct slot *slot, uint32_t pipeline)
                                   b->micro_count - (m->micro_index - b->micro_first) - 1, memory_order_acq_rel);
 }
 
-static void bsp_loss_keep(struct sync *s, const struct slot *slot, double sum)
+static void bsp_loss_keep(struct sync *s, const struct slot *slot, uint32_t part, double sum)
 {
     const struct micro_batch *m = &slot->input->batch;
-    exchange_loss(&((struct bsp *)s)->site, m->step)[m->micro_index] = sum;
+    exchange_loss(&((struct bsp *)s)->site, m->step)[m->micro_index * graph_joined(s->site.graph) + part] = sum;
 }
 
 /* --- phases ----------------------------------------------------------------------------------- */
@@ -215,6 +218,27 @@ static void bsp_piece_done(struct sync *s, const struct stage *stage, struct slo
         if (share_of(b, stage->index, i)->extent.backward_end == node) bucket_done(b, stage, i);
 }
 
+/* Behind the last backward pass of a lane its sums join those that wait for them. */
+static status bsp_backward_end(struct sync *s, const struct updater *w, const struct stage *stage, struct slot *slot)
+{
+    struct bsp *b = (struct bsp *)s;
+    const struct batch_shape shape = graph_batch(s->site.graph);
+    const struct micro_batch *m = &slot->input->batch;
+    const uint32_t lane = batch_lane_of(shape, m->micro_index);
+    if (!s->folds || (!m->is_last && batch_lane_of(shape, m->micro_index + 1) == lane)) return ST_OK;
+    CHECK(lane == b->lane_next);
+    b->lane_next = m->is_last ? 0 : lane + 1;
+    float **top = s->gradients.param + fold_place(lane);
+    for (uint32_t left = fold_join_count(lane, m->is_last); left > 0; left--, top--)
+        for (uint32_t r = 0; r < stage->extent.run_count; r++) {
+            const struct param_run *run = &stage->extent.runs[r];
+            const struct update update = {.is_bf16 = s->site.is_bf16};
+            TRY(update_join(w, top[-1], top[0], run->offset, run->offset + run->count, m->step + 1,
+                            update_is_bf16(&update, s->site.graph, run->update)));
+        }
+    return ST_OK;
+}
+
 static void bsp_backward_done(struct sync *s, const struct stage *stage, struct slot *slot)
 {
     struct bsp *b = (struct bsp *)s;
@@ -248,7 +272,7 @@ static status step_close(struct bsp *b)
 {
     struct sync_host *host = b->sync.site.host;
     struct open_step closed = b->open;
-    const uint32_t micro = graph_batch(b->sync.site.graph).micro;
+    const uint32_t micro = graph_lane_micro(b->sync.site.graph);
     double loss = 0;
     if (closed.last->input->is_sweep) TRY(host->rows_sweep(host, closed.last, b->row_count));
     for (uint32_t m = 0; m * micro < closed.example_count; m++) loss += exchange_loss(&b->site, closed.step)[m];
@@ -372,6 +396,7 @@ static status bsp_part_run(struct sync *s, const struct updater *w, const struct
                                   .state = s->site.model->state,
                                   .param_grad = s->gradients.param,
                                   .lanes = b->lanes,
+                                  .sets = s->folds ? 1 : 0,
                                   .rows = b->open.rows,
                                   .example_count = b->open.example_count,
                                   .t = b->open.step + 1,
@@ -440,7 +465,7 @@ static status bsp_open(struct sync *s)
     b->site = (struct exchange_site){.param = s->site.model->param,
                                      .param_grad = s->gradients.param,
                                      .squares = s->squares,
-                                     .loss_count = batch_micro_count(shape),
+                                     .loss_count = batch_micro_count(shape) * graph_joined(s->site.graph),
                                      .over = round_over,
                                      .context = b};
     bsp_layout(b, &sum);
@@ -463,6 +488,7 @@ const struct sync_vt sync_bsp = {
     .loss_keep = bsp_loss_keep,
     .piece_end = bsp_piece_end,
     .piece_done = bsp_piece_done,
+    .backward_end = bsp_backward_end,
     .backward_done = bsp_backward_done,
     .part_take = bsp_part_take,
     .part_run = bsp_part_run,

@@ -31,6 +31,24 @@ status sync_check(uint32_t kind, uint32_t pipeline_count)
          pipeline_count);
 }
 
+/* Whether lanes of a step end one after another, as one worker computes them all, in order. Further uses of parameters are
+ * added when all have ended. */
+static bool sync_folds(const struct sync *s)
+{
+    const struct sync_site *site = &s->site;
+    const struct graph *g = site->graph;
+    if (!s->vt->by_lane || site->exchange || site->pipeline_count > 1 || site->stage_count > 1) return false;
+    const struct stage *stage = site->stages[0];
+    return stage->kind->has_cores && !stage->kind->has_memory && stage->replica_count * stage->kind->streams == 1 &&
+           graph_aliases(g, 0, g->header->param_floats, NULL) == 0;
+}
+
+static uint32_t set_count(const struct sync *s)
+{
+    if (!s->vt->by_lane) return s->site.pipeline_count;
+    return s->folds ? fold_places(s->lanes.count) : s->lanes.count;
+}
+
 static void sync_layout(struct sync *s, struct layout *l)
 {
     const struct graph *g = s->site.graph;
@@ -41,7 +59,7 @@ static void sync_layout(struct sync *s, struct layout *l)
         LAYOUT_TAKE(l, s->squares, (size_t)s->site.pipeline_count * s->block_count);
         if (l->arena) (void)clip_blocks_list(g, 0, g->forward_count, s->blocks);
     }
-    gradients_layout(&s->gradients, l, g, s->vt->by_lane ? s->lanes.count : s->site.pipeline_count,
+    gradients_layout(&s->gradients, l, g, set_count(s),
                      (uint64_t)shape.batch / shape.lanes * s->lanes.count);
 }
 
@@ -69,6 +87,7 @@ status sync_open(struct sync **out, const struct sync_site *site)
     CHECK(site->exchange == NULL || site->exchange->is_bf16 == site->is_bf16);
     s->lanes = site->exchange ? site->exchange->own : (struct fold_lanes){0, graph_batch(site->graph).lanes};
     s->clipped = clip_optimizer(site->graph);
+    s->folds = sync_folds(s);
     status st = memory_open(s);
     if (st == ST_OK) st = vt->open(s);
     if (st != ST_OK) {

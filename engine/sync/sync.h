@@ -86,6 +86,7 @@ struct sync {
     const struct sync_vt *vt;
     struct sync_site site;
     struct fold_lanes lanes; /* that are added here */
+    bool folds;              /* one worker adds them in order: their sums join as lanes end (engine/slot/fold.h) */
     struct gradients gradients;
     /* bounding the norm of the dense gradients (graph/clip.h); NULL and nothing where it is not */
     const struct graph_optimizer *clipped;
@@ -113,8 +114,8 @@ struct sync_vt {
     void (*bind)(struct sync *, struct slot *, uint32_t pipeline);
     /* Before a forward pass, under the stage's turn; optional. */
     void (*forward_begin)(struct sync *, const struct stage *, struct slot *);
-    /* Sum of the losses of the slot's examples. */
-    void (*loss_keep)(struct sync *, const struct slot *, double sum);
+    /* Sum of the losses of the slot's examples, of the `part`-th of its lanes where it has several (graph_lanes_join). */
+    void (*loss_keep)(struct sync *, const struct slot *, uint32_t part, double sum);
     /* Where the first piece of a list of nodes of the stage, [begin, end), ends; optional, and without it lists are not
      * cut. */
     uint32_t (*piece_end)(const struct sync *, const struct stage *, uint32_t begin, uint32_t end);

@@ -447,8 +447,9 @@ static bool wsp_admit(struct sync *s, const struct input *input, uint32_t *pipel
     return false;
 }
 
-static void wsp_loss_keep(struct sync *s, const struct slot *slot, double sum)
+static void wsp_loss_keep(struct sync *s, const struct slot *slot, uint32_t part, double sum)
 {
+    (void)part;
     ((struct wsp *)s)->slots[slot->index].loss = sum;
 }
 

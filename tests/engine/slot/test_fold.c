@@ -95,6 +95,36 @@ static void fold__random_cuts_of_many_lanes__adds_as_the_tree(void **state)
     }
 }
 
+/* Lanes end one after another, the step with the last of them: of a tree of `lane_count` the first `come`. */
+static void order_try(uint32_t lane_count, uint32_t come)
+{
+    static char place[LANES_MAX][TEXT], whole[LANES_MAX][TEXT];
+    for (uint32_t lane = 0; lane < come; lane++) {
+        uint32_t top = fold_place(lane);
+        assert_true(top < fold_places(lane_count));
+        snprintf(place[top], TEXT, "%u", lane);
+        for (uint32_t left = fold_join_count(lane, lane + 1 == come); left > 0; left--, top--)
+            join(place[top - 1], place[top]);
+        assert_int_equal(top + 1, lane + 1 == come ? 1 : fold_place(lane + 1));
+    }
+    /* Lanes that do not come are zeros, which pass what they are added to through. */
+    lanes_name(whole, 0, come);
+    tree(whole, come);
+    assert_string_equal(place[0], whole[0]);
+}
+
+static void fold_place__lanes_in_order__join_as_the_tree_in_few_places(void **state)
+{
+    (void)state;
+    for (uint32_t lane_count = 1; lane_count <= LANES_MAX; lane_count++)
+        for (uint32_t come = 1; come <= lane_count; come++) order_try(lane_count, come);
+    assert_int_equal(fold_places(1), 1);
+    assert_int_equal(fold_places(2), 2);
+    assert_int_equal(fold_places(4), 3);
+    assert_int_equal(fold_places(16), 5);
+    assert_int_equal(fold_places(1024), 11);
+}
+
 static void fold_runs__aligned_shares__are_one_piece_each(void **state)
 {
     (void)state;
@@ -117,6 +147,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fold__any_cut_of_up_to_twelve_lanes__adds_as_the_tree),
         cmocka_unit_test(fold__random_cuts_of_many_lanes__adds_as_the_tree),
+        cmocka_unit_test(fold_place__lanes_in_order__join_as_the_tree_in_few_places),
         cmocka_unit_test(fold_runs__aligned_shares__are_one_piece_each),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,6 +34,7 @@ struct bag_call {
     float *table_grad;
     uint32_t piece_count_of; /* forward: examples of a piece                                             */
     uint32_t piece_count;    /* backward: a power of two                                                 */
+    bool is_joined;          /* backward: keys have lane rows, of several lanes; else uniques            */
     bool has_all_fields;     /* backward: the output has a place for every key                           */
     uint32_t first_field;    /* of inputs that are fields one behind the other; GRAPH_NONE: they are not */
     uint64_t home_scale;     /* 2^64 / field_count, rounded up; 0 for one field                          */
@@ -326,7 +327,8 @@ ALWAYS_INLINE uint32_t positions_list(const struct bag_call *call, uint32_t piec
 
 ALWAYS_INLINE float *drow_of(const struct bag_call *call, uint32_t position, uint32_t dim)
 {
-    return call->table_grad + (size_t)call->ticket->lane_row[call->ticket->unique_of[position]] * dim;
+    const uint32_t at = call->is_joined ? position : call->ticket->unique_of[position];
+    return call->table_grad + (size_t)call->ticket->lane_row[at] * dim;
 }
 
 /* Any pool, values or not: adds what one occurrence contributes to its row's gradient. */
@@ -421,6 +423,7 @@ void KERNEL(embed_bag_backward_f32)(const struct cpu_work *work, const struct op
     call.out = op_dout(c, n);
     call.table_grad = c->table_grad[call.attr.lookup];
     call.home_scale = UINT64_MAX / c->graph->field_count + 1;
+    call.is_joined = graph_joined(c->graph) > 1;
     call.has_all_fields = n->input_count == c->graph->field_count;
     call.piece_count = backward_piece_count(work, c->batch->key_count);
     team_run(work->team, backward_piece, &call, call.piece_count);

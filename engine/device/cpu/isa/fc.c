@@ -116,6 +116,7 @@ struct unit_call {
     uint32_t K; /* columns of a group */
     bool adds;
     uint32_t din_pieces, dweight_pieces;
+    uint32_t lane_rows; /* of each of several lanes; 0: there is one */
 };
 #define UNIT_ROWS 16u
 #define UNIT_COLS (8u * VF)
@@ -170,21 +171,62 @@ static void unit_din_piece(const struct unit_call *call, uint32_t piece)
     }
 }
 
-static void unit_dweight_piece(const struct unit_call *call, uint32_t piece)
+/* The end of the lane that begins at row b. */
+static uint32_t unit_lane_end(const struct unit_call *call, uint32_t b)
+{
+    const uint32_t rows = call->dz.rows;
+    return call->lane_rows > 0 && rows - b > call->lane_rows ? b + call->lane_rows : rows;
+}
+
+/* Columns [begin, end), summed over examples [from, to). */
+ALWAYS_INLINE void unit_cols_sum(const struct unit_call *call, uint32_t begin, uint32_t end, uint32_t from, uint32_t to,
+                                 vf sum[UNIT_COLS / VF])
 {
     struct view in = call->in;
-    uint32_t begin = piece * UNIT_COLS, end = begin + UNIT_COLS < call->K ? begin + UNIT_COLS : call->K;
-    vf sum[UNIT_COLS / VF] = {{0}};
+    for (uint32_t j = 0; j < UNIT_COLS / VF; j++) sum[j] = (vf){0};
     for (uint32_t g = 0; g < call->attr.groups; g++) {
-        for (uint32_t b = 0; b < in.rows; b++) {
+        for (uint32_t b = from; b < to; b++) {
             const float *in_bg = in.data + (size_t)b * in.stride + g * call->K;
             vf dz = vf_splat(call->dz.data[(size_t)b * call->dz.stride + g]);
             for (uint32_t k = begin, j = 0; k < end; k += VF, j++)
                 sum[j] = vf_fma(vf_load_upto(in_bg + k, end - k), dz, sum[j]);
         }
     }
+}
+
+/* Lanes are added along the tree: after lane i one sum waits for each bit of i + 1. */
+#define UNIT_LEVELS 10u
+static void unit_dweight_piece(const struct unit_call *call, uint32_t piece)
+{
+    uint32_t begin = piece * UNIT_COLS, end = begin + UNIT_COLS < call->K ? begin + UNIT_COLS : call->K;
+    vf part[UNIT_LEVELS][UNIT_COLS / VF];
+    uint32_t part_count = 0;
+    for (uint32_t b = 0, lane = 0; b < call->in.rows || lane == 0; b = unit_lane_end(call, b), lane++) {
+        unit_cols_sum(call, begin, end, b, unit_lane_end(call, b), part[part_count]);
+        for (uint32_t bit = lane; bit & 1; bit >>= 1, part_count--)
+            for (uint32_t j = 0; j < UNIT_COLS / VF; j++) part[part_count - 1][j] += part[part_count][j];
+        part_count++;
+    }
+    for (; part_count > 1; part_count--)
+        for (uint32_t j = 0; j < UNIT_COLS / VF; j++) part[part_count - 2][j] += part[part_count - 1][j];
     for (uint32_t k = begin, j = 0; k < end; k += VF, j++)
-        vf_store_upto(call->dweight + k, vf_load_upto(call->dweight + k, end - k) + sum[j], end - k);
+        vf_store_upto(call->dweight + k, vf_load_upto(call->dweight + k, end - k) + part[0][j], end - k);
+}
+
+static void unit_dbias(const struct unit_call *call)
+{
+    float part[UNIT_LEVELS];
+    uint32_t part_count = 0;
+    for (uint32_t from = 0, lane = 0; from < call->dz.rows || lane == 0; from = unit_lane_end(call, from), lane++) {
+        float sum = 0;
+        for (uint32_t g = 0; g < call->attr.groups; g++)
+            for (uint32_t b = from; b < unit_lane_end(call, from); b++)
+                sum += call->dz.data[(size_t)b * call->dz.stride + g];
+        for (uint32_t bit = lane; bit & 1; bit >>= 1) sum = part[--part_count] + sum;
+        part[part_count++] = sum;
+    }
+    for (; part_count > 1; part_count--) part[part_count - 2] += part[part_count - 1];
+    call->dbias[0] += part[0];
 }
 
 static void unit_backward_piece(void *context, uint32_t piece, void *scratch)
@@ -196,10 +238,7 @@ static void unit_backward_piece(void *context, uint32_t piece, void *scratch)
     } else if ((piece -= call->din_pieces) < call->dweight_pieces) {
         unit_dweight_piece(call, piece);
     } else {
-        float sum = 0;
-        for (uint32_t g = 0; g < call->attr.groups; g++)
-            for (uint32_t b = 0; b < call->dz.rows; b++) sum += call->dz.data[(size_t)b * call->dz.stride + g];
-        call->dbias[0] += sum;
+        unit_dbias(call);
     }
 }
 
@@ -265,6 +304,7 @@ void KERNEL(fc_backward_f32)(const struct cpu_work *work, const struct op_contex
     struct view dz = dz_make(work, &attr, op_out(c, n), op_dout(c, n));
     float *dbias = attr.has_bias ? op_dparam(c, n, 1).data : NULL;
     uint32_t K = weight.rows, N = weight.cols; /* of a group */
+    const uint32_t lane_rows = graph_joined(c->graph) > 1 ? graph_lane_micro(c->graph) : 0;
     if (is_unit(weight) && (dweight.data == NULL || dweight.stride == 1)) {
         struct unit_call unit = {.in = in,
                                  .dz = dz,
@@ -274,7 +314,8 @@ void KERNEL(fc_backward_f32)(const struct cpu_work *work, const struct op_contex
                                  .dbias = dbias,
                                  .attr = attr,
                                  .K = K,
-                                 .adds = din.data != NULL && op_din_adds(c, n, 0)};
+                                 .adds = din.data != NULL && op_din_adds(c, n, 0),
+                                 .lane_rows = lane_rows};
         unit_backward(work, &unit);
         return;
     }
@@ -287,6 +328,7 @@ void KERNEL(fc_backward_f32)(const struct cpu_work *work, const struct op_contex
             .rows = dweight.data != NULL ? K : 0,
             .cols = N,
             .terms = in.rows,
+            .lane_terms = lane_rows,
             .row_groups = 1,
             .term_groups = attr.groups,
             .left = in.data,

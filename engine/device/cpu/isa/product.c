@@ -31,6 +31,23 @@
 #define ADDS_TERMS (PRODUCT_TERMS / 2)
 #define ADDS_COLS  (PRODUCT_COLS * 2)
 
+/* A block of a product of several lanes has as many whole ones as it can, a power of two, so there are two blocks at most:
+ * what they add up to is what the tree of lanes does. */
+#define LANE_LEVELS 9u
+_Static_assert(GRAPH_MICRO_USUAL <= 2 * ADDS_TERMS && ADDS_TERMS < 1u << LANE_LEVELS, "blocks of lanes");
+static uint32_t adds_terms(const struct product *p)
+{
+    uint32_t terms = p->lane_terms ? p->lane_terms : ADDS_TERMS;
+    while (2 * terms <= ADDS_TERMS) terms *= 2;
+    return terms;
+}
+
+/* Sums of lanes that wait for others: after lane i one for each bit of i + 1. */
+struct lane_sums {
+    float sums[LANE_LEVELS][TILE * PANEL] __attribute__((aligned(CACHE_LINE_BYTES)));
+    uint32_t count;
+};
+
 _Static_assert(TILE *PANEL * sizeof(float) <= PRODUCT_TILE_BYTES && LEFT_STEP <= PRODUCT_LEFT &&
                    PRODUCT_COLS % PANEL == 0,
                "scratch");
@@ -85,6 +102,40 @@ static void pack_rows(float *panels, const float *right, size_t right_term, uint
             sum += x;
         }
         if (col_sums != NULL) vf_store_upto(col_sums + c, vf_load_upto(col_sums + c, cols - c) + sum, cols - c);
+    }
+}
+
+/* Adds sums of lanes, a vector each, in their order along the tree, to *to. */
+struct lane_vectors {
+    vf sum[LANE_LEVELS];
+    uint32_t count, lane;
+};
+ALWAYS_INLINE void lane_vectors_add(struct lane_vectors *l, vf sum)
+{
+    for (uint32_t bit = l->lane++; bit & 1; bit >>= 1) sum = l->sum[--l->count] + sum;
+    l->sum[l->count++] = sum;
+}
+ALWAYS_INLINE vf lane_vectors_end(const struct lane_vectors *l)
+{
+    uint32_t count = l->count - 1;
+    vf sum = l->sum[count];
+    while (count > 0) sum = l->sum[--count] + sum;
+    return sum;
+}
+
+/* What pack_rows() adds to col_sums, lane by lane. */
+static __attribute__((noinline)) void lanes_col_sums(const float *right, size_t right_term, uint32_t terms,
+                                                     uint32_t cols, uint32_t lane_terms, float *col_sums)
+{
+    for (uint32_t c = 0; c < cols; c += VF) {
+        struct lane_vectors lanes = {.count = 0};
+        for (uint32_t begin = 0; begin < terms; begin += lane_terms) {
+            vf sum = {0};
+            for (uint32_t t = begin; t < begin + count_from(begin, terms, lane_terms); t++)
+                sum += vf_load_upto(right + t * right_term + c, cols - c);
+            lane_vectors_add(&lanes, sum);
+        }
+        vf_store_upto(col_sums + c, vf_load_upto(col_sums + c, cols - c) + lane_vectors_end(&lanes), cols - c);
     }
 }
 
@@ -228,6 +279,7 @@ struct tile_row {
     const float *left, *panel;
     size_t left_row, left_term, panel_term, panel_step; /* panel_step: from a panel to the next */
     uint32_t terms, cols;
+    uint32_t lane_terms; /* of each of several lanes; 0: there is one */
     float *packs;    /* where whole panels are packed on the way; or NULL */
     float *col_sums; /* where the sums of the columns of what was packed are added; or NULL */
     float *result;
@@ -236,8 +288,8 @@ struct tile_row {
     struct row_ahead ahead;
 };
 
-/* Adds to col_sums the sums of a packed panel's columns: even terms and odd ones, then both. */
-static __attribute__((noinline)) void panel_sums(const float *panel, uint32_t terms, float *col_sums)
+/* The sums of a packed panel's columns: even terms and odd ones, then both. */
+ALWAYS_INLINE void panel_sum(const float *panel, uint32_t terms, vf both[2])
 {
     vf sum[2][2] = {{{0}}};
     uint32_t t = 0;
@@ -247,24 +299,70 @@ static __attribute__((noinline)) void panel_sums(const float *panel, uint32_t te
             sum[i][1] += vf_load(panel + i * PANEL + VF);
         }
     if (t < terms) sum[0][0] += vf_load(panel), sum[0][1] += vf_load(panel + VF);
-    vf_store(col_sums, vf_load(col_sums) + (sum[0][0] + sum[1][0]));
-    vf_store(col_sums + VF, vf_load(col_sums + VF) + (sum[0][1] + sum[1][1]));
+    for (uint32_t v = 0; v < 2; v++) both[v] = sum[0][v] + sum[1][v];
+}
+
+/* Adds them to col_sums, those of lanes along the tree. */
+static __attribute__((noinline)) void panel_sums(const float *panel, uint32_t terms, uint32_t lane_terms,
+                                                 float *col_sums)
+{
+    struct lane_vectors lanes[2] = {{.count = 0}, {.count = 0}};
+    vf both[2];
+    if (lane_terms == 0) lane_terms = terms;
+    for (uint32_t begin = 0; begin < terms; begin += lane_terms) {
+        panel_sum(panel + (size_t)begin * PANEL, count_from(begin, terms, lane_terms), both);
+        for (uint32_t v = 0; v < 2; v++) lane_vectors_add(&lanes[v], both[v]);
+    }
+    for (uint32_t v = 0; v < 2; v++)
+        vf_store(col_sums + v * VF, vf_load(col_sums + v * VF) + lane_vectors_end(&lanes[v]));
+}
+
+/* A whole tile of several lanes: each one's terms, then their sums along the tree. */
+ALWAYS_INLINE void lanes_multiply(const struct tile_row *f, size_t left_row, size_t left_term, const float *panel,
+                                  size_t panel_term, const struct tile_ahead *ahead, float *packed, vf sum[TILE][2])
+{
+    static const struct tile_ahead nothing;
+    struct lane_sums wait;
+    wait.count = 0;
+    for (uint32_t t = 0, lane = 0; t < f->terms; t += f->lane_terms, lane++) {
+#pragma GCC unroll 16
+        for (uint32_t r = 0; r < TILE; r++) sum[r][0] = sum[r][1] = (vf){0};
+        tile_multiply(false, TILE, 2, f->left + t * left_term, left_row, left_term, panel + t * panel_term, panel_term,
+                      count_from(t, f->terms, f->lane_terms), lane == 0 ? ahead : &nothing,
+                      packed != NULL ? packed + t * PANEL : NULL, sum);
+        const bool is_last = f->terms - t <= f->lane_terms;
+        for (uint32_t bit = is_last ? UINT32_MAX : lane; (bit & 1) && wait.count > 0; bit >>= 1) {
+            const float *before = wait.sums[--wait.count];
+#pragma GCC unroll 16
+            for (uint32_t r = 0; r < TILE; r++)
+                for (uint32_t v = 0; v < 2; v++) sum[r][v] = vf_load(before + r * PANEL + v * VF) + sum[r][v];
+        }
+        if (is_last) break;
+        float *to = wait.sums[wait.count++];
+#pragma GCC unroll 16
+        for (uint32_t r = 0; r < TILE; r++)
+            for (uint32_t v = 0; v < 2; v++) vf_store(to + r * PANEL + v * VF, sum[r][v]);
+    }
 }
 
 /* The whole panels of a row of whole tiles: their sums, added to what waits in the result if they go on, to their end there. In one loop, for
  * while one tile's last sums are added the processor must already have come to the next one's first. */
 ALWAYS_INLINE void tiles_whole(const struct tile_row *f, size_t left_row, size_t left_term, bool goes_on,
-                               enum tile_end end, size_t panel_term, bool packs)
+                               enum tile_end end, size_t panel_term, bool packs, bool has_lanes)
 {
     size_t result_row = f->result_row;
     for (uint32_t c = 0; c + PANEL <= f->cols; c += PANEL) {
         float *result = f->result + c, *packed = packs ? f->packs + c * f->terms : NULL;
         struct tile_ahead ahead = tile_ahead_of(&f->ahead, c, c + PANEL >= f->cols);
+        const float *panel = f->panel + c / PANEL * f->panel_step;
         vf sum[TILE][2];
 #pragma GCC unroll 16
         for (uint32_t r = 0; r < TILE; r++) sum[r][0] = sum[r][1] = (vf){0};
-        tile_multiply(false, TILE, 2, f->left, left_row, left_term, f->panel + c / PANEL * f->panel_step, panel_term,
-                      f->terms, &ahead, packed, sum);
+        if (has_lanes)
+            lanes_multiply(f, left_row, left_term, panel, panel_term, &ahead, packed, sum);
+        else
+            tile_multiply(false, TILE, 2, f->left, left_row, left_term, panel, panel_term, f->terms, &ahead, packed,
+                          sum);
         if (goes_on) {
 #pragma GCC unroll 16
             for (uint32_t r = 0; r < TILE; r++) {
@@ -274,23 +372,28 @@ ALWAYS_INLINE void tiles_whole(const struct tile_row *f, size_t left_row, size_t
         }
         tile_sums_end(end, sum, result, result_row, f->bias != NULL ? f->bias + c : NULL,
                       f->output != NULL ? f->output + c : NULL, f->output_row);
-        if (packs && f->col_sums != NULL) panel_sums(packed, f->terms, f->col_sums + c);
+        if (packs && f->col_sums != NULL) panel_sums(packed, f->terms, f->lane_terms, f->col_sums + c);
     }
 }
 
 /* The three kinds of left factor, each with panels that are packed already, and with such that these tiles pack. */
 typedef void row_whole(const struct tile_row *f, bool goes_on, enum tile_end end);
-#define ROW_WHOLE(name, left_row, left_term, panel_term, packs)                                                        \
+#define ROW_WHOLE(name, left_row, left_term, panel_term, packs, has_lanes)                                             \
     static __attribute__((noinline)) void name(const struct tile_row *f, bool goes_on, enum tile_end end)              \
     {                                                                                                                  \
-        tiles_whole(f, left_row, left_term, goes_on, end, panel_term, packs);                                          \
+        tiles_whole(f, left_row, left_term, goes_on, end, panel_term, packs, has_lanes);                               \
     }
-ROW_WHOLE(row_along, f->left_row, 1, PANEL, false)
-ROW_WHOLE(row_across, 1, f->left_term, PANEL, false)
-ROW_WHOLE(row_packed, 1, LEFT_STEP, PANEL, false)
-ROW_WHOLE(row_along_packs, f->left_row, 1, f->panel_term, true)
-ROW_WHOLE(row_across_packs, 1, f->left_term, f->panel_term, true)
-ROW_WHOLE(row_packed_packs, 1, LEFT_STEP, f->panel_term, true)
+ROW_WHOLE(row_along, f->left_row, 1, PANEL, false, false)
+ROW_WHOLE(row_across, 1, f->left_term, PANEL, false, false)
+ROW_WHOLE(row_packed, 1, LEFT_STEP, PANEL, false, false)
+ROW_WHOLE(row_along_packs, f->left_row, 1, f->panel_term, true, false)
+ROW_WHOLE(row_across_packs, 1, f->left_term, f->panel_term, true, false)
+ROW_WHOLE(row_packed_packs, 1, LEFT_STEP, f->panel_term, true, false)
+/* The left factor of what ADDS is transposed, and of more than one row. */
+ROW_WHOLE(lanes_across, 1, f->left_term, PANEL, false, true)
+ROW_WHOLE(lanes_packed, 1, LEFT_STEP, PANEL, false, true)
+ROW_WHOLE(lanes_across_packs, 1, f->left_term, f->panel_term, true, true)
+ROW_WHOLE(lanes_packed_packs, 1, LEFT_STEP, f->panel_term, true, true)
 
 /* A part of a tile, fewer rows or columns, with `panel`, whose terms lie panel_term apart. Its sums come and go through `sums`, PANEL apart. */
 static void tile_part(const struct tile_row *f, const struct tile_ahead *ahead, const float *panel, size_t panel_term,
@@ -310,6 +413,30 @@ static void tile_part(const struct tile_row *f, const struct tile_ahead *ahead, 
         else
             tile_dispatch(false, rows, 1, f->left, 1, f->left_term, panel, panel_term, f->terms, ahead, sums, PANEL,
                           true);
+    }
+}
+
+/* The same of several lanes. */
+static __attribute__((noinline)) void lanes_part(const struct tile_row *f, const struct tile_ahead *ahead,
+                                                 const float *panel, size_t panel_term, uint32_t rows, uint32_t cols,
+                                                 float *sums)
+{
+    static const struct tile_ahead nothing;
+    struct lane_sums wait;
+    wait.count = 0;
+    for (uint32_t t = 0, lane = 0; t < f->terms; t += f->lane_terms, lane++) {
+        struct tile_row of_lane = *f;
+        of_lane.left += t * f->left_term;
+        of_lane.terms = count_from(t, f->terms, f->lane_terms);
+        tile_part(&of_lane, lane == 0 ? ahead : &nothing, panel + t * panel_term, panel_term, rows, cols, sums);
+        const bool is_last = f->terms - t <= f->lane_terms;
+        for (uint32_t bit = is_last ? UINT32_MAX : lane; (bit & 1) && wait.count > 0; bit >>= 1) {
+            const float *before = wait.sums[--wait.count];
+            for (uint32_t r = 0; r < rows; r++)
+                for (uint32_t c = 0; c < cols; c += VF)
+                    vf_store(sums + r * PANEL + c, vf_load(before + r * PANEL + c) + vf_load(sums + r * PANEL + c));
+        }
+        if (!is_last) memcpy(wait.sums[wait.count++], sums, rows * PANEL * sizeof *sums);
     }
 }
 
@@ -534,6 +661,7 @@ static void block_multiply(const struct product *p, struct place at, const struc
                              .panel_step = PANEL * (is_in_place ? p->right_col : at.terms),
                              .terms = at.terms,
                              .cols = at.cols,
+                             .lane_terms = p->lane_terms < at.terms ? p->lane_terms : 0,
                              .packs = block->panels,
                              .col_sums = block->col_sums,
                              .result = p->result + r * p->result_row + at.col,
@@ -553,7 +681,12 @@ static void block_multiply(const struct product *p, struct place at, const struc
         } else if (rows == TILE && block->way != BLOCK_IN_PLACE && end != TILE_BY_PARTS) {
             static row_whole *const rows_whole[3][2] = {
                 {row_along, row_along_packs}, {row_across, row_across_packs}, {row_packed, row_packed_packs}};
-            rows_whole[is_packed ? 2 : p->left_term != 1][packs](&f, goes_on, end);
+            static row_whole *const lanes_whole[2][2] = {{lanes_across, lanes_across_packs},
+                                                         {lanes_packed, lanes_packed_packs}};
+            if (f.lane_terms)
+                lanes_whole[is_packed][packs](&f, goes_on, end);
+            else
+                rows_whole[is_packed ? 2 : p->left_term != 1][packs](&f, goes_on, end);
             c = at.cols / PANEL * PANEL;
         }
         for (; c < at.cols; c += PANEL) {
@@ -562,7 +695,8 @@ static void block_multiply(const struct product *p, struct place at, const struc
             if (is_in_place && cols == PANEL && p->right_col != 1)
                 tile_thin(rows, f.left, p->left_row, block->right + c * p->right_col, p->right_col, at.terms, tile);
             else
-                tile_part(&f, &ahead, block->panels + c * at.terms, panel_width(cols), rows, cols, tile);
+                (f.lane_terms ? lanes_part : tile_part)(&f, &ahead, block->panels + c * at.terms, panel_width(cols),
+                                                        rows, cols, tile);
             if (goes_on || !is_last) sums_wait(f.result + c, p->result_row, tile, rows, cols, goes_on, is_last);
             if (is_last) sums_finish(p, tile, r, rows, at.col + c, cols);
         }
@@ -630,9 +764,9 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
     float *panels = scratch, *left = panels + PRODUCT_KEPT, *tile = left + PRODUCT_TERMS * PRODUCT_LEFT;
     struct kept *kept = (struct kept *)(tile + PRODUCT_TILE_BYTES / sizeof *tile);
     float *col_sums = p->col_sums != NULL && at.row == 0 ? p->col_sums + at.col : NULL;
-    uint32_t block_terms = p->end == PRODUCT_ADDS ? ADDS_TERMS : PRODUCT_TERMS;
+    uint32_t block_terms = p->end == PRODUCT_ADDS ? adds_terms(p) : PRODUCT_TERMS;
     bool is_thin =
-        col_sums == NULL && (uint64_t)at.rows * groups <= THIN_ROWS && (p->right_col == 1 || p->left_term == 1);
+        col_sums == NULL && p->lane_terms == 0 && (uint64_t)at.rows * groups <= THIN_ROWS && (p->right_col == 1 || p->left_term == 1);
     bool keeps = p->keeps && !is_thin;
     bool is_kept = keeps && col_sums == NULL && kept->number == p->number && kept->col == at.col;
     enum block_way way = BLOCK_PACKED;
@@ -652,9 +786,13 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
             uint32_t packed_from = way == BLOCK_PACKED ? 0 : at.cols / PANEL * PANEL;
             const float *rest = right + packed_from * p->right_col;
             float *to = block.panels + packed_from * at.terms;
+            const bool sums_apart = col_sums != NULL && p->lane_terms > 0;
+            if (sums_apart)
+                lanes_col_sums(rest, p->right_term, at.terms, at.cols - packed_from, p->lane_terms,
+                               col_sums + packed_from);
             if (!is_kept && p->right_col == 1)
                 pack_rows(to, rest, p->right_term, at.terms, at.cols - packed_from,
-                          col_sums != NULL ? col_sums + packed_from : NULL);
+                          col_sums != NULL && !sums_apart ? col_sums + packed_from : NULL);
             else if (!is_kept)
                 pack_cols(to, rest, p->right_col, at.terms, at.cols - packed_from);
             for (uint32_t g = 0; g < groups; g++) {

@@ -48,6 +48,9 @@ struct product {
     const float *output;        /* SLOPES: what the activation gave                                   */
     size_t output_row, output_group;
     bool adds;       /* SLOPES                                                                              */
+    /* ADDS: terms of a lane, where there are several side by side (graph_lanes_join), as many as a power of two and at most
+     * GRAPH_MICRO_USUAL terms in all; their sums are added along a tree. 0: there is one. */
+    uint32_t lane_terms;
     float *col_sums; /* right_col 1: sums of the right factor's columns over all terms are added here; or NULL */
     uint64_t number; /* F32: given to no other product that finds the same scratch                          */
     /* set by product_cut() */
