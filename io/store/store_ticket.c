@@ -213,6 +213,34 @@ static void unadmitted_list(struct store_table *table, const struct micro_batch 
 
 size_t store_key_count_max(const struct store *store) { return store->key_count_max; }
 
+/* Whether a row of the table, once it is there, has its number for good: then others than the thread that creates can find
+ * it beside that. */
+static bool rows_stay(const struct store_table *table) { return !table->is_tiered && !row_life_is_on(&table->life); }
+
+/* The row of a key that is there already, or ROW_NONE. */
+static uint32_t row_seek(const struct store_table *table, uint64_t key)
+{
+    for (struct bucket *bucket = first_bucket(table, key);; bucket = bucket_next(table, bucket)) {
+        /* Before the cells are looked at: what fills the last of them comes behind the others. */
+        const bool is_full = bucket_is_full(bucket);
+        const struct cell *cell = bucket_find(bucket, key);
+        if (cell != NULL) return cell_row(cell);
+        if (!is_full) return ROW_NONE;
+    }
+}
+
+/* Of the uniques' rows those that are there; the others are for the thread that creates. */
+static void rows_seek(const struct store_table *table, struct ticket_table *out)
+{
+    const uint32_t count = out->unique_count;
+    for (uint32_t u = 0, ahead = 0; u < count; u++) {
+        for (; ahead < count && ahead < u + LOOK_UP_AHEAD; ahead++)
+            __builtin_prefetch(first_bucket(table, out->key[ahead]), 0);
+        out->row[u] = row_seek(table, out->key[u]);
+        out->span[u] = out->row[u] != ROW_NONE ? span_of(table, out->row[u]) : NULL;
+    }
+}
+
 void store_number(const struct store *store, const struct distinct *slots, const struct micro_batch *m,
                   struct ticket *ticket)
 {
@@ -220,8 +248,25 @@ void store_number(const struct store *store, const struct distinct *slots, const
         struct distinct distinct = *slots;
         distinct.key = ticket->table[t].key;
         (void)distinct_keys(&distinct, &store->table[t].fields, m, &ticket->table[t]);
+        if (rows_stay(&store->table[t])) rows_seek(&store->table[t], &ticket->table[t]);
     }
     ticket->is_numbered = true;
+}
+
+/* The owner's half of a table whose rows have been sought: makes those that were not there, in order of the data. Rows that
+ * came meanwhile are found. */
+static status sought_resolve(struct store *store, uint32_t table_index, struct ticket_table *out)
+{
+    struct store_table *table = &store->table[table_index];
+    struct cell *cell;
+    for (uint32_t u = 0; u < out->unique_count; u++) {
+        if (__builtin_expect(out->row[u] != ROW_NONE, 1)) continue;
+        TRY(cell_settle(store, table_index, out->key[u], &cell));
+        out->row[u] = cell_row(cell);
+        out->span[u] = span_of(table, out->row[u]);
+    }
+    table->touched_count += out->unique_count;
+    return ST_OK;
 }
 
 /* The owner's half of a table whose keys are numbered: what it says of keys that repeat, of which there are none, goes
@@ -242,7 +287,9 @@ static status table_prepare(struct store *store, uint32_t table_index, const str
                             enum store_mode mode, bool is_numbered, struct ticket_table *out)
 {
     struct store_table *table = &store->table[table_index];
-    if (is_numbered) {
+    if (is_numbered && mode == STORE_CREATE && rows_stay(table)) {
+        TRY(sought_resolve(store, table_index, out));
+    } else if (is_numbered) {
         TRY(numbered_resolve(store, table_index, mode, out));
     } else if (mode == STORE_LOOKUP) {
         const struct asked_keys each = distinct_keys(&store->distinct, &table->fields, m, out);
