@@ -9,7 +9,7 @@
 
 #include "engine/base/batch.h"
 
-static const struct batch_shape batch_shapes[] = {{256, 256, 1}, {12, 3, 2}, {1, 1, 1}};
+static const struct batch_shape batch_shapes[] = {{256, 256, 1, 1}, {12, 3, 2, 1}, {1, 1, 1, 1}};
 static const struct example_shape example_shapes[] = {
     {13, 16, 26, 26, 1, false, false, false},
     {0, 0, 3, 11, 3, true, false, true},
@@ -138,7 +138,7 @@ static void ticket__all_shapes__bytes_is_what_place_takes(void **state)
 static void batch_lane_of__two_lanes__consecutive_halves(void **state)
 {
     (void)state;
-    struct batch_shape batch = {12, 3, 2};
+    struct batch_shape batch = {.batch = 12, .micro = 3, .lanes = 2};
     assert_int_equal(batch_micro_count(batch), 4);
     for (uint32_t i = 0; i < 4; i++) assert_int_equal(batch_lane_of(batch, i), i / 2);
 }

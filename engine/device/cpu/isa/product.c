@@ -23,17 +23,16 @@
 #include "engine/device/cpu/isa/product.h"
 
 #include "engine/device/cpu/isa/product_bf16.h"
+#include "engine/device/cpu/isa/product_pack.h"
+#include "engine/device/cpu/isa/product_thin.h"
 #include "engine/device/cpu/isa/tile.h"
 
-/* Floats a term of a packed tile of the left factor, whole vectors. */
-#define LEFT_STEP ((TILE + VF - 1) / VF * VF)
 /* Blocks of a product that ADDS, whose left factor is such tiles, are lower and wider: a tile is packed again for each. */
 #define ADDS_TERMS (PRODUCT_TERMS / 2)
 #define ADDS_COLS  (PRODUCT_COLS * 2)
 
 /* A block of a product of several lanes has as many whole ones as it can, a power of two, so there are two blocks at most:
  * what they add up to is what the tree of lanes does. */
-#define LANE_LEVELS 9u
 _Static_assert(GRAPH_MICRO_USUAL <= 2 * ADDS_TERMS && ADDS_TERMS < 1u << LANE_LEVELS, "blocks of lanes");
 static uint32_t adds_terms(const struct product *p)
 {
@@ -53,114 +52,6 @@ _Static_assert(TILE *PANEL * sizeof(float) <= PRODUCT_TILE_BYTES && LEFT_STEP <=
                "scratch");
 
 static uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
-
-static uint32_t count_from(uint32_t begin, uint32_t end, uint32_t most)
-{
-    return end - begin < most ? end - begin : most;
-}
-
-/* Columns of a panel, of which `cols` are left: PANEL, or half of it. */
-ALWAYS_INLINE uint32_t panel_width(uint32_t cols) { return cols > VF ? PANEL : VF; }
-
-/* Packs terms x cols of a factor whose columns are side by side, panel after panel, a panel term after term; columns beyond become zeros.
- * Adds the sums of the columns to col_sums unless that is NULL. */
-#define PACK_VECTORS 8u
-ALWAYS_INLINE void pack_rows_strip(float *panels, const float *right, size_t right_term, uint32_t terms,
-                                   float *col_sums)
-{
-    vf sum[PACK_VECTORS] = {{0}};
-    for (uint32_t t = 0; t < terms; t++, right += right_term, panels += PANEL) {
-#pragma GCC unroll 8
-        for (uint32_t v = 0; v < PACK_VECTORS; v++) {
-            vf x = vf_load(right + v * VF);
-            if (v * VF % LINE_FLOATS == 0) prefetch_read(right + ROWS_AHEAD * right_term + v * VF);
-            vf_store(panels + v / 2 * terms * PANEL + v % 2 * VF, x);
-            if (col_sums != NULL) sum[v] += x;
-        }
-    }
-    if (col_sums == NULL) return;
-    for (uint32_t v = 0; v < PACK_VECTORS; v++) vf_store(col_sums + v * VF, vf_load(col_sums + v * VF) + sum[v]);
-}
-
-static void pack_rows(float *panels, const float *right, size_t right_term, uint32_t terms, uint32_t cols,
-                      float *col_sums)
-{
-    uint32_t c = 0;
-    for (; c + PACK_VECTORS * VF <= cols; c += PACK_VECTORS * VF) {
-        if (col_sums != NULL)
-            pack_rows_strip(panels + c * terms, right + c, right_term, terms, col_sums + c);
-        else
-            pack_rows_strip(panels + c * terms, right + c, right_term, terms, NULL);
-    }
-    for (; c < cols; c += VF) {
-        uint32_t panel = c / PANEL * PANEL, width = panel_width(cols - panel);
-        float *to = panels + panel * terms + c % PANEL;
-        vf sum = {0};
-        for (uint32_t t = 0; t < terms; t++) {
-            vf x = vf_load_upto(right + t * right_term + c, cols - c);
-            vf_store(to + t * width, x);
-            sum += x;
-        }
-        if (col_sums != NULL) vf_store_upto(col_sums + c, vf_load_upto(col_sums + c, cols - c) + sum, cols - c);
-    }
-}
-
-/* Adds sums of lanes, a vector each, in their order along the tree, to *to. */
-struct lane_vectors {
-    vf sum[LANE_LEVELS];
-    uint32_t count, lane;
-};
-ALWAYS_INLINE void lane_vectors_add(struct lane_vectors *l, vf sum)
-{
-    for (uint32_t bit = l->lane++; bit & 1; bit >>= 1) sum = l->sum[--l->count] + sum;
-    l->sum[l->count++] = sum;
-}
-ALWAYS_INLINE vf lane_vectors_end(const struct lane_vectors *l)
-{
-    uint32_t count = l->count - 1;
-    vf sum = l->sum[count];
-    while (count > 0) sum = l->sum[--count] + sum;
-    return sum;
-}
-
-/* What pack_rows() adds to col_sums, lane by lane. */
-static __attribute__((noinline)) void lanes_col_sums(const float *right, size_t right_term, uint32_t terms,
-                                                     uint32_t cols, uint32_t lane_terms, float *col_sums)
-{
-    for (uint32_t c = 0; c < cols; c += VF) {
-        struct lane_vectors lanes = {.count = 0};
-        for (uint32_t begin = 0; begin < terms; begin += lane_terms) {
-            vf sum = {0};
-            for (uint32_t t = begin; t < begin + count_from(begin, terms, lane_terms); t++)
-                sum += vf_load_upto(right + t * right_term + c, cols - c);
-            lane_vectors_add(&lanes, sum);
-        }
-        vf_store_upto(col_sums + c, vf_load_upto(col_sums + c, cols - c) + lane_vectors_end(&lanes), cols - c);
-    }
-}
-
-/* The same of a factor whose terms are side by side: VF columns by a line of terms at a time through registers. Where there are fewer, they are
- * copied among zeros first. */
-static void pack_cols(float *panels, const float *right, size_t right_col, uint32_t terms, uint32_t cols)
-{
-    float edge[VF * LINE_FLOATS];
-    for (uint32_t c = 0; c < cols; c += VF) {
-        uint32_t panel = c / PANEL * PANEL, width = panel_width(cols - panel);
-        float *to = panels + panel * terms + c % PANEL;
-        uint32_t col_count = cols - c < VF ? cols - c : VF;
-        for (uint32_t t = 0; t < terms; t += LINE_FLOATS, to += LINE_FLOATS * width) {
-            size_t from_col = right_col;
-            uint32_t count = terms - t < LINE_FLOATS ? terms - t : LINE_FLOATS;
-            const float *from =
-                cols_whole(edge, right + c * right_col + t, &from_col, count, col_count, c + 2 * VF <= cols);
-            for (uint32_t i = 0; i < count; i += 4) {
-                vf out[4];
-                vf_load_transposed(out, from + i, from_col);
-                for (uint32_t j = 0; j < 4 && i + j < count; j++) vf_store(to + (i + j) * width, out[j]);
-            }
-        }
-    }
-}
 
 /* Hands finished sums of rows [row_begin, row_begin + rows) and columns [col, col + cols) on to the result. What is
  * a constant in an instance costs nothing in its loop: the end, the usual activations, and that the panel is full. */
@@ -288,35 +179,6 @@ struct tile_row {
     struct row_ahead ahead;
 };
 
-/* The sums of a packed panel's columns: even terms and odd ones, then both. */
-ALWAYS_INLINE void panel_sum(const float *panel, uint32_t terms, vf both[2])
-{
-    vf sum[2][2] = {{{0}}};
-    uint32_t t = 0;
-    for (; t + 2 <= terms; t += 2, panel += 2 * PANEL)
-        for (uint32_t i = 0; i < 2; i++) {
-            sum[i][0] += vf_load(panel + i * PANEL);
-            sum[i][1] += vf_load(panel + i * PANEL + VF);
-        }
-    if (t < terms) sum[0][0] += vf_load(panel), sum[0][1] += vf_load(panel + VF);
-    for (uint32_t v = 0; v < 2; v++) both[v] = sum[0][v] + sum[1][v];
-}
-
-/* Adds them to col_sums, those of lanes along the tree. */
-static __attribute__((noinline)) void panel_sums(const float *panel, uint32_t terms, uint32_t lane_terms,
-                                                 float *col_sums)
-{
-    struct lane_vectors lanes[2] = {{.count = 0}, {.count = 0}};
-    vf both[2];
-    if (lane_terms == 0) lane_terms = terms;
-    for (uint32_t begin = 0; begin < terms; begin += lane_terms) {
-        panel_sum(panel + (size_t)begin * PANEL, count_from(begin, terms, lane_terms), both);
-        for (uint32_t v = 0; v < 2; v++) lane_vectors_add(&lanes[v], both[v]);
-    }
-    for (uint32_t v = 0; v < 2; v++)
-        vf_store(col_sums + v * VF, vf_load(col_sums + v * VF) + lane_vectors_end(&lanes[v]));
-}
-
 /* A whole tile of several lanes: each one's terms, then their sums along the tree. */
 ALWAYS_INLINE void lanes_multiply(const struct tile_row *f, size_t left_row, size_t left_term, const float *panel,
                                   size_t panel_term, const struct tile_ahead *ahead, float *packed, vf sum[TILE][2])
@@ -440,105 +302,6 @@ static __attribute__((noinline)) void lanes_part(const struct tile_row *f, const
     }
 }
 
-/* Sums of few rows with a panel whose terms lie side by side, read where they lie, once: 2 VF columns by four terms at a time through
- * registers. A constant number of rows in every instance. */
-#define THIN_ROWS  4u
-#define THIN_AHEAD 64u /* floats of a column between asking for a line and reading it */
-ALWAYS_INLINE void thin_multiply(const uint32_t rows, const float *left, size_t left_row, const float *right,
-                                 size_t right_col, uint32_t terms, float *sums)
-{
-    vf sum[THIN_ROWS][2] = {{{0}}};
-    uint32_t t = 0;
-    for (; t + 4 <= terms; t += 4) {
-        vf term[2][4];
-        if (t % LINE_FLOATS == 0)
-            for (uint32_t c = 0; c < PANEL; c++) prefetch_read(right + c * right_col + t + THIN_AHEAD);
-        vf_load_transposed(term[0], right + t, right_col);
-        vf_load_transposed(term[1], right + VF * right_col + t, right_col);
-#pragma GCC unroll 4
-        for (uint32_t i = 0; i < 4; i++)
-#pragma GCC unroll 4
-            for (uint32_t r = 0; r < rows; r++) {
-                vf l = vf_splat(left[r * left_row + t + i]);
-                vf_fma_into(&sum[r][0], l, term[0][i]);
-                vf_fma_into(&sum[r][1], l, term[1][i]);
-            }
-    }
-    for (; t < terms; t++) {
-        float term[PANEL];
-        for (uint32_t c = 0; c < PANEL; c++) term[c] = right[c * right_col + t];
-#pragma GCC unroll 4
-        for (uint32_t r = 0; r < rows; r++) {
-            vf l = vf_splat(left[r * left_row + t]);
-            vf_fma_into(&sum[r][0], l, vf_load(term));
-            vf_fma_into(&sum[r][1], l, vf_load(term + VF));
-        }
-    }
-#pragma GCC unroll 4
-    for (uint32_t r = 0; r < rows; r++) {
-        vf_store(sums + r * PANEL, sum[r][0]);
-        vf_store(sums + r * PANEL + VF, sum[r][1]);
-    }
-}
-
-static void tile_thin(uint32_t rows, const float *left, size_t left_row, const float *right, size_t right_col,
-                      uint32_t terms, float *sums)
-{
-    switch (rows) {
-    case 1: thin_multiply(1, left, left_row, right, right_col, terms, sums); break;
-    case 2: thin_multiply(2, left, left_row, right, right_col, terms, sums); break;
-    case 3: thin_multiply(3, left, left_row, right, right_col, terms, sums); break;
-    default: thin_multiply(4, left, left_row, right, right_col, terms, sums);
-    }
-}
-
-/* Sums of few rows with `panels` panels whose columns lie side by side, read where they lie, once: a strip as wide as the registers hold sums,
- * for a row of a few lines comes from memory as fast as its neighbours do. sums: a panel's rows, then the next panel's. */
-#define THIN_SUMS         (VF == 16 ? 16u : 8u)
-#define THIN_PANELS(rows) (THIN_SUMS / (2 * ((rows) == 3 ? 4 : (rows))))
-ALWAYS_INLINE void strip_multiply(const uint32_t rows, const uint32_t panels, const float *left, size_t left_row,
-                                  size_t left_term, const float *right, size_t right_term, uint32_t terms, float *sums)
-{
-    vf sum[THIN_ROWS][THIN_SUMS] = {{{0}}};
-    for (uint32_t t = 0; t < terms; t++, left += left_term, right += right_term) {
-#pragma GCC unroll 16
-        for (uint32_t v = 0; v < 2 * panels; v++) {
-            if (v * VF % LINE_FLOATS == 0) prefetch_read(right + ROWS_AHEAD * right_term + v * VF);
-            vf x = vf_load(right + v * VF);
-#pragma GCC unroll 4
-            for (uint32_t r = 0; r < rows; r++) vf_fma_into(&sum[r][v], vf_splat(left[r * left_row]), x);
-        }
-    }
-#pragma GCC unroll 4
-    for (uint32_t r = 0; r < rows; r++)
-#pragma GCC unroll 16
-        for (uint32_t v = 0; v < 2 * panels; v++) vf_store(sums + (v / 2 * rows + r) * PANEL + v % 2 * VF, sum[r][v]);
-}
-
-#define STRIP_CASE(rows, panels)                                                                                       \
-    case rows: strip_multiply(rows, panels, left, left_row, left_term, right, right_term, terms, sums); break;
-static void strip_one(uint32_t rows, const float *left, size_t left_row, size_t left_term, const float *right,
-                      size_t right_term, uint32_t terms, float *sums)
-{
-    switch (rows) {
-        STRIP_CASE(1, 1)
-        STRIP_CASE(2, 1)
-        STRIP_CASE(3, 1)
-        STRIP_CASE(4, 1)
-    }
-}
-
-static void strip_wide(uint32_t rows, const float *left, size_t left_row, size_t left_term, const float *right,
-                       size_t right_term, uint32_t terms, float *sums)
-{
-    switch (rows) {
-        STRIP_CASE(1, THIN_PANELS(1))
-        STRIP_CASE(2, THIN_PANELS(2))
-        STRIP_CASE(3, THIN_PANELS(3))
-        STRIP_CASE(4, THIN_PANELS(4))
-    }
-}
-
 /* Adds to a part's sums, rows x cols, those that wait in the result; and has them wait there. */
 static void sums_wait(float *result, size_t result_row, float *sums, uint32_t rows, uint32_t cols, bool goes_on,
                       bool is_last)
@@ -552,16 +315,6 @@ static void sums_wait(float *result, size_t result_row, float *sums, uint32_t ro
             else
                 vf_store_upto(result + c, sum, cols - c);
         }
-}
-
-/* Packs `rows` <= TILE neighbouring columns of a transposed left factor: LEFT_STEP floats a term. */
-static void left_pack(float *to, const float *left, size_t left_term, uint32_t rows, uint32_t terms)
-{
-    for (uint32_t t = 0; t < terms; t++, left += left_term, to += LEFT_STEP) {
-#pragma GCC unroll 2
-        for (uint32_t v = 0; v < LEFT_STEP; v += VF)
-            vf_store(to + v, v < rows ? vf_load_upto(left + v, rows - v) : (vf){0});
-    }
 }
 
 /* A block of the right factor, columns side by side, that will be packed after this one; no terms: none. Of one whose terms are side by side
