@@ -347,8 +347,14 @@ static status nodes_sink(void *context, const struct slot *slot)
 
 static status nodes_open(void *context, struct session *session, struct eval_feeds *feeds)
 {
+    struct predictions *p = context;
     (void)feeds;
-    return predictions_open(context, &session->crew);
+    TRY(predictions_open(p, &session->crew));
+    const char *output = p->options->output ? p->options->output : "-";
+    if (p->options->again && is_first(p->crew) && strcmp(output, "-") == 0)
+        FAIL(INVALID, "a node was lost, and what has gone to standard output before cannot be taken back: give -o FILE, "
+                      "which is written anew, or begin again");
+    return ST_OK;
 }
 
 static status nodes_run(void *context, struct session *session, struct eval_feeds *feeds)

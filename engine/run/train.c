@@ -326,6 +326,7 @@ static status tables_count(struct trainer *t)
 static status use(struct trainer *t)
 {
     const struct train_use *use = t->options->use;
+    stop_listen(NULL, NULL); /* a forward pass, and who writes, look for signals by themselves */
     const status st = use->run(use->context, t->session, &t->eval);
     if (st == ST_STOPPED) FAIL(AGAIN, "a signal has asked to stop before all was done");
     return st;

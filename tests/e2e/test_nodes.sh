@@ -240,6 +240,12 @@ first_values() { # of another model, of which each node takes its own
         exported tables.bin first.model again && same_bytes first again
 }
 check '--init: first values of tables' first_values
+next_day() { # --continue: other data, a new pass
+    cp -R tables.model day.model && cp -R tables.model day2.model && trains_on day.model --threads 1 &&
+        launched 0 3 tables.bin --data short.tsv --continue day2.model --lanes 3,1,4 && exported tables.bin day2.model again && same_bytes day again
+}
+trains_on() { runs 0 "$h" tables.bin --data short.tsv --continue "$@" && exported tables.bin day.model day; }
+check '--continue: from day to day' next_day
 cached() { # a file each
     rm -f cache.*
     launched_same tables 2 tables.bin --set cache.ssd=64MiB --set cache.path=cache && [ -f cache.0 ] && [ -f cache.1 ]
