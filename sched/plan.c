@@ -138,6 +138,31 @@ static status stage_units_read(struct plan_stage *stage, const struct json_part 
     return ST_OK;
 }
 
+/* Stages say where they lie, or none does. */
+static status stage_node_read(struct plan_stage *stage, const struct json_part *part, struct plan *plan, uint32_t index)
+{
+    const json_t *node = json_object_get(part->object, "node");
+    if (index > 0 && (node != NULL) != (plan->node_count > 0))
+        return json_part_wrong(part, "node", node,
+                               node ? "none, as stages[0] has none" : "a node, as stages[0] has one");
+    if (node == NULL) return ST_OK;
+    TRY(json_part_u32(part, "node", JSON_REQUIRED, 0, PLAN_NODES_MAX - 1, &stage->node));
+    if (stage->node >= plan->node_count) plan->node_count = stage->node + 1;
+    return ST_OK;
+}
+
+/* A stage for each of the nodes. */
+static status nodes_check(const struct plan *plan, const struct json_part *whole)
+{
+    for (uint32_t n = 0, s; n < plan->node_count; n++) {
+        for (s = 0; s < plan->stage_count && plan->stages[s].node != n;) s++;
+        if (s == plan->stage_count)
+            FAIL(INVALID, "%s: stages[].node: expected a stage on each of the nodes 0 to %u, found none on node %u",
+                 whole->path, plan->node_count - 1, n);
+    }
+    return ST_OK;
+}
+
 static status stages_read(struct plan *plan, const struct json_part *whole, const struct graph *graph, json_t *list)
 {
     uint64_t unit_counts[RESOURCE_TYPES_MAX] = {0};
@@ -148,6 +173,7 @@ static status stages_read(struct plan *plan, const struct json_part *whole, cons
         TRY(json_part_item(whole, "stages", list, s, &part));
         TRY(stage_layers_read(stage, &part, graph, s, next));
         TRY(stage_units_read(stage, &part, plan, unit_counts));
+        TRY(stage_node_read(stage, &part, plan, s));
         TRY(json_part_real(&part, "et", JSON_OPTIONAL, 0, RESOURCE_FIGURE_MAX, &stage->et));
         TRY(json_part_real(&part, "sim_et", JSON_OPTIONAL, 0, RESOURCE_FIGURE_MAX, &stage->sim_et));
         TRY(json_part_u64(&part, "cut_bytes", JSON_OPTIONAL, 0, INT64_MAX, &stage->cut_bytes));
@@ -158,7 +184,7 @@ static status stages_read(struct plan *plan, const struct json_part *whole, cons
              "%s: stages[%u].last: expected %u (\"%s\"), the graph's last layer, in the last stage, found %u (\"%s\")",
              whole->path, plan->stage_count - 1, graph->layer_count - 1, layer_name(graph, graph->layer_count - 1),
              next - 1, layer_name(graph, next - 1));
-    return ST_OK;
+    return nodes_check(plan, whole);
 }
 
 /* "plan", a type a layer, says what the stages say. */
@@ -343,6 +369,7 @@ char *plan_text(const struct plan *plan, const struct graph *graph, char *buffer
         stage_name_put(&draft, stage, graph);
         draft_put(&draft, " on %u %s", stage->k, type->name);
         if (is_in_gangs(type) && stage->replicas > 1) draft_put(&draft, " as %u replicas", stage->replicas);
+        if (plan->node_count > 0) draft_put(&draft, ", node %u", stage->node);
     }
     return draft_end(&draft);
 }

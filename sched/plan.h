@@ -8,7 +8,8 @@
  *                  "slow": "fc 4", "slow_from": 0}, …],              slow …: optional (sched/resource.h)
  *       "layers": ["e", "x", "h1", …],                                         names in graph order
  *       "plan": [0, 0, 1, …],                                                  a type index a layer
- *       "stages": [{"first": 0, "last": 1, "type": 0, "k": 2, "replicas": 2, "et": …, "cut_bytes": …, "sim_et": …}, …],
+ *       "stages": [{"first": 0, "last": 1, "type": 0, "k": 2, "replicas": 2, "et": …, "cut_bytes": …, "sim_et": …,
+ *                   "node": 0}, …],                                            node: of all stages, or of none
  *       "service_cores": 1,                                                    optional: of reading, store, wire
  *       "time_scale": 1,                                                       optional: on times of sim and paced
  *       "feasible", "proven", "cost", "throughput", "lower_bound", …           figures of the scheduler, kept
@@ -24,6 +25,7 @@
 
 #define PLAN_UNITS_MAX    UINT32_MAX /* of a stage: a plan may be for more than there is anywhere */
 #define PLAN_REPLICAS_MAX 1024u
+#define PLAN_NODES_MAX    64u
 
 struct plan_stage {
     uint32_t first_layer, last_layer; /* both included                              */
@@ -33,6 +35,8 @@ struct plan_stage {
     double et;                        /* predicted seconds an example; 0: not given */
     double sim_et;                    /* what a device on sim takes instead, where the prediction knows better; 0: et */
     uint64_t cut_bytes;               /* predicted bytes an example, forward and back; 0: not given */
+    uint32_t node;                    /* that it lies on, of node_count                */
+    bool is_elsewhere;                /* of a run on several nodes: another one has it */
 };
 
 struct plan {
@@ -40,6 +44,7 @@ struct plan {
     struct plan_stage *stages;
     uint32_t type_count, stage_count;
     uint32_t service_cores;
+    uint32_t node_count; /* each of which has a stage; 0: stages say nothing of nodes */
     double time_scale; /* > 0: of sim and paced devices */
     bool has_graph_hash;
     uint64_t graph_hash; /* model_hash of the graph that it was made for */

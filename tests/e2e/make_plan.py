@@ -1,5 +1,6 @@
 """Usage: python3 make_plan.py FILE "STAGE … [+SERVICE]": writes a plan.json. A stage is FIRST-LAST:K:REPLICAS, layers on CPU cores, or
-FIRST-LAST:DEVICE[=K], as in "0-1:1:1 2-3:2:2 +1" and "0-1:cpu 2-4:cuda:0 5-5:emu=2"; at the end service cores, if any."""
+FIRST-LAST:DEVICE[=K], as in "0-1:1:1 2-3:2:2 +1" and "0-1:cpu 2-4:cuda:0 5-5:emu=2", with @NODE behind it where stages lie on nodes;
+at the end service cores, if any."""
 import json
 import sys
 
@@ -9,9 +10,10 @@ for word in notation.split():
     if word.startswith("+"):
         plan["service_cores"] = int(word)
         continue
+    word, _, node = word.partition("@")
     layers, rest = word.split(":", 1)
     first, last = map(int, layers.split("-"))
-    stage = {"first": first, "last": last}
+    stage = {"first": first, "last": last, **({"node": int(node)} if node else {})}
     if rest[0].isdigit():
         device, (k, replicas) = "cpu", rest.split(":")
         stage["replicas"] = int(replicas)

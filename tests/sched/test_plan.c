@@ -199,6 +199,44 @@ static void plan_parse__simulated__has_gangs_slowings_and_a_scale(void **state)
     plan_free(&plan);
 }
 
+static const char nodes_text[] = "{\"format\": \"heterps-solution-1\", \"types\": [{\"name\": \"a\", \"device\": "
+                                 "\"cpu\"}], \"stages\": [{\"first\": 0, \"last\": 1, \"type\": 0, \"k\": 1%s}, "
+                                 "{\"first\": 2, \"last\": 4, \"type\": 0, \"k\": 1%s}]}";
+
+static status parse_nodes(struct plan *plan, const char *first, const char *second)
+{
+    char text[512];
+    snprintf(text, sizeof text, nodes_text, first, second);
+    return plan_parse(plan, &graph, "p.json", text, strlen(text));
+}
+
+static void plan_parse__stages_on_nodes__all_or_none_and_each_node_has_one(void **state)
+{
+    (void)state;
+    struct plan plan;
+    char told[128];
+    if (parse_nodes(&plan, ", \"node\": 1", ", \"node\": 0") != ST_OK) fail_msg("%s", status_message());
+    assert_int_equal(plan.node_count, 2);
+    assert_int_equal(plan.stages[0].node, 1);
+    assert_int_equal(plan.stages[1].node, 0);
+    assert_string_equal(plan_text(&plan, &graph, told, sizeof told),
+                        "2 stages: e..x on 1 a, node 1 | h1..bce on 1 a, node 0");
+    plan_free(&plan);
+    static const struct {
+        const char *first, *second, *message;
+    } wrong[] = {
+        {", \"node\": 0", "", "p.json: stages[1].node: expected a node, as stages[0] has one, found nothing"},
+        {"", ", \"node\": 0", "p.json: stages[1].node: expected none, as stages[0] has none, found 0"},
+        {", \"node\": 0", ", \"node\": 64", "p.json: stages[1].node: expected a whole number from 0 to 63, found 64"},
+        {", \"node\": 0", ", \"node\": 2",
+         "p.json: stages[].node: expected a stage on each of the nodes 0 to 2, found none on node 1"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(parse_nodes(&plan, wrong[i].first, wrong[i].second), ST_INVALID);
+        assert_string_equal(status_message(), wrong[i].message);
+    }
+}
+
 static void plan_parse__neighbours_of_one_type__stay_two_stages(void **state)
 {
     (void)state;
@@ -305,9 +343,9 @@ static void plan_parse__wrong_type__is_named(void **state)
         snprintf(message, sizeof message, ": types[1].device: %s, found \"%s\"", devices, wrong_devices[i]);
         assert_refused("\"device\": \"cuda:2\"", to, message);
     }
-    assert_refused(
-        ", \"device\": \"cpu\"", "",
-        ": types[0].device: expected \"cpu\", \"cuda:N\" (N from 0 to 999), \"emu\", \"sim\" or \"paced\", found nothing");
+    assert_refused(", \"device\": \"cpu\"", "",
+                   ": types[0].device: expected \"cpu\", \"cuda:N\" (N from 0 to 999), \"emu\", \"sim\" or \"paced\", "
+                   "found nothing");
     assert_refused("\"v100\"", "\"core\"",
                    ": types[1].name: expected another name than that of types[0], found \"core\"");
     assert_refused("\"v100\"", "\"\"", ": types[1].name: expected a text of 1 to 127 bytes, found \"\"");
@@ -368,7 +406,8 @@ static void plan_parse__wrong_units__is_named(void **state)
     assert_refused("\"cuda:2\"", "\"sim\", \"slow\": \"fc 0\"",
                    ": types[1].slow: expected ops and factors from 1 to 1000, as in \"fc 4, embedding 2.5\" or \"all "
                    "3\", found \"fc 0\"");
-    assert_refused("\"cuda:2\"", "\"sim\", \"slow\": 4", ": types[1].slow: expected a text of 0 to 1023 bytes, found 4");
+    assert_refused("\"cuda:2\"", "\"sim\", \"slow\": 4",
+                   ": types[1].slow: expected a text of 0 to 1023 bytes, found 4");
     assert_refused("\"cuda:2\"", "\"sim\", \"slow_from\": 0.5",
                    ": types[1].slow_from: expected a whole number from 0 to 9223372036854775807, found 0.5");
     assert_refused("\"service_cores\": 2", "\"time_scale\": 0", ": time_scale: expected a number above 0, found 0");
@@ -606,6 +645,7 @@ int main(void)
         cmocka_unit_test(plan_parse__only_what_is_needed__has_the_defaults),
         cmocka_unit_test(plan_parse__other_ways_to_say_it__are_read),
         cmocka_unit_test(plan_parse__simulated__has_gangs_slowings_and_a_scale),
+        cmocka_unit_test(plan_parse__stages_on_nodes__all_or_none_and_each_node_has_one),
         cmocka_unit_test(plan_parse__neighbours_of_one_type__stay_two_stages),
         cmocka_unit_test(plan_single__any_graph__is_one_gang_for_all_layers),
         cmocka_unit_test(plan_parse__not_json__names_line_and_column),
