@@ -145,7 +145,7 @@ struct feed_options crew_feed_options(struct crew *c, const char *paths)
     return (struct feed_options){
         .graph = &c->setup->graph,
         .model = &c->setup->model,
-        .exchange = c->options.exchange,
+        .exchange = exchange_of_lanes(c->options.exchange),
         .input_count = pipeline_input_count(c->pipeline),
         .processors = cores,
         .processor_count = core_count,

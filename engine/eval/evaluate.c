@@ -315,6 +315,7 @@ static status nodes_measure(struct crew *c, struct feed *feed, struct heads *hea
     struct eval_nodes nodes;
     TRY(eval_nodes_begin(&nodes, c->nodes, heads, by));
     status st = rank_ready(c, heads);
+    if (st == ST_OK) st = gather_start(&nodes.gather);
     const bool computes = exchange_computes(c->options.exchange);
     if (st == ST_OK && computes) st = evaluate_run(c, feed, measure_sink, &(struct measuring){.nodes = &nodes});
     st = eval_nodes_end(&nodes, st);

@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+#include "engine/base/memory.h"
+#include "engine/base/thread.h"
+
 /* Before a piece. The last one of a node: step LAST, and the message of what the node has failed with, if code is
  * that. */
 struct piece {
@@ -19,7 +22,9 @@ static uint32_t padded(uint32_t bytes) { return (bytes + 7) & ~UINT32_C(7); }
 void gather_begin(struct gather *g, struct reduce *reduce,
                   status (*take)(void *context, const void *piece, uint32_t bytes), void *context)
 {
-    *g = (struct gather){.reduce = reduce, .take = take, .context = context};
+    const struct exchange_stages *stages = reduce_exchange(reduce)->stages;
+    *g = (struct gather){.reduce = reduce, .take = take, .context = context, .by_stages = stages != NULL};
+    if (stages) g->teller = stages->node_of[stages->count - 1];
 }
 
 /* --- another node ----------------------------------------------------------------------------- */
@@ -107,7 +112,7 @@ static status node_hear(struct gather *g, uint32_t from, uint64_t step, bool dro
         const uint8_t *at;
         uint32_t left;
         struct piece piece;
-        TRY(reduce_hear(g->reduce, from, &at, &left));
+        TRY(reduce_hear_until(g->reduce, from, &g->shared_stop, &at, &left));
         TRY(piece_read(g, from, at, left, &piece));
         /* Blocks are of one step; a failure is heard at once. */
         if (piece.step > step && (piece.step != LAST || piece.code == ST_OK)) return ST_OK;
@@ -136,6 +141,7 @@ static status node_hear(struct gather *g, uint32_t from, uint64_t step, bool dro
 status gather_until(struct gather *g, uint64_t before)
 {
     bool is_end;
+    if (g->by_stages) return ST_OK;
     for (; g->step < before; g->step++)
         for (uint32_t from = 1; from < reduce_node_count(g->reduce); from++)
             TRY(node_hear(g, from, g->step, false, &is_end));
@@ -158,8 +164,49 @@ static status ends_hear(struct gather *g, status st)
 
 /* --- all -------------------------------------------------------------------------------------- */
 
+static void *hearing(void *context)
+{
+    struct gather *g = context;
+    bool is_end;
+    failure_keep(&g->heard, node_hear(g, g->teller, LAST, false, &is_end));
+    return NULL;
+}
+
+status gather_start(struct gather *g)
+{
+    if (!g->by_stages || reduce_rank(g->reduce) != 0 || g->teller == 0) return ST_OK;
+    const int error = thread_start(&g->thread, hearing, g);
+    if (error) FAIL(SYSTEM, "cannot start the thread that hears an evaluation: %s", strerror(error));
+    memory_note("threads", THREAD_STACK_BYTES);
+    g->is_hearing = true;
+    return ST_OK;
+}
+
+/* On rank 0: the thread has heard all, or ends. */
+static status hearing_end(struct gather *g, status st)
+{
+    struct failure failure;
+    if (!g->is_hearing) return st;
+    failure_keep(&failure, st);
+    /* Relaxed: the thread only ends by it. */
+    if (st != ST_OK) atomic_store_explicit(&g->shared_stop, true, memory_order_relaxed);
+    if (st != ST_OK) reduce_hear_stop(g->reduce);
+    pthread_join(g->thread, NULL);
+    memory_note("threads", -THREAD_STACK_BYTES); /* taken back, modulo 2^64 */
+    return failure_is(&failure) ? failure_adopt(&failure) : failure_adopt(&g->heard);
+}
+
+/* Rank 0 can be through with its stages before others are. */
+static status stages_end(struct gather *g, status st)
+{
+    if (reduce_rank(g->reduce) != 0) return st == ST_OK ? end_say(g, ST_OK) : st;
+    TRY(hearing_end(g, st));
+    return ends_hear(g, ST_OK);
+}
+
 status gather_end(struct gather *g, status st)
 {
+    if (g->by_stages) return stages_end(g, st);
     if (reduce_rank(g->reduce) != 0) return end_say(g, st);
     if (st == ST_OK) st = gather_until(g, g->step + 1);
     return ends_hear(g, st);

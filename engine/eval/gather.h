@@ -4,9 +4,14 @@
  *     other node   pieces of its lanes ──▶ blocks of a step ═══▶ ┐
  *     rank 0       its own lanes of the step ───────────────────▶ what takes them, in order
  *
- * Blocks travel by engine/node/talk.h; some thousand pieces an evaluation. */
+ * Blocks travel by engine/node/talk.h; some thousand pieces an evaluation.
+ *
+ * Where nodes have stages the one with the last stage has the pieces of all, which rank 0, if it is another, hears on a
+ * thread beside its own part of the forward pass; what fails there ends the job, and is told by that. */
 #ifndef HETERPS_ENGINE_EVAL_GATHER_H
 #define HETERPS_ENGINE_EVAL_GATHER_H
+
+#include <pthread.h>
 
 #include "engine/node/talk.h"
 
@@ -23,12 +28,21 @@ struct gather {
     /* of another node: the block that is being filled, and a piece that has been begun */
     uint8_t *block;
     uint32_t used;
+    /* where nodes have stages */
+    bool by_stages;
+    uint32_t teller;  /* who has the pieces                          */
+    pthread_t thread; /* of rank 0, which hears them, if is_hearing  */
+    bool is_hearing;
+    _Atomic bool shared_stop;
+    struct failure heard; /* of the thread */
 };
 
 /* Keeps them. By all nodes; `take` is rank 0's. */
 void gather_begin(struct gather *gather, struct reduce *reduce,
                   status (*take)(void *context, const void *piece, uint32_t bytes), void *context);
 
+/* Behind that, before the pass: where it has to, rank 0 begins to hear, and `take` is called by another thread. SYSTEM. */
+MUST_USE status gather_start(struct gather *gather);
 /* Another node's: where a piece of the step goes, with *room bytes, `least` or more; what was of a step before is on its
  * way then. At most GATHER_PIECE_BYTES. */
 MUST_USE status gather_place(struct gather *gather, uint64_t step, uint32_t least, uint8_t **at, uint32_t *room);
@@ -37,7 +51,7 @@ void gather_put(struct gather *gather, uint32_t bytes);
 /* The node has no more of the step. */
 void gather_step_end(struct gather *gather, uint64_t step);
 
-/* Rank 0's: takes in all that others have of the steps before this one. */
+/* Rank 0's: takes in all that others have of the steps before this one; where nodes have stages nothing. */
 MUST_USE status gather_until(struct gather *gather, uint64_t step);
 
 /* By all nodes, in any case, behind the last step: `st` is what the node has failed with, or ST_OK. On rank 0 it

@@ -129,6 +129,7 @@ static status verdict_hear(struct eval_nodes *n, uint64_t *example_count)
 
 status eval_nodes_tell(struct eval_nodes *n, status st, uint64_t *example_count)
 {
+    if (n->gather.by_stages && st != ST_OK && reduce_rank(n->gather.reduce) != 0) return st;
     if (reduce_rank(n->gather.reduce) != 0) return verdict_hear(n, example_count);
     struct failure failure;
     failure_keep(&failure, st);

@@ -30,14 +30,20 @@ struct best {
 };
 
 #define MODEL_TAG_BYTES 40
-/* Which rows of every table a model has, by their shards (io/store/shard.h): all, or those of one of several owners. */
+/* Which rows a model has: all, or those of one of several owners, which share every table by shards
+ * (io/store/shard.h), or have whole tables. */
 struct model_share {
-    uint32_t owner, owner_count; /* count 0: all                             */
-    const uint8_t *owner_of;     /* [SHARD_COUNT]: whose they are; kept      */
+    uint32_t owner, owner_count;   /* count 0: all                                                 */
+    const uint8_t *owner_of;       /* [SHARD_COUNT]: whose they are; kept                          */
+    const uint8_t *owner_of_table; /* [table_count], likewise; NULL: tables are shared by shards   */
 };
-static inline bool model_share_has(const struct model_share *share, uint64_t key)
+static inline uint32_t model_share_owner(const struct model_share *share, uint32_t table, uint64_t key)
 {
-    return share->owner_count == 0 || share->owner_of[shard_of(key)] == share->owner;
+    return share->owner_of_table ? share->owner_of_table[table] : share->owner_of[shard_of(key)];
+}
+static inline bool model_share_has(const struct model_share *share, uint32_t table, uint64_t key)
+{
+    return share->owner_count == 0 || model_share_owner(share, table, key) == share->owner;
 }
 
 struct model {

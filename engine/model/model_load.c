@@ -152,7 +152,7 @@ static status rows_copy(const struct load *l, struct model *model, uint32_t tabl
     const uint32_t floats = model_row_floats(model, table);
     for (const float *from; model_rows_next(rows, &walk, &key, &from);) {
         float *span;
-        if (!model_share_has(share, key)) continue;
+        if (!model_share_has(share, table, key)) continue;
         TRY(store_put(model->store, table, key, &span));
         memcpy(span, from, floats * sizeof *span);
     }
@@ -174,7 +174,7 @@ static status rows_come(const struct load *l, struct model *model, uint32_t tabl
         float *span;
         TRY(l->source->row_next(l->source, table, &key, &row));
         if (row == NULL) return ST_OK;
-        if (!model_share_has(&model->share, key))
+        if (!model_share_has(&model->share, table, key))
             FAIL(INVALID, "%s: table %s: a row that is not this node's", l->source->name,
                  l->saved.rows[table].said->name);
         TRY(store_put(model->store, table, key, &span));

@@ -394,7 +394,7 @@ static status saved_rows_copy(struct warm_start *w, uint32_t table)
     uint64_t key;
     for (const float *from; model_rows_next(source->rows, &walk, &key, &from);) {
         float *span;
-        if (!model_share_has(&w->model->share, key)) continue;
+        if (!model_share_has(&w->model->share, table, key)) continue;
         TRY(store_put(w->model->store, table, key, &span));
         if (source->floats == source->dim) model_row_init(w->model, table, key, span);
         memcpy(span, from, source->floats * sizeof *span);
@@ -456,7 +456,7 @@ static status rows_copy(struct warm_start *w, uint32_t table)
         float *span;
         uint64_t key;
         TRY(row_key(w, source, row, &words, &key));
-        if (!model_share_has(&w->model->share, key)) continue;
+        if (!model_share_has(&w->model->share, table, key)) continue;
         status st = store_insert(w->model->store, table, key, &span);
         if (st == ST_INVALID)
             FAIL(INVALID, "%s: row %" PRIu64 " of table %s has the key %016" PRIx64 " of an earlier row", w->o->path,

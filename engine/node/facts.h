@@ -21,6 +21,8 @@ struct facts_options {
     const char *slices, *rows; /* who has them, as settings say it: with the graph */
     uint64_t bucket_bytes;     /* cluster.bucket: with the graph */
     bool saves;                /* there is an --out */
+    const char *stages;        /* where they lie (engine/node/stages.h); NULL: nodes have lanes */
+    uint32_t in_flight;        /* train.in_flight, with them                                    */
     const char *verb;          /* what they do */
 };
 /* MEMORY; INVALID: the graph has too many settings. The text is the facts' until facts_free. */

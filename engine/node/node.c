@@ -183,6 +183,7 @@ void node_close(struct node *n)
     thread_end(n);
     links_close(n->links);
     reduce_close(n->reduce);
+    stages_free(&n->stages);
     arena_close(&n->arena);
     free(n);
 }
@@ -210,6 +211,12 @@ const char *node_place_text(const struct node *n, uint32_t rank, char text[PLACE
 
 status node_divide(struct node *n)
 {
+    if (n->o.plan)
+        return stages_place(&n->stages, &(struct stages_options){.graph = n->o.graph,
+                                                                 .plan = n->o.plan,
+                                                                 .node_count = n->count,
+                                                                 .job_nodes = n->o.place->count,
+                                                                 .rank_of = n->rank_of});
     return division_make(&n->division, &(struct division_options){.lanes = n->o.graph->header->lanes,
                                                                   .node_count = n->count,
                                                                   .job_nodes = n->o.place->count,
@@ -252,8 +259,10 @@ const char *node_lanes_text(const struct node *n, char *text, size_t bytes)
 
 bool node_computes(const struct node *n)
 {
-    return n == NULL || n->division.lane_begin[n->index] < n->division.lane_begin[n->index + 1];
+    return n == NULL || n->o.plan || n->division.lane_begin[n->index] < n->division.lane_begin[n->index + 1];
 }
+
+const struct exchange_stages *node_stages(const struct node *n) { return n && n->o.plan ? &n->stages : NULL; }
 
 status node_join(struct node *n, struct model *model)
 {
@@ -264,6 +273,7 @@ status node_join(struct node *n, struct model *model)
                                            .lane_begin = n->division.lane_begin,
                                            .slices = n->division.slices,
                                            .rows = n->division.rows,
+                                           .stages = n->o.plan ? &n->stages : NULL,
                                            .bucket_floats = n->o.bucket_floats,
                                            .is_bf16 = n->o.is_bf16,
                                            .post = &n->post,

@@ -43,6 +43,7 @@ struct node_options {
     bool is_partial;
     /* What this node says of its lanes (engine/node/division.h); who has slices, and rows: enum cluster_placement. */
     uint32_t says, slices, rows;
+    const struct plan *plan; /* whose stages lie on nodes, which then have no lanes; NULL */
     uint64_t bucket_floats; /* as the exchange's (reduce.h) */
     bool is_bf16;           /* likewise                     */
 };
@@ -69,6 +70,8 @@ uint64_t node_waits(const struct node *node);
 MUST_USE status node_divide(struct node *node);
 /* Whether it has lanes of steps, as one alone (NULL) has: else it is a parameter server, and reads no data. */
 bool node_computes(const struct node *node);
+/* On which node each stage of the plan lies, of those that are there; NULL: nodes have lanes. */
+const struct exchange_stages *node_stages(const struct node *node);
 /* How many lanes each has, "3, 5 and 0", or how fast it has said to be, in examples a second, "12,000 and ?"; ""
  * where nobody has: for messages. */
 const char *node_speeds_text(const struct node *node, char *text, size_t bytes);

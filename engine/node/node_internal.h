@@ -16,6 +16,7 @@
 #include "engine/node/node.h"
 #include "engine/node/probe.h"
 #include "engine/node/reduce.h"
+#include "engine/node/stages.h"
 #include "io/net/link.h"
 
 /* Kinds of messages, behind those of reduce.h. */
@@ -103,7 +104,8 @@ struct node {
     uint32_t index, count;
     uint32_t rank_of[MEMBER_NODES_MAX], link_of[MEMBER_NODES_MAX];
     uint32_t says[MEMBER_NODES_MAX]; /* of their lanes */
-    struct division division;        /* the main thread's, of node_divide */
+    struct division division;        /* the main thread's, of node_divide … */
+    struct exchange_stages stages;   /* … likewise, of a plan             */
     struct reduce *reduce;           /* the main thread's until ASK_LISTEN */
     /* the thread's */
     struct link_event events[EVENTS_MAX];

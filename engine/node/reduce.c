@@ -53,6 +53,7 @@ static uint64_t sums_bytes(const struct reduce *r, uint32_t node)
 static void sums_list(const struct reduce *r, uint32_t bucket, uint32_t from, uint32_t to, struct parts *parts)
 {
     const struct exchange *x = &r->exchange;
+    if (x->stages) return; /* each has all of its own */
     const uint64_t before = slices_floats(x, to, 0, bucket);
     for (uint32_t i = 0; i < x->piece_count; i++) {
         const struct exchange_piece *piece = &x->pieces[i];
@@ -89,10 +90,14 @@ static void row_sums_list(const struct reduce *r, uint64_t step, uint32_t from, 
     }
 }
 
-/* Of a node without lanes a word, so that nobody is ahead of it. */
+/* Of a node without lanes, or without the last stage, a word, so that nobody is ahead of it. */
 static void losses_list(const struct reduce *r, uint64_t step, uint32_t from, struct parts *parts)
 {
-    const uint32_t begin = r->micros_a_lane * r->lane_begin[from], end = r->micros_a_lane * r->lane_begin[from + 1];
+    const struct exchange_stages *stages = r->exchange.stages;
+    uint32_t begin = 0, end = r->micros_a_lane * r->graph->header->lanes;
+    if (stages && stages->node_of[stages->count - 1] != from) end = 0;
+    if (!stages) begin = r->micros_a_lane * r->lane_begin[from];
+    if (!stages) end = r->micros_a_lane * r->lane_begin[from + 1];
     part_add(parts, exchange_loss(&r->exchange.site, step) + begin, (end - begin) * sizeof(double));
     if (begin == end) part_add(parts, &r->peers[from].word, sizeof r->peers[from].word);
 }
@@ -100,6 +105,12 @@ static void losses_list(const struct reduce *r, uint64_t step, uint32_t from, st
 static void squares_list(const struct reduce *r, uint32_t from, struct parts *parts)
 {
     const struct exchange *x = &r->exchange;
+    for (uint32_t s = 0; x->stages && s < x->stages->count && r->is_bounded; s++) {
+        const struct extent *e = &x->stages->extents[s];
+        if (x->stages->node_of[s] == from)
+            part_add(parts, x->site.squares + e->block_begin, e->block_count * sizeof(double));
+    }
+    if (x->stages) return;
     for (uint32_t bucket = 0; bucket < x->bucket_count && r->is_bounded; bucket++) {
         const struct extent *slices = &x->slices[bucket];
         const uint32_t begin = slices->cut_block[from], count = slices->cut_block[from + 1] - begin;
@@ -107,13 +118,15 @@ static void squares_list(const struct reduce *r, uint32_t from, struct parts *pa
     }
 }
 
-static void values_list(const struct reduce *r, uint32_t bucket, uint32_t from, uint32_t to, struct parts *parts)
+static void values_list(const struct reduce *r, uint64_t step, uint32_t bucket, uint32_t from, uint32_t to,
+                        struct parts *parts)
 {
     const struct exchange *x = &r->exchange;
-    if (r->owned && bucket == 0)
+    if (x->stages) losses_list(r, step, from, parts);
+    if (r->own_rows && bucket == 0)
         part_add(parts, from == x->rank ? r->own_rows : r->peers[from].row_count,
                  r->graph->table_count * sizeof(uint64_t));
-    for (uint32_t run = 0; run < x->slices[bucket].run_count && has_lanes(r, to); run++) {
+    for (uint32_t run = 0; run < x->slices[bucket].run_count && has_lanes(r, to) && !x->stages; run++) {
         uint64_t begin;
         const uint64_t count = slice_floats(x, from, bucket, run, &begin);
         part_add(parts, x->site.param + begin, count * sizeof(float));
@@ -140,12 +153,12 @@ static bool message_make(const struct reduce *r, uint32_t round, struct cursor a
     switch ((enum exchange_round)round) {
     case EXCHANGE_SUMS:
         /* First: there is always some, and its size is known before any letter comes. */
-        if (at.turn == 0) losses_list(r, at.step, from, &parts);
+        if (at.turn == 0 && !r->exchange.stages) losses_list(r, at.step, from, &parts);
         sums_list(r, bucket, from, to, &parts);
         if (bucket == 0) row_sums_list(r, at.step, from, to, &parts);
         break;
     case EXCHANGE_SQUARES: squares_list(r, from, &parts); break;
-    case EXCHANGE_VALUES: values_list(r, bucket, from, to, &parts); break;
+    case EXCHANGE_VALUES: values_list(r, at.step, bucket, from, to, &parts); break;
     case EXCHANGE_ROWS: CHECK(false);
     }
     return message->part_count > 0;
@@ -180,7 +193,7 @@ static bool has_come(struct reduce *r, uint32_t from, uint32_t round, uint32_t t
 /* How many rows there are on all nodes after the step. */
 static void rows_count(struct reduce *r)
 {
-    for (uint32_t t = 0; r->owned && t < r->graph->table_count; t++) {
+    for (uint32_t t = 0; r->own_rows && t < r->graph->table_count; t++) {
         r->row_count[t] = r->own_rows[t];
         for (uint32_t n = 0; n < r->exchange.node_count; n++)
             if (n != r->exchange.rank) r->row_count[t] += r->peers[n].row_count[t];
@@ -340,7 +353,8 @@ static const struct {
                        [KIND_BINS] = {"counts of rows", &bins_kind},
                        [KIND_NEWS] = {"news of a step", &news_kind},
                        [KIND_DATA] = {"a block of data", &data_kind},
-                       [KIND_HAD] = {"a receipt of data", &had_kind}};
+                       [KIND_HAD] = {"a receipt of data", &had_kind},
+                       [KIND_SLOT] = {"a slot between stages", &slot_kind}};
 
 static const char *name_of(uint16_t kind) { return kind < ROUNDS ? round_names[kind] : kinds[kind].name; }
 
@@ -391,6 +405,7 @@ static status all_step(struct reduce *r)
     TRY(talk_step(r));
     TRY(stream_step(r));
     if (!r->is_started) return ST_OK;
+    TRY(hops_step(r));
     TRY(news_step(r));
     TRY(rows_step(r));
     over_look(r);
@@ -471,7 +486,7 @@ uint64_t reduce_least_bytes(const struct reduce *r)
 {
     const struct exchange *x = &r->exchange;
     uint64_t bytes = 0;
-    for (uint32_t n = 0; n < x->node_count; n++) {
+    for (uint32_t n = 0; n < x->node_count && !x->stages; n++) {
         if (n == x->rank) continue;
         if (has_lanes(r, x->rank)) bytes += sums_bytes(r, n);
         if (has_lanes(r, n)) bytes += slices_floats(x, x->rank, 0, x->bucket_count) * sizeof(float);
@@ -492,7 +507,7 @@ void reduce_start(struct reduce *r, uint64_t step)
         peer->next_letter = peer->next_rows = peer->rows_sent = step;
     }
     r->step = r->open_until = r->updated_until = r->values_until = r->news_until = step;
-    for (uint32_t t = 0; r->owned && t < r->graph->table_count; t++)
+    for (uint32_t t = 0; r->own_rows && t < r->graph->table_count; t++)
         r->own_rows[t] = store_row_count(r->model->store, t);
     atomic_store_explicit(&r->exchange.rows.shared_step, step, memory_order_relaxed);
     atomic_store_explicit(&r->exchange.shared_news, step, memory_order_relaxed); /* reading begins later */

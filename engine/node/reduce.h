@@ -56,6 +56,8 @@ struct reduce_options {
     /* [node_count + 1], kept: node n has the lanes from its number to the next one's; the first one has some. */
     const uint32_t *lane_begin;
     uint64_t slices, rows;   /* bit n: node n has a slice, has rows; 0: all have                       */
+    /* Kept: nodes have stages, and none of the above counts; NULL: lanes. Gets its extents. */
+    struct exchange_stages *stages;
     uint64_t bucket_floats;  /* a bucket has so many at least; 0: there is one bucket                  */
     bool is_bf16;            /* sums of gradients are rounded to bfloat16, and travel so               */
     struct post *post;       /* kept until close                                                       */

@@ -1,7 +1,7 @@
 /* Between the files of the exchange between nodes: reduce.c, rounds; reduce_open.c, memory; rows.c, letters of steps
  * and their rows; look.c, rows for who only reads; grant.c, how far jobs go; evict.c, rows that are too many; talk.c,
- * what else rank 0 and the others have to say; stream.c, data that rank 0 alone can read. Everything here is the node's
- * thread's but what says otherwise. */
+ * what else rank 0 and the others have to say; stream.c, data that rank 0 alone can read; carry.c, slots between
+ * stages. Everything here is the node's thread's but what says otherwise. */
 #ifndef HETERPS_ENGINE_NODE_REDUCE_INTERNAL_H
 #define HETERPS_ENGINE_NODE_REDUCE_INTERNAL_H
 
@@ -27,6 +27,7 @@ enum {
     KIND_NEWS,   /* a step that there is, for a node without lanes     */
     KIND_DATA,   /* a block of data (stream.c), by number              */
     KIND_HAD,    /* it is taken                                        */
+    KIND_SLOT,   /* what crosses between stages (carry.c); its tag     */
     KIND_COUNT
 };
 /* Steps that a feed can be ahead with its letters: blocks of rows that two steps of inputs and some make, one
@@ -187,7 +188,7 @@ struct message_kind {
     status (*arrived)(struct reduce *r, uint32_t from, const struct reduce_message *message);
 };
 extern const struct message_kind rows_kind, letter_kind, look_kind, looked_kind, block_kind, taken_kind, grant_kind,
-    wish_kind, bins_kind, news_kind, data_kind, had_kind;
+    wish_kind, bins_kind, news_kind, data_kind, had_kind, slot_kind;
 
 /* Gives the post a message, whose parts stay until it is sent. */
 MUST_USE status message_send(struct reduce *r, uint32_t to, const struct reduce_message *message);
@@ -197,7 +198,12 @@ MUST_USE status part_send(struct reduce *r, uint32_t to, uint16_t kind, uint64_t
 /* Whether a node computes. */
 static inline bool has_lanes(const struct reduce *r, uint32_t node)
 {
-    return r->lane_begin[node] < r->lane_begin[node + 1];
+    return r->exchange.stages || r->lane_begin[node] < r->lane_begin[node + 1];
+}
+/* Whose a row is, where there are tables. */
+static inline uint32_t row_owner(const struct reduce *r, uint32_t table, uint64_t key)
+{
+    return model_share_owner(&r->model->share, table, key);
 }
 
 /* Floats of the node's slice in the run of the bucket, which begin at *begin. */
@@ -247,6 +253,7 @@ MUST_USE status grants_step(struct reduce *r);
 MUST_USE status news_step(struct reduce *r);
 MUST_USE status talk_step(struct reduce *r);
 MUST_USE status stream_step(struct reduce *r);
+MUST_USE status hops_step(struct reduce *r);
 /* Of rank 0: it reads no further, which all hear at the same byte. */
 void stream_stop(struct reduce *r);
 void stream_close(struct reduce *r);
@@ -265,6 +272,7 @@ void step_ask(struct exchange *x, const struct asked_step *asked);
 void step_tell(struct exchange *x, uint64_t step, struct exchange_news news);
 void look_ask(struct exchange *x, struct exchange_look *look);
 void look_end(struct exchange *x);
+void hops_carry(struct exchange *x);
 void job_begin(struct exchange *x, uint64_t step, uint64_t until);
 void job_end(struct exchange *x);
 void job_stop(struct exchange *x);

@@ -4,10 +4,12 @@
 
 #include "engine/node/reduce_internal.h"
 #include "graph/clip.h"
+#include "io/store/store_ticket.h"
 
 static const struct exchange_vt reduce_vt = {.begin = round_begin,
                                              .ask = step_ask,
                                              .tell = step_tell,
+                                             .carry = hops_carry,
                                              .look = look_ask,
                                              .look_end = look_end,
                                              .job_begin = job_begin,
@@ -17,6 +19,7 @@ static const struct exchange_vt reduce_vt = {.begin = round_begin,
 static void lanes_check(const struct reduce_options *o)
 {
     CHECK(o->rank < o->node_count && o->node_count <= REDUCE_NODES_MAX);
+    if (o->stages) return;
     CHECK(o->lane_begin[o->node_count] == o->graph->header->lanes);
     CHECK(o->lane_begin[0] == 0 && o->lane_begin[1] > 0);
     for (uint32_t n = 0; n < o->node_count; n++) CHECK(o->lane_begin[n] <= o->lane_begin[n + 1]);
@@ -156,9 +159,47 @@ static void slices_layout(struct extent *e, struct layout *l, const struct reduc
     }
 }
 
+/* Where nodes have stages: the extents of all, and the numbers of rows that nodes tell each other. */
+static void stages_layout(struct reduce *r, struct layout *l, const struct reduce_options *o)
+{
+    const uint32_t tables = o->graph->table_count;
+    LAYOUT_TAKE(l, o->stages->extents, o->stages->count);
+    for (uint32_t s = 0; s < o->stages->count; s++) {
+        struct extent e = {0};
+        extent_nodes_find(&e, o->graph, o->stages->first_layer[s],
+                          s + 1 < o->stages->count ? o->stages->first_layer[s + 1] - 1 : o->graph->layer_count - 1);
+        extent_layout(&e, l, o->graph, o->model, 1);
+        if (l->arena) o->stages->extents[s] = e;
+    }
+    LAYOUT_TAKE(l, r->peers, o->node_count);
+    if (tables > 0) LAYOUT_TAKE(l, r->row_count, tables);
+    if (tables > 0) LAYOUT_TAKE(l, r->own_rows, tables);
+    for (uint32_t n = 0; n < o->node_count; n++) {
+        struct peer peer = {0};
+        if (n != o->rank && tables > 0) LAYOUT_TAKE(l, peer.row_count, tables);
+        talk_layout(r, l, n, &peer);
+        if (l->arena) r->peers[n] = peer;
+    }
+    if (l->arena) r->exchange.rows.row_count = r->row_count;
+    if (l->arena) r->exchange.rows.own_row_count = r->own_rows;
+}
+
+/* This node has the rows of its own stages' tables. */
+static void tables_take(const struct reduce *r, const struct reduce_options *o)
+{
+    o->model->share = (struct model_share){
+        .owner = o->rank, .owner_count = o->node_count, .owner_of_table = o->stages->node_of_table};
+    for (uint32_t t = 0; t < r->graph->table_count; t++)
+        if (o->stages->node_of_table[t] != o->rank) store_table_leave(o->model->store, t);
+}
+
 static void reduce_layout(struct reduce *r, struct layout *l, const struct reduce_options *o)
 {
     struct exchange *x = &r->exchange;
+    if (o->stages) {
+        stages_layout(r, l, o);
+        return;
+    }
     x->piece_count = pieces_list(o, NULL);
     LAYOUT_TAKE(l, r->peers, o->node_count);
     LAYOUT_TAKE(l, r->shapes, o->node_count);
@@ -221,6 +262,17 @@ static status sums_open(struct reduce *r)
     return ST_OK;
 }
 
+static status parts_of_stages_open(struct reduce *r, const struct reduce_options *o)
+{
+    struct layout sum = {0}, taken = {.arena = &r->arena};
+    r->exchange.bucket_count = 1;
+    reduce_layout(r, &sum, o);
+    TRY(arena_open(&r->arena, "nodes", sum.bytes));
+    reduce_layout(r, &taken, o);
+    tables_take(r, o);
+    return ST_OK;
+}
+
 static status parts_open(struct reduce *r, const struct reduce_options *o)
 {
     const struct batch_shape shape = graph_batch(o->graph);
@@ -238,7 +290,11 @@ static status parts_open(struct reduce *r, const struct reduce_options *o)
     x->rank = o->rank;
     x->node_count = o->node_count;
     x->is_bf16 = o->is_bf16;
-    x->own = (struct fold_lanes){o->lane_begin[o->rank], o->lane_begin[o->rank + 1] - o->lane_begin[o->rank]};
+    x->stages = o->stages;
+    x->own = o->stages
+                 ? (struct fold_lanes){0, shape.lanes}
+                 : (struct fold_lanes){o->lane_begin[o->rank], o->lane_begin[o->rank + 1] - o->lane_begin[o->rank]};
+    if (o->stages) return parts_of_stages_open(r, o);
     x->run_count = runs_of(o, o->rank, x->runs);
     x->rows.shape =
         (struct asked_shape){.graph = o->graph, .example_max = examples_of(o, o->rank), .run_count = x->run_count};

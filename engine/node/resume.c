@@ -35,7 +35,8 @@ static status manifest_send(struct files_out *files, const char *path)
 }
 
 /* The rows of a table that are the node's. */
-static status rows_send(const struct reduce *r, struct files_out *files, const struct model_rows *rows, uint32_t node)
+static status rows_send(const struct reduce *r, struct files_out *files, const struct model_rows *rows, uint32_t table,
+                        uint32_t node)
 {
     struct file_writer writer = {0};
     struct model_rows_walk walk = {0};
@@ -44,7 +45,7 @@ static status rows_send(const struct reduce *r, struct files_out *files, const s
     const float *span;
     status st = file_writer_open_sink(&writer, NAME_ROWS, &files->sink);
     while (st == ST_OK && model_rows_next(rows, &walk, &key, &span)) {
-        if (r->owner_of[shard_of(key)] != node) continue;
+        if (row_owner(r, table, key) != node) continue;
         st = file_writer_put(&writer, &key, sizeof key);
         if (st == ST_OK) st = file_writer_put(&writer, span, bytes);
     }
@@ -64,7 +65,7 @@ static status saved_send(const struct reduce *r, struct files_out *files, const 
         const struct model_admission *admission = &saved->admission[t];
         TRY(map_send(files, NAME_ADMISSION, &admission->map, admission->path));
     }
-    for (uint32_t t = 0; t < saved->manifest.table_count; t++) TRY(rows_send(r, files, &saved->rows[t], node));
+    for (uint32_t t = 0; t < saved->manifest.table_count; t++) TRY(rows_send(r, files, &saved->rows[t], t, node));
     return ST_OK;
 }
 

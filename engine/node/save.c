@@ -98,9 +98,27 @@ static status slice_hear(struct reduce *r, uint32_t node, float *state, uint64_t
     return reduce_hear_all(r, node, state, count * sizeof *state);
 }
 
+/* The same, and of the parameters: nobody but the node has what its stages have made of them. */
+static status stages_each(struct reduce *r, uint32_t node,
+                          status (*of)(struct reduce *r, uint32_t node, float *floats, uint64_t count))
+{
+    const struct exchange_stages *stages = r->exchange.stages;
+    for (uint32_t s = 0; s < stages->count; s++)
+        for (uint32_t i = 0; i < stages->extents[s].run_count && stages->node_of[s] == node; i++) {
+            const struct param_run *run = &stages->extents[s].runs[i];
+            TRY(of(r, node, r->model->param + run->offset, run->count));
+            for (uint32_t k = 0; k < run->state_count; k++)
+                TRY(of(r, node, r->model->state + run->state_offset + k * run->state_stride, run->count));
+        }
+    return ST_OK;
+}
+
 status reduce_gather(struct reduce *r)
 {
     const uint32_t rank = r->exchange.rank;
+    if (r->exchange.stages && rank != 0) return stages_each(r, rank, slice_say);
+    for (uint32_t n = 1; r->exchange.stages && n < r->exchange.node_count; n++) TRY(stages_each(r, n, slice_hear));
+    if (r->exchange.stages) return ST_OK;
     if (rank != 0) return slices_each(r, rank, slice_say);
     for (uint32_t n = 1; n < r->exchange.node_count; n++) TRY(slices_each(r, n, slice_hear));
     return ST_OK;
@@ -193,14 +211,14 @@ struct count_word {
 #define COUNTS_AT_ONCE 1024u
 
 /* Those of the own shards. */
-static status counts_say(struct reduce *r, const struct admission *admission)
+static status counts_say(struct reduce *r, uint32_t table, const struct admission *admission)
 {
     struct count_word words[COUNTS_AT_ONCE];
     uint64_t at = 0, key;
     uint32_t count, used = 0;
     for (bool is_end = false; !is_end;) {
         is_end = !admission_next(admission, &at, &key, &count);
-        if (!is_end && r->owner_of[shard_of(key)] != r->exchange.rank) continue;
+        if (!is_end && row_owner(r, table, key) != r->exchange.rank) continue;
         words[used++] = is_end ? (struct count_word){0} : (struct count_word){key, count};
         if (used < COUNTS_AT_ONCE && !is_end) continue;
         memset(words + used, 0, (COUNTS_AT_ONCE - used) * sizeof *words);
@@ -231,23 +249,25 @@ static status counts_hear(struct reduce *r, uint32_t from, uint32_t admit, struc
     }
 }
 
-static uint8_t *lines_of(const struct reduce *r, const struct admission *own, uint32_t node, size_t *bytes)
+static uint8_t *lines_of(const struct reduce *r, uint32_t table, uint32_t node, size_t *bytes)
 {
-    uint32_t begin, end;
-    shards_of(r->owner_of, node, &begin, &end);
-    return admission_lines(own, begin, end, bytes);
+    const struct exchange_stages *stages = r->exchange.stages;
+    uint32_t begin = 0, end = 0;
+    if (stages == NULL) shards_of(r->owner_of, node, &begin, &end);
+    if (stages && stages->node_of_table[table] == node) end = SHARD_COUNT;
+    return admission_lines(store_admission(r->model->store, table), begin, end, bytes);
 }
 
 /* Filters of shards: rank 0 hears them to where they lie, in its own, where it has nothing to count. */
-static status lines_gather(struct reduce *r, const struct admission *own)
+static status lines_gather(struct reduce *r, uint32_t table, const struct admission *own)
 {
     size_t bytes;
     if (r->exchange.rank != 0) {
-        const uint8_t *lines = lines_of(r, own, r->exchange.rank, &bytes);
+        const uint8_t *lines = lines_of(r, table, r->exchange.rank, &bytes);
         return reduce_say_all(r, 0, lines, bytes);
     }
     for (uint32_t n = 1; n < r->exchange.node_count; n++) {
-        uint8_t *lines = lines_of(r, own, n, &bytes);
+        uint8_t *lines = lines_of(r, table, n, &bytes);
         TRY(reduce_hear_all(r, n, lines, bytes));
         if (!admission_lines_check(own, lines, bytes))
             FAIL(INVALID, "node %u has counted keys of table \"%s\" more often than admit = %u counts",
@@ -265,12 +285,12 @@ static status table_counts_gather(struct reduce *r, uint32_t t, struct admission
     uint64_t at = 0, key;
     uint32_t count;
     if (own == NULL) return ST_OK;
-    if (own->admit_by == ADMIT_BLOOM_SHARDS) return lines_gather(r, own);
-    if (r->exchange.rank != 0) return counts_say(r, own);
+    if (own->admit_by == ADMIT_BLOOM_SHARDS) return lines_gather(r, t, own);
+    if (r->exchange.rank != 0) return counts_say(r, t, own);
     const struct admission_options options = {.table = own->table, .life = *life, .addition_max = 1, .ticket_max = 1};
     if (!failure_is(full)) failure_keep(full, admission_open(all, &options));
     while (admission_next(own, &at, &key, &count))
-        if (r->owner_of[shard_of(key)] == 0) count_merge(all, full, key, count);
+        if (row_owner(r, t, key) == 0) count_merge(all, full, key, count);
     for (uint32_t n = 1; n < r->exchange.node_count; n++) TRY(counts_hear(r, n, life->admit, all, full));
     return ST_OK;
 }
@@ -337,6 +357,28 @@ static status whole_save(struct reduce *r, struct model_save_options *o, struct 
     return st;
 }
 
+/* Where nodes have stages, which read ahead: rows that are dead and still on disk, found by nobody, do not count, and
+ * what is counted of keys is that of the last step. */
+static status lives_turn_back(struct reduce *r, uint32_t ticket)
+{
+    struct store *store = r->model->store;
+    TRY(store_purge(store));
+    for (uint32_t t = 0; t < r->graph->table_count; t++) {
+        struct admission *admission = store_admission(store, t);
+        if (admission) admission_turn_back(admission, ticket);
+        if (store_lives(store, t)) r->own_rows[t] = store_row_count_at(store, t, r->own_rows[t], ticket);
+    }
+    return ST_OK;
+}
+
+static void lives_turn_forth(const struct reduce *r)
+{
+    for (uint32_t t = 0; r->exchange.stages && t < r->graph->table_count; t++) {
+        struct admission *admission = store_admission(r->model->store, t);
+        if (admission) admission_turn_forth(admission);
+    }
+}
+
 status reduce_save(struct reduce *r, const char *path, uint32_t keep, uint64_t *bytes)
 {
     struct model_save_options options = {.path = path, .row_count = reduce_own_rows(r), .keep = keep};
@@ -346,12 +388,17 @@ status reduce_save(struct reduce *r, const char *path, uint32_t keep, uint64_t *
     status st = parts ? ST_OK : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for a save's files");
     TRY_GOTO(reduce_agree(r, st), done);
     st = store_hold(r);
+    if (st == ST_OK && r->exchange.stages) {
+        options.ticket = r->exchange.rows.own_ticket;
+        st = lives_turn_back(r, options.ticket);
+    }
     if (st == ST_OK && r->owned) {
         options.ticket = owned_done_ticket(r->owned);
         st = store_settle(r->model->store);
     }
     st = reduce_agree(r, st);
     if (st == ST_OK) st = r->exchange.rank == 0 ? whole_save(r, &options, parts, bytes) : rows_save(r, &options, parts);
+    lives_turn_forth(r);
     store_let_go(r);
 done:
     free(parts);

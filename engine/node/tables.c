@@ -9,10 +9,11 @@ status reduce_tables_count(struct reduce *r, struct table_account *accounts)
 {
     const uint32_t tables = r->graph->table_count;
     struct table_account other[GRAPH_TABLES_MAX];
-    if (r->owned == NULL) return ST_OK;
+    if (tables == 0) return ST_OK;
+    const uint32_t ticket = r->owned ? owned_done_ticket(r->owned) : r->exchange.rows.own_ticket;
     status st = store_hold(r);
     if (st == ST_OK) st = store_settle(r->model->store);
-    if (st == ST_OK) st = model_tables_count(r->model, r->own_rows, owned_done_ticket(r->owned), accounts);
+    if (st == ST_OK) st = model_tables_count(r->model, r->own_rows, ticket, accounts);
     for (uint32_t t = 0; t < tables && st == ST_OK; t++) r->own_rows[t] = accounts[t].row_count;
     st = reduce_agree(r, st);
     if (st == ST_OK && r->exchange.rank > 0) st = reduce_say_all(r, 0, accounts, tables * sizeof *accounts);

@@ -27,6 +27,7 @@ struct waiting {
     const _Atomic uint64_t *more, *less;
     uint64_t bound;
     bool is_above; /* … or not below it */
+    const _Atomic bool *stop; /* or this is set; or NULL */
 };
 static bool is_there(const struct waiting *w)
 {
@@ -36,23 +37,31 @@ static bool is_there(const struct waiting *w)
     return (apart < w->bound) != w->is_above;
 }
 
+/* Relaxed: it orders nothing. */
+static bool is_stopped(const struct waiting *w)
+{
+    return w->stop && atomic_load_explicit(w->stop, memory_order_relaxed);
+}
+
 static bool waiting_look(void *context)
 {
     const struct waiting *w = context;
-    return is_there(w) || atomic_load_explicit(&w->r->shared_is_failed, memory_order_acquire);
+    return is_there(w) || is_stopped(w) || atomic_load_explicit(&w->r->shared_is_failed, memory_order_acquire);
 }
 
 /* What has come before a failure counts. */
 static status way_await(struct waiting w)
 {
     bell_await(&w.r->talk_bell, false, waiting_look, &w);
-    return is_there(&w) ? ST_OK : failure_adopt(&w.r->failure);
+    if (is_there(&w)) return ST_OK;
+    if (is_stopped(&w)) FAIL(STOPPED, "nothing more is heard");
+    return failure_adopt(&w.r->failure);
 }
 
 status reduce_say_place(struct reduce *r, uint32_t to, uint8_t **at)
 {
     struct talk_way *way = way_of(r, to);
-    TRY(way_await((struct waiting){r, &way->shared_given, &way->shared_taken, TALK_PLACES, false}));
+    TRY(way_await((struct waiting){r, &way->shared_given, &way->shared_taken, TALK_PLACES, false, NULL}));
     *at = way->out[atomic_load_explicit(&way->shared_given, memory_order_relaxed) % TALK_PLACES];
     return ST_OK;
 }
@@ -70,8 +79,15 @@ void reduce_say(struct reduce *r, uint32_t to, uint32_t bytes)
 
 status reduce_hear(struct reduce *r, uint32_t from, const uint8_t **at, uint32_t *bytes)
 {
+    return reduce_hear_until(r, from, NULL, at, bytes);
+}
+
+void reduce_hear_stop(struct reduce *r) { bell_ring(&r->talk_bell); }
+
+status reduce_hear_until(struct reduce *r, uint32_t from, const _Atomic bool *stop, const uint8_t **at, uint32_t *bytes)
+{
     struct talk_way *way = way_of(r, from);
-    TRY(way_await((struct waiting){r, &way->shared_come, &way->shared_heard, 1, true}));
+    TRY(way_await((struct waiting){r, &way->shared_come, &way->shared_heard, 1, true, stop}));
     const uint64_t heard = atomic_load_explicit(&way->shared_heard, memory_order_relaxed);
     *at = way->in[heard % TALK_PLACES];
     *bytes = way->in_bytes[heard % TALK_PLACES];

@@ -20,6 +20,10 @@ void reduce_say(struct reduce *reduce, uint32_t to, uint32_t bytes);
 /* Waits for the node's next block, which stays until it is heard. */
 MUST_USE status reduce_hear(struct reduce *reduce, uint32_t from, const uint8_t **at, uint32_t *bytes);
 void reduce_heard(struct reduce *reduce, uint32_t from);
+/* The same until *stop is set, whose thread then calls reduce_hear_stop: STOPPED. */
+MUST_USE status reduce_hear_until(struct reduce *reduce, uint32_t from, const _Atomic bool *stop, const uint8_t **at,
+                                  uint32_t *bytes);
+void reduce_hear_stop(struct reduce *reduce);
 /* Says any number of bytes in as many blocks as it takes, and hears as many. */
 MUST_USE status reduce_say_all(struct reduce *reduce, uint32_t to, const void *at, uint64_t bytes);
 MUST_USE status reduce_hear_all(struct reduce *reduce, uint32_t from, void *at, uint64_t bytes);

@@ -41,7 +41,7 @@ static void moved_add(const struct pipeline *p, const struct station *station)
     const struct device_figures moved = device_stage_figures(s->kind, station->devices);
     /* Between two stages with memory of their own all goes by way of the host: what the first gives, the second takes. */
     const bool is_counted_behind = s->kind->has_memory && !s->is_last && station->next->stage.kind->has_memory;
-    if (!s->is_first) of[-1].cut_bytes += moved.front_bytes;
+    if (s->index > 0) of[-1].cut_bytes += moved.front_bytes;
     if (!is_counted_behind) of->cut_bytes += moved.behind_bytes;
     of->other_bytes += moved.other_bytes;
     of->rows.resident += moved.rows.resident;
@@ -76,8 +76,12 @@ void pipeline_figures(const struct pipeline *p, struct pipeline_figures *f)
     memset(p->figures, 0, p->stage_count * sizeof *p->figures);
     for (uint32_t i = 0; i < p->worker_count; i++) worker_add(p, &p->workers[i], f);
     for (uint32_t i = 0; i < p->pipeline_count * p->stage_count; i++) {
-        moved_add(p, &p->stations[i]);
+        if (p->stations[i].stage.is_here) moved_add(p, &p->stations[i]);
         station_add(p, &p->stations[i]);
+    }
+    for (uint32_t s = 0, here = 0; s < p->stage_count; s++) {
+        if (p->stages[s]->is_here) p->figures[here++] = p->figures[s];
+        f->stage_count = here;
     }
     if (p->feed_trained) {
         struct feed_counts feed = feed_counts(p->feed_trained);

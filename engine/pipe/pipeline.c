@@ -56,6 +56,14 @@ void station_backward_give(struct worker *w, struct station *station, struct slo
     times->backward_depth_sum += hop_give(&station->backward, seat_of(w->pipeline, station, slot), slot->index);
 }
 
+void pipeline_hop_arrives(void *context, uint32_t stage, enum hops_way way, uint32_t slot)
+{
+    struct pipeline *p = context;
+    struct station *station = &p->stations[stage];
+    (void)hop_give(way == HOPS_FORWARD ? &station->forward : &station->backward, seat_of(p, station, &p->slots[slot]),
+                   slot);
+}
+
 uint32_t pipeline_sequence_lane(const struct pipeline *p, const struct micro_batch *m)
 {
     if (p->job != JOB_TRAIN || !p->by_lane) return 0;
@@ -157,7 +165,9 @@ static void gate_run(struct worker *w)
         gate->held = NULL;
         /* Relaxed: only the gate adds, and what it adds it pushes. */
         atomic_fetch_add_explicit(&p->shared_in_flight, 1, memory_order_relaxed);
-        station_forward_give(w, &p->stations[pipeline * p->stage_count], slot);
+        struct station *first = &p->stations[pipeline * p->stage_count];
+        if (p->hops) hops_admit(p->hops, slot);
+        if (first->stage.is_here) station_forward_give(w, first, slot);
     }
     bool is_out = gate->held == NULL && gate->is_ended;
     w->saw_starved |= gate->held == NULL && !gate->is_ended && !is_closed;
@@ -246,7 +256,8 @@ static bool task_take(struct worker *w)
     struct pipeline *p = w->pipeline;
     for (uint32_t i = 0; i < w->station_count; i++) {
         struct station *station = station_at(w, i);
-        if (p->job == JOB_TRAIN && (part_take(w, station) || backward_take(w, station))) return true;
+        if (p->job == JOB_TRAIN && part_take(w, station)) return true;
+        if ((p->job == JOB_TRAIN || p->hops) && backward_take(w, station)) return true;
         if (station->stage.is_first) gate_run(w);
         if (forward_take(w, station)) return true;
     }

@@ -143,7 +143,7 @@ struct pipeline_figures {
     bool rows_come_and_go; /* report.c: reading and stages wait for what rules of rows do at ends of steps  */
     uint32_t worker_count;
     uint64_t pool_wait_ns; /* of a shared pool's workers                                                   */
-    uint32_t stage_count;
+    uint32_t stage_count;  /* that are on this node */
     const struct stage_figures *stage;
     uint64_t starved_ns; /* the first stage had nothing to do because no input was ready                     */
     /* reading: the feed's thread */

@@ -12,6 +12,7 @@
 
 #include "engine/base/claim.h"
 #include "engine/pipe/hop.h"
+#include "engine/pipe/hops.h"
 #include "engine/pipe/pipeline.h"
 #include "engine/pipe/placement.h"
 
@@ -22,7 +23,7 @@ struct worker;
 struct station {
     /* set once */
     struct stage stage;
-    struct station *next, *before; /* NULL at the ends                       */
+    struct station *next, *before; /* NULL at the ends; perhaps elsewhere    */
     struct hop forward, backward;  /* into it                                */
     struct claim *seat_claims;     /* [seat_count]: of backward passes       */
     uint32_t seat_count;
@@ -107,6 +108,7 @@ struct pipeline {
     struct arena arena;
     struct sync *sync;         /* training; else NULL */
     struct exchange *exchange; /* with other nodes, or NULL */
+    struct hops *hops;         /* where stages lie on several nodes, or NULL */
     bool by_lane;              /* sync_vt's; true where nothing is trained */
     bool spins;
     uint32_t in_flight; /* Nm, a pipeline */
@@ -167,15 +169,19 @@ struct pipeline {
 void *pipeline_worker(void *worker);
 void pipeline_bells_ring(struct pipeline *p);
 /* For the gate: the first stages of all pipelines have one bell. */
-static inline void pipeline_gate_ring(struct pipeline *p) { bell_ring(p->stations->stage.bell); }
+static inline void pipeline_gate_ring(struct pipeline *p) { bell_ring(p->gate_bell); }
 /* Ends the job with a failure of the calling thread: st and its message. */
 void pipeline_fail(struct pipeline *p, status failure);
 /* After a job, also one that has failed: what devices with memory of their own have goes back to the host, and is as of the last update, or
  * the failure is one that says that it is not. */
 MUST_USE status pipeline_devices_settle(struct pipeline *p);
+/* Whether the station's slots come from, or go to, another node that way. */
+static inline bool station_is_far(const struct station *neighbour) { return neighbour && !neighbour->stage.is_here; }
 /* Lets a slot into a stage, or back into it. */
 void station_forward_give(struct worker *w, struct station *station, struct slot *slot);
 void station_backward_give(struct worker *w, struct station *station, struct slot *slot);
+/* struct hops_options' give. */
+void pipeline_hop_arrives(void *pipeline, uint32_t stage, enum hops_way way, uint32_t slot);
 /* Which of the gate's counters numbers a micro-batch. */
 uint32_t pipeline_sequence_lane(const struct pipeline *p, const struct micro_batch *m);
 

@@ -19,6 +19,17 @@
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
+/* Whether stages lie on several nodes. */
+static bool by_stages(const struct pipeline *p) { return p->exchange && p->exchange->stages; }
+
+/* Workers of the whole plan, wherever they are: the same on all nodes. */
+static uint32_t plan_workers(const struct plan *plan)
+{
+    uint64_t count = 0;
+    for (uint32_t s = 0; s < plan->stage_count; s++) count += placement_seats(plan, s);
+    return count < PLACEMENT_WORKERS_MAX ? (uint32_t)count : PLACEMENT_WORKERS_MAX;
+}
+
 /* Micro-batches in flight that keep the workers of a pipeline busy. */
 static uint32_t in_flight_default(const struct pipeline *p, uint32_t workers)
 {
@@ -43,7 +54,7 @@ static uint32_t in_flight_default(const struct pipeline *p, uint32_t workers)
 /* Whether a worker of the placement serves a stage of a pipeline. */
 static bool serves(const struct pipeline *p, const struct placement_worker *place, uint32_t pipeline, uint32_t stage)
 {
-    if (stage < place->stage_begin || stage >= place->stage_end) return false;
+    if (stage < place->stage_begin || stage >= place->stage_end || p->plan->stages[stage].is_elsewhere) return false;
     return place->pipeline == PLACEMENT_ALL ? placement_has_cores(p->plan, stage) : place->pipeline == pipeline;
 }
 
@@ -53,10 +64,13 @@ static void stage_fill(const struct pipeline *p, struct station *station, uint32
     struct stage *s = &station->stage;
     *s = (struct stage){.index = index,
                         .pipeline_index = pipeline,
-                        .is_first = index == 0,
-                        .is_last = index + 1 == p->stage_count,
+                        .is_here = !of->is_elsewhere,
+                        .is_last = index + 1 == p->stage_count && !of->is_elsewhere,
                         .kind = device_kind_of(p->plan, index),
                         .replica_count = of->replicas};
+    uint32_t first = 0;
+    while (p->plan->stages[first].is_elsewhere) first++;
+    s->is_first = index == first;
     extent_nodes_find(&s->extent, p->graph, of->first_layer, of->last_layer);
     (void)plan_stage_name(p->plan, p->graph, index, s->name, sizeof s->name);
     if (s->kind->has_cores && resource_is_slowed(&p->plan->types[of->type].slow))
@@ -75,8 +89,8 @@ static void hops_layout(const struct pipeline *p, struct station *station, struc
     const struct plan *plan = p->plan;
     const struct stage *s = &station->stage;
     /* One thread at each end, unless a stage has several workers: then any of them gives or takes. Into the first, any gate gives. */
-    const bool is_one = !p->placement.is_shared && placement_seats(plan, s->index) == 1 && !s->is_first &&
-                        placement_seats(plan, s->index - 1) == 1;
+    const bool is_one = !p->placement.is_shared && placement_seats(plan, s->index) == 1 && s->index > 0 &&
+                        !by_stages(p) && placement_seats(plan, s->index - 1) == 1;
     station->seat_count = p->by_lane ? placement_seats(plan, s->index) : 1;
     hop_layout(&station->forward, l, station->seat_count, p->slot_count, is_one ? RING_ONE : RING_MANY);
     /* A seat's lanes come from any worker of the stage behind. */
@@ -106,8 +120,8 @@ static void stations_layout(struct pipeline *p, struct layout *l)
         s->bell = s->is_first || (p->placement.is_shared && s->kind->has_cores) ? p->gate_bell : &p->bells[i];
         station.forward.bell = station.backward.bell = s->bell;
         if (s->extent.looks_up && first->turn) station.turn = first->turn;
-        station.next = s->is_last ? NULL : &p->stations[i + 1];
-        station.before = s->is_first ? NULL : &p->stations[i - 1];
+        station.next = s->index + 1 == p->stage_count ? NULL : &p->stations[i + 1];
+        station.before = s->index == 0 ? NULL : &p->stations[i - 1];
         p->stations[i] = station;
         p->stages[i] = &p->stations[i].stage;
     }
@@ -175,7 +189,7 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
     LAYOUT_TAKE(l, p->gate.sequence, p->lanes);
     LAYOUT_TAKE(l, p->sequence, p->slot_count);
     LAYOUT_TAKE(l, p->figures, p->stage_count);
-    if (p->exchange == NULL || p->graph->table_count == 0) return;
+    if (exchange_of_lanes(p->exchange) == NULL || p->graph->table_count == 0) return;
     LAYOUT_TAKE(l, p->check_look, 1);
     LAYOUT_TAKE(l, p->check_numbers, p->graph->table_count);
     exchange_look_layout(l->arena ? p->check_look : NULL, l, p->exchange);
@@ -234,10 +248,12 @@ static status devices_open(struct pipeline *p, const struct pipeline_options *o)
     bool has_cores = true;
     for (uint32_t i = 0; i < pair_count; i++) {
         const struct device_stage_options options = device_options(p, p->stages[i], o);
+        if (!p->stages[i]->is_here) continue;
         TRY(device_stage_open(p->stages[i]->kind, &p->stations[i].devices, &options));
     }
     for (uint32_t i = 0; i < p->worker_count; i++) TRY(worker_device_open(&p->workers[i], o));
     for (uint32_t i = 0; i < pair_count; i++) {
+        if (!p->stages[i]->is_here) continue;
         if (o->training) TRY(device_stage_join(p->stages[i]->kind, p->stations[i].devices));
         has_cores &= p->stages[i]->kind->has_cores;
     }
@@ -247,7 +263,7 @@ static status devices_open(struct pipeline *p, const struct pipeline_options *o)
 static uint32_t inputs_ahead(const struct pipeline_options *o)
 {
     /* On several nodes it is the owners that read disks. */
-    if (!o->training || o->exchange || !store_has_disk(o->model->store)) return INPUTS_AHEAD;
+    if (!o->training || exchange_of_lanes(o->exchange) || !store_has_disk(o->model->store)) return INPUTS_AHEAD;
     const uint64_t keys = (uint64_t)graph_batch(o->graph).micro * graph_example(o->graph).key_count_max;
     const uint64_t slots = KEYS_AHEAD / (keys ? keys : 1);
     return slots < INPUTS_AHEAD ? INPUTS_AHEAD : slots < INPUTS_AHEAD_DISK ? (uint32_t)slots : INPUTS_AHEAD_DISK;
@@ -268,11 +284,13 @@ static uint32_t readers_of(uint32_t asked, uint32_t service_count)
 /* Sets in_flight, input_count and slot_count. */
 static status inputs_count(struct pipeline *p, const struct pipeline_options *o)
 {
-    const uint32_t workers = (p->worker_count + p->pipeline_count - 1) / p->pipeline_count,
-                   ahead = inputs_ahead(o) + (o->exchange ? 0 : feed_numberers(p->readers));
+    const bool by_lanes = exchange_of_lanes(o->exchange) != NULL;
+    const uint32_t workers = by_stages(p) ? plan_workers(p->plan)
+                                          : (p->worker_count + p->pipeline_count - 1) / p->pipeline_count,
+                   ahead = inputs_ahead(o) + (by_lanes ? 0 : feed_numberers(p->readers));
     p->in_flight = o->in_flight ? o->in_flight : in_flight_default(p, workers);
     /* Letters of all steps that are read ahead wait for their turn: no more of them than two steps of inputs make. */
-    if (o->exchange && p->in_flight > p->micro_count) p->in_flight = p->micro_count;
+    if (by_lanes && p->in_flight > p->micro_count) p->in_flight = p->micro_count;
     if (o->input_count) {
         uint32_t room = o->input_count > ahead ? (o->input_count - ahead) / p->pipeline_count : 0;
         if (room < 1) room = 1;
@@ -287,7 +305,7 @@ static status inputs_count(struct pipeline *p, const struct pipeline_options *o)
     uint64_t later = o->in_flight ? 0 : 2 * (uint64_t)o->worker_count_max;
     if (p->by_lane && later > p->micro_count) later = p->micro_count;
     /* A step begins when all its rows have come, and those of the next one are asked for while it runs. */
-    if (o->exchange && p->graph->table_count > 0) later = 2 * (uint64_t)p->micro_count;
+    if (by_lanes && p->graph->table_count > 0) later = 2 * (uint64_t)p->micro_count;
     uint64_t inputs = (later > p->in_flight ? later : p->in_flight) * p->pipeline_count + ahead;
     if (inputs > 1u << 16)
         FAIL(INVALID, "train.in_flight = %u in %u pipelines are %" PRIu64 " inputs; expected at most %u", p->in_flight,
@@ -355,10 +373,12 @@ static status exchange_check(const struct pipeline *p)
                  "model.rules=10",
                  name, p->graph->header->version);
     }
-    for (uint32_t s = 0; s < p->stage_count; s++)
+    for (uint32_t s = 0; s < p->stage_count && !by_stages(p); s++)
         if (!device_kind_of(p->plan, s)->has_cores)
-            FAIL(INVALID, "training on several nodes needs stages on cores, found stage %u of %u on type %s", s + 1,
-                 p->stage_count, p->plan->types[p->plan->stages[s].type].name);
+            FAIL(INVALID,
+                 "training on several nodes needs stages on cores, or a plan that says on which node each lies, found "
+                 "stage %u of %u on type %s",
+                 s + 1, p->stage_count, p->plan->types[p->plan->stages[s].type].name);
     return ST_OK;
 }
 
@@ -376,6 +396,14 @@ static status open_parts(struct pipeline *p, const struct pipeline_options *o)
     TRY(inputs_count(p, o));
     p->slot_count = p->in_flight * p->pipeline_count;
     TRY(slots_open(p, o));
+    const struct hops_options hops = {.graph = p->graph,
+                                      .plan = p->plan,
+                                      .exchange = p->exchange,
+                                      .slot_count = p->slot_count,
+                                      .micro_count = p->micro_count,
+                                      .give = pipeline_hop_arrives,
+                                      .context = p};
+    if (by_stages(p)) TRY(hops_open(&p->hops, &hops));
     struct layout sum = {0}, taken = {.arena = &p->arena};
     pipeline_layout(p, &sum);
     TRY(arena_open(&p->arena, "pipeline", sum.bytes));
@@ -433,6 +461,7 @@ void pipeline_close(struct pipeline *p)
         device_stage_close(p->stations[i].stage.kind, p->stations[i].devices);
     device_close(p->device);
     sync_close(p->sync);
+    hops_close(p->hops);
     arena_close(&p->slots_arena);
     arena_close(&p->arena);
     placement_free(&p->placement);
@@ -464,6 +493,6 @@ const int *pipeline_service_cores(const struct pipeline *p, uint32_t *count)
     return p->placement.service;
 }
 
-struct bell *pipeline_feed_bell(struct pipeline *p) { return p->stations->stage.bell; }
+struct bell *pipeline_feed_bell(struct pipeline *p) { return p->gate_bell; }
 
 const struct device *pipeline_device(const struct pipeline *p) { return p->device ? p->device : p->workers[0].device; }

@@ -16,7 +16,7 @@ static status devices_check(const struct plan *plan, const struct graph *graph)
         char name[NAME_BYTES], device[32];
         const struct plan_stage *stage = &plan->stages[s];
         const struct device_kind *kind = device_kind_of(plan, s);
-        if (stage->replicas <= kind->replicas_max) continue;
+        if (stage->is_elsewhere || stage->replicas <= kind->replicas_max) continue;
         FAIL(USAGE, "stage %u (%s) is on %u units of %s; expected at most %u %ss", s,
              plan_stage_name(plan, graph, s, name, sizeof name), stage->k,
              resource_device_text(&plan->types[stage->type], device, sizeof device), kind->replicas_max, kind->unit);
@@ -24,10 +24,22 @@ static status devices_check(const struct plan *plan, const struct graph *graph)
     return ST_OK;
 }
 
-/* Workers that a stage without cores has for itself; 0: it has cores. */
+/* Whether the stage is here, and its units are cores. */
+static bool takes_cores(const struct plan *plan, uint32_t stage)
+{
+    return placement_has_cores(plan, stage) && !plan->stages[stage].is_elsewhere;
+}
+
+/* Workers that a stage without cores has for itself; 0: it has cores, or is elsewhere. */
 static uint32_t own_workers(const struct plan *plan, uint32_t stage)
 {
-    return placement_has_cores(plan, stage) ? 0 : placement_seats(plan, stage);
+    return placement_has_cores(plan, stage) || plan->stages[stage].is_elsewhere ? 0 : placement_seats(plan, stage);
+}
+
+/* Gangs of cores of its own. */
+static uint32_t gangs_of(const struct plan *plan, uint32_t stage)
+{
+    return takes_cores(plan, stage) ? plan->stages[stage].replicas : 0;
 }
 
 #define PIPELINES_MAX 1024u /* far more than there can be; keeps the sums below 2^64 */
@@ -47,7 +59,7 @@ static struct demand demand_of(const struct plan *plan, uint32_t pipeline_count)
         const struct plan_stage *stage = &plan->stages[s];
         uint32_t gang_cores = stage->k / stage->replicas;
         d.own_count += own_workers(plan, s);
-        if (!placement_has_cores(plan, s)) continue;
+        if (!takes_cores(plan, s)) continue;
         d.stage_cores += stage->k;
         d.worker_count += stage->replicas;
         if (gang_cores > d.gang_cores) d.gang_cores = gang_cores;
@@ -64,7 +76,7 @@ static status does_not_fit(const struct plan *plan, const struct demand *demand,
     size_t used = 0;
     uint32_t stage_count = 0;
     for (uint32_t s = 0; s < plan->stage_count; s++) {
-        if (!placement_has_cores(plan, s) || stage_count++ >= STAGES_SHOWN) continue;
+        if (!takes_cores(plan, s) || stage_count++ >= STAGES_SHOWN) continue;
         used += (size_t)snprintf(sum + used, sizeof sum - used, "%s%u", used == 0 ? "" : " + ", plan->stages[s].k);
     }
     if (stage_count == 0) snprintf(sum, sizeof sum, "0");
@@ -98,7 +110,7 @@ static void dedicated_fill(struct placement *placement, const struct plan *plan,
     struct placement_worker *worker = placement->worker;
     for (uint32_t v = 0; v < placement->pipeline_count; v++)
         for (uint32_t s = 0; s < plan->stage_count; s++)
-            for (uint32_t r = 0, own = own_workers(plan, s); r < (own ? own : plan->stages[s].replicas); r++) {
+            for (uint32_t r = 0, own = own_workers(plan, s); r < (own ? own : gangs_of(plan, s)); r++) {
                 uint32_t unit_count = plan->stages[s].k / plan->stages[s].replicas;
                 uint32_t core_count = own ? 0 : unit_count;
                 *worker++ =
@@ -248,7 +260,7 @@ static void workers_tell(FILE *stream, const struct placement *placement, uint32
 static void sharing_tell(FILE *stream, const struct placement *placement, const struct plan *plan)
 {
     uint32_t stage_count = 0;
-    for (uint32_t s = 0; s < plan->stage_count; s++) stage_count += placement_has_cores(plan, s);
+    for (uint32_t s = 0; s < plan->stage_count; s++) stage_count += takes_cores(plan, s);
     fprintf(stream, "%u stage%s", stage_count, words_s(stage_count));
     if (placement->pipeline_count > 1) fprintf(stream, " of %u pipelines", placement->pipeline_count);
     fprintf(stream, " share%s ", stage_count == 1 && placement->pipeline_count == 1 ? "s" : "");
@@ -277,6 +289,7 @@ status placement_tell(const struct placement *placement, const struct plan *plan
         if (is_pool_line && !has_pool) continue;
         if (is_service_line && placement->service_count == 0) continue;
         if (!is_pool_line && !is_service_line && has_pool && placement_has_cores(plan, l - 1)) continue;
+        if (!is_pool_line && !is_service_line && plan->stages[l - 1].is_elsewhere) continue;
         FILE *stream = open_memstream(&text, &bytes);
         if (stream == NULL) FAIL(MEMORY, "no memory to tell where workers are");
         if (is_service_line) {

@@ -171,8 +171,10 @@ static status diverged(struct worker *w, const struct station *station, const st
     for (uint32_t i = graph_head_next(g, e->forward_begin); i < e->forward_end; i = graph_head_next(g, i + 1))
         TRY(op_labels_check(c, &g->nodes[i], where, c->example_begin));
     TRY(host_device_take(w, station, &device));
-    /* Without lanes other stages' rows are being updated, and only this stage's nodes may run. */
-    for (uint32_t i = w->pipeline->by_lane ? 0 : e->forward_begin; i < e->forward_end && st == ST_OK; i++) {
+    /* Without lanes other stages' rows are being updated, and only this stage's nodes may run; of several nodes only it
+     * is sure to be here. */
+    for (uint32_t i = w->pipeline->by_lane && !w->pipeline->hops ? 0 : e->forward_begin;
+         i < e->forward_end && st == ST_OK; i++) {
         st = device_submit(device, c, &g->nodes[i], 1);
         if (st != ST_OK || is_finite_view(op_out(c, &g->nodes[i]))) continue;
         op = graph_string(g, g->nodes[i].name);
@@ -238,14 +240,34 @@ static status loss_check(const struct pipeline *p, const struct slot *slot)
          slot->input->batch.step);
 }
 
-/* For pipeline_check: the input stays where it is. */
+/* Of a forward job, behind its last stage that is here: the slot is out. */
+static void slot_out(struct pipeline *p, struct slot *slot)
+{
+    if (!p->is_check) {
+        p->host.slot_give(&p->host, slot);
+        return;
+    }
+    slot_free(p, slot); /* and the input stays where it is */
+    host_slot_out(&p->host);
+}
+
+/* The last stage has done it; where stages lie on several nodes it makes its way back. */
+static void slot_end(struct worker *w, struct slot *slot)
+{
+    struct pipeline *p = w->pipeline;
+    if (p->hops)
+        station_backward_give(w, &p->stations[p->stage_count - 1], slot);
+    else
+        slot_out(p, slot);
+}
+
+/* For pipeline_check. */
 static void check_tell(struct worker *w, struct slot *slot)
 {
     struct pipeline *p = w->pipeline;
     status st = loss_check(p, slot);
     if (st != ST_OK) pipeline_fail(p, st);
-    slot_free(p, slot);
-    host_slot_out(&p->host);
+    slot_end(w, slot);
 }
 
 /* Hands a prediction on, in the order of the data. */
@@ -261,7 +283,7 @@ static void prediction_tell(struct worker *w, struct slot *slot)
         status st = p->sink(p->sink_context, slot);
         if (st != ST_OK) pipeline_fail(p, st);
     }
-    p->host.slot_give(&p->host, slot);
+    slot_end(w, slot);
 }
 
 /* --- passes ----------------------------------------------------------------------------------- */
@@ -273,6 +295,7 @@ static status forward_task(struct worker *w, struct station *station, struct slo
     const bool training = p->job == JOB_TRAIN;
     if (training && p->is_idle) return ST_OK;
     if (training && p->sync->vt->forward_begin) p->sync->vt->forward_begin(p->sync, &station->stage, slot);
+    if (station_is_far(station->before)) TRY(hops_take(p->hops, station->stage.index, HOPS_FORWARD, slot));
     struct op_context c = context_of(p, slot);
     TRY(list_run(w, station, slot, &c, e->forward_begin, e->forward_end));
     return training ? slot_loss(w, station, slot) : ST_OK;
@@ -288,7 +311,9 @@ static void way_back_begin(struct worker *w, struct slot *slot)
 static void forward_done(struct worker *w, struct station *station, struct slot *slot)
 {
     struct pipeline *p = w->pipeline;
-    if (!station->stage.is_last)
+    if (station_is_far(station->next))
+        hops_send(p->hops, hops_pack(p->hops, station->stage.index, HOPS_FORWARD, slot, false));
+    else if (!station->stage.is_last)
         station_forward_give(w, station->next, slot);
     else if (p->job == JOB_FORWARD)
         order_put(w, &p->order, slot, prediction_tell);
@@ -302,7 +327,8 @@ static status backward_task(struct worker *w, struct station *station, struct sl
 {
     struct pipeline *p = w->pipeline;
     const struct extent *e = &station->stage.extent;
-    if (p->is_idle) return ST_OK;
+    if (p->is_idle || p->job == JOB_FORWARD) return ST_OK;
+    if (station_is_far(station->next)) TRY(hops_take(p->hops, station->stage.index, HOPS_BACK, slot));
     struct op_context c = context_of(p, slot);
     TRY(list_run(w, station, slot, &c, e->backward_begin, e->backward_end));
     if (p->sync->vt->backward_end == NULL) return ST_OK;
@@ -315,8 +341,16 @@ static status backward_task(struct worker *w, struct station *station, struct sl
 static void backward_done(struct worker *w, struct station *station, struct slot *slot)
 {
     struct pipeline *p = w->pipeline;
-    p->sync->vt->backward_done(p->sync, &station->stage, slot); /* first, while the slot is still ours */
-    if (!station->stage.is_first) station_backward_give(w, station->before, slot);
+    struct hops_parcel parcel;
+    const bool is_far = station_is_far(station->before), is_trained = p->job == JOB_TRAIN;
+    if (is_far) parcel = hops_pack(p->hops, station->stage.index, HOPS_BACK, slot, !is_trained);
+    /* First, while the slot is still ours. */
+    if (is_trained) p->sync->vt->backward_done(p->sync, &station->stage, slot);
+    if (!is_trained && station->stage.is_first) slot_out(p, slot);
+    if (is_far)
+        hops_send(p->hops, parcel);
+    else if (station->before)
+        station_backward_give(w, station->before, slot);
 }
 
 void station_turn_give(struct pipeline *p, struct station *station)

@@ -69,7 +69,7 @@ static void rows_look(void *context, const struct micro_batch *m)
         for (uint32_t i = 0; i < m->example_count * g->field_count; i++) {
             if (!l->serves[i % g->field_count]) continue;
             for (uint32_t k = m->key_begin[i]; k < m->key_begin[i + 1]; k++) {
-                if (!model_share_has(&model->share, m->key[k])) continue;
+                if (!model_share_has(&model->share, t, m->key[k])) continue;
                 key_count(l, t, m->key[k]);
                 l->is_found[t] |= store_has(store, t, m->key[k]);
             }

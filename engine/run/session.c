@@ -11,6 +11,7 @@
 #include "engine/plan/planner.h"
 #include "engine/plan/trial.h"
 #include "engine/profile/profile.h"
+#include "engine/node/stages.h"
 #include "engine/profile/profile_speed.h"
 
 static bool stop_asked(void *context, const struct search_standing *standing)
@@ -66,7 +67,7 @@ done:
 
 static status plan_open(struct session *s, const struct session_options *o)
 {
-    if (o->plan) return plan_read(&s->crew.plan, &s->setup.graph, o->plan);
+    if (o->plan) return ST_OK; /* it is read */
     if (o->cluster) return plan_make(s, o);
     return crew_plan_default(&s->crew, &s->setup, o->crew.share);
 }
@@ -105,6 +106,35 @@ static status lanes_say(const struct session *s, const struct session_options *o
     return is_auto ? speed_say(s, o, says) : ST_OK;
 }
 
+/* A plan whose stages lie on nodes is for as many. */
+static status plan_nodes_check(const struct session *s, const struct session_options *o)
+{
+    const struct plan *plan = &s->crew.plan;
+    if (plan->node_count == 0) return ST_OK;
+    if (o->nodes && o->nodes->lanes)
+        FAIL(USAGE, "--lanes divides every step between nodes, and the stages of %s lie on nodes: give one of them",
+             o->plan);
+    if (o->nodes && s->setup.settings.train_pipelines > 1)
+        FAIL(INVALID, "train.pipelines = %u: the stages of %s lie on nodes, where there is one pipeline",
+             s->setup.settings.train_pipelines, o->plan);
+    return ST_OK;
+}
+
+/* Which stages are here. */
+static void stages_take(struct session *s, struct crew_options *crew, const struct session_options *o)
+{
+    const struct exchange_stages *stages = node_stages(s->node);
+    uint32_t here = 0;
+    for (uint32_t i = 0; stages && i < stages->count; i++) {
+        s->crew.plan.stages[i].is_elsewhere = stages->node_of[i] != node_index(s->node);
+        here += !s->crew.plan.stages[i].is_elsewhere;
+    }
+    if (stages == NULL || node_count(s->node) == o->nodes->place.count) return;
+    log_warning("%u of %u nodes are there: this one has %u of %u stages, which share its cores where these are too few",
+                node_count(s->node), o->nodes->place.count, here, stages->count);
+    crew->share = true;
+}
+
 /* Finds the other nodes, before there is a model: how many there are says how much of it is here. */
 static status nodes_meet(struct session *s, const struct session_options *o)
 {
@@ -113,6 +143,8 @@ static status nodes_meet(struct session *s, const struct session_options *o)
     enum isa isa;
     uint32_t says;
     if (nodes == NULL) return ST_OK;
+    const bool by_stages = s->crew.plan.node_count > 0;
+    if (by_stages) TRY(stages_text(&s->crew.plan, &s->stages));
     if (o->cluster)
         FAIL(USAGE, "--cluster plans anew while one node trains; for several nodes make a plan by `heterps-run plan`, "
                     "and give it as --plan");
@@ -124,6 +156,8 @@ static status nodes_meet(struct session *s, const struct session_options *o)
                                         .rows = cfg_placements[settings->cluster_rows],
                                         .bucket_bytes = settings->cluster_bucket,
                                         .saves = nodes->saves,
+                                        .stages = s->stages,
+                                        .in_flight = settings->train_in_flight,
                                         .verb = nodes->verb};
     TRY(lanes_say(s, o, &says));
     TRY(facts_make(&s->facts, &facts));
@@ -138,6 +172,7 @@ static status nodes_meet(struct session *s, const struct session_options *o)
                                          .says = says,
                                          .slices = settings->cluster_slices,
                                          .rows = settings->cluster_rows,
+                                         .plan = by_stages ? &s->crew.plan : NULL,
                                          .bucket_floats = settings->cluster_bucket / sizeof(float),
                                          .is_bf16 = settings->train_reduce == REDUCE_BF16,
                                          .timeout_ns = (uint64_t)(settings->cluster_timeout * 1e9),
@@ -183,8 +218,11 @@ status session_open(struct session *s, const struct session_options *o)
     crew_begin(&s->crew, &crew);
     TRY_GOTO(setup_begin(&s->setup, &setup), failed);
     TRY_GOTO(nodes_paths(s, o), failed);
+    if (o->plan) TRY_GOTO(plan_read(&s->crew.plan, &s->setup.graph, o->plan), failed);
+    TRY_GOTO(plan_nodes_check(s, o), failed);
     TRY_GOTO(nodes_meet(s, o), failed);
     if (s->node && node_count(s->node) == 0) return ST_OK;
+    stages_take(s, &crew, o);
     /* Before the model takes its memory and its directory on disk, which a profile takes for a while, too. */
     TRY_GOTO(plan_open(s, o), failed);
     TRY_GOTO(setup_finish(&s->setup), failed);
@@ -206,6 +244,7 @@ void session_close(struct session *s)
     crew_close(&s->crew);
     node_close(s->node);
     facts_free(&s->facts);
+    free(s->stages);
     replanner_close(s->replanner);
     setup_close(&s->setup);
     for (uint32_t i = 0; i < SESSION_PATHS; i++) free(s->paths[i]);

@@ -47,6 +47,7 @@ struct session {
     char *paths[SESSION_PATHS]; /* of a node: its own; NULL: the settings' */
     struct crew crew;
     struct facts facts;          /* that nodes have in common */
+    char *stages;                /* where these lie, of facts; or NULL */
     struct node *node;           /* NULL: there is one        */
     struct replanner *replanner; /* where the plan was made for a cluster, else NULL */
 };

@@ -146,6 +146,13 @@ static status evaluation_judge(struct trainer *t, bool is_first, bool *is_better
     return t->stop.head && is_first ? early_stop_take(&t->stop, t->eval_step, is_better) : ST_OK;
 }
 
+/* Rows that are found on this node itself, as of the last step; NULL: owners find them for all. */
+static const uint64_t *rows_here(const struct trainer *t)
+{
+    if (t->node == NULL) return t->row_count;
+    return node_stages(t->node) ? reduce_own_rows(node_reduce(t->node)) : NULL;
+}
+
 static status evaluate_set(struct trainer *t, uint32_t i, bool *is_better)
 {
     uint64_t begin = clock_ns();
@@ -153,12 +160,13 @@ static status evaluate_set(struct trainer *t, uint32_t i, bool *is_better)
     feed_listen(t, t->eval.feed);
     status st = feed_hold(t->feed);
     struct store *store = t->session->setup.model.store;
-    if (st == ST_OK && t->node == NULL) st = store_sees_until(store, t->row_count, t->ticket);
+    const uint64_t *rows = rows_here(t);
+    if (st == ST_OK && rows) st = store_sees_until(store, rows, t->ticket);
     if (st == ST_OK) st = eval_feeds_measure(&t->eval, &t->session->crew, &t->heads, NULL);
     if (st == ST_OK) report_eval(&t->report, t->eval.sets.item[i].name, &t->heads, t->eval_step);
     feed_listen(t, t->feed);
     eval_feeds_shut(&t->eval); /* its thread uses the store till then */
-    if (t->node == NULL) store_sees_all(store);
+    if (rows) store_sees_all(store);
     feed_let_go(t->feed);
     trace_span(TRACE_EVAL, "eval", begin, clock_ns(), t->eval_step, 0);
     trace_tell();

@@ -215,8 +215,11 @@ status train_nodes_begin(const struct trainer *t)
     TRY(traces_align(t, reduce));
     const struct exchange *x = reduce_exchange(reduce);
     if (*node_speeds_text(t->node, text, sizeof text)) log_info("nodes    measured: %s examples a second", text);
-    log_info("nodes    %u, which have %s of %u lanes%s", x->node_count, node_lanes_text(t->node, text, sizeof text),
-             shape.lanes, saves);
+    if (x->stages)
+        log_info("nodes    %u, which have the stages that the plan gives them%s", x->node_count, saves);
+    else
+        log_info("nodes    %u, which have %s of %u lanes%s", x->node_count, node_lanes_text(t->node, text, sizeof text),
+                 shape.lanes, saves);
     return node_begin(t->node, t->session->setup.model.progress.step);
 }
 

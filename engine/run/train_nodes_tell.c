@@ -15,6 +15,7 @@ _Static_assert(REDUCE_NODES_MAX == MEMBER_NODES_MAX, "nodes are as many");
 /* Of a node; both ends are of one version of the program. */
 struct account {
     uint32_t rank, lane_begin, lane_count;
+    uint64_t stages; /* where nodes have stages: bit s: stage s; of later ones nothing is told */
     uint64_t wall_ns, worker_count, busy_ns[WORK_COUNT], reading_ns, sent_bytes, rows, asked_rows;
     double least_a_step; /* bytes that it has to send */
     struct reduce_rounds rounds;
@@ -40,6 +41,8 @@ static struct account own_account(const struct trainer *t, struct reduce *reduce
     a.worker_count = times.worker_count;
     memcpy(a.busy_ns, times.busy_ns, sizeof a.busy_ns);
     a.reading_ns = figures.read_ns + figures.prepare_ns;
+    for (uint32_t s = 0; x->stages && s < x->stages->count && s < 64; s++)
+        a.stages |= (uint64_t)(x->stages->node_of[s] == x->rank) << s;
     for (uint32_t i = 0; i < t->graph->table_count; i++) a.rows += reduce_own_rows(reduce)[i];
     return a;
 }
@@ -63,14 +66,31 @@ static double work_share(const struct account *a, enum stage_work work)
     return share(a->busy_ns[work], a->wall_ns * a->worker_count);
 }
 
+/* "0-2,5" of a mask. */
+static char *stages_text(uint64_t stages, char *text, size_t bytes)
+{
+    size_t used = 0;
+    *text = 0;
+    for (uint32_t s = 0, end; s < 64 && used < bytes; s = end + 1) {
+        for (end = s; end < 64 && stages >> end & 1;) end++;
+        if (end == s) continue;
+        used +=
+            (size_t)snprintf(text + used, bytes - used, end - s > 1 ? "%s%u-%u" : "%s%u", used ? "," : "", s, end - 1);
+    }
+    return text;
+}
+
 static void table_print(const struct account *all, uint32_t count, uint64_t steps)
 {
-    log_info("nodes    node    lanes  forward  backward  update  reading  exchange  came last        sent  of least"
-             "           rows      asked for");
+    const bool by_stages = all[0].stages != 0;
+    log_info("nodes    node  %7s  forward  backward  update  reading  exchange  came last        sent  of least"
+             "           rows      asked for",
+             by_stages ? "stages" : "lanes");
     for (uint32_t n = 0; n < count; n++) {
         const struct account *a = &all[n];
         char lanes[24] = "none", sent[WORDS_BYTES], rows[WORDS_WHOLE_BYTES], asked[WORDS_WHOLE_BYTES], times[16] = "-";
         if (a->lane_count) snprintf(lanes, sizeof lanes, "%u-%u", a->lane_begin, a->lane_begin + a->lane_count - 1);
+        if (by_stages) stages_text(a->stages, lanes, sizeof lanes);
         if (a->least_a_step > 0)
             snprintf(times, sizeof times, "%.2f", (double)a->sent_bytes / (double)steps / a->least_a_step);
         log_info("nodes    %4u  %7s  %6.0f%%  %7.0f%%  %5.0f%%  %6.0f%%  %7.0f%%  %8.0f%%  %10s  %8s  %13s  %13s",
@@ -102,10 +122,12 @@ static void table_event(const struct account *all, uint32_t count, uint64_t step
     log_event_open_array("each");
     for (uint32_t n = 0; n < count; n++) {
         const struct account *a = &all[n];
+        char stages[24];
         log_event_open(NULL);
         log_event_u64("rank", a->rank);
         log_event_u64("lane_begin", a->lane_begin);
         log_event_u64("lanes", a->lane_count);
+        if (all[0].stages) log_event_text("stages", stages_text(a->stages, stages, sizeof stages));
         log_event_f64("forward", work_share(a, WORK_FORWARD));
         log_event_f64("backward", work_share(a, WORK_BACKWARD));
         log_event_f64("update", work_share(a, WORK_UPDATE));
@@ -138,7 +160,7 @@ static void accounts_tell(const struct trainer *t, uint32_t count, uint64_t step
     table_event(all, count, steps);
     log_event_end();
     table_print(all, count, steps);
-    if (rows > 0 && count > 1)
+    if (rows > 0 && count > 1 && all[0].stages == 0)
         log_info("nodes    of their rows one has at most %.2f times the mean, and is asked for %.2f times", rows,
                  asked);
 }

@@ -13,7 +13,11 @@
  *
  * There each bucket of layers goes through its phases for itself, but for squares, which need all: its first one begins
  * where the stage's last backward pass is through its layers, and is run within that pass. What a stage has of a bucket
- * is a share. On one node there is one bucket. */
+ * is a share. On one node there is one bucket.
+ *
+ * Where nodes have stages (struct exchange_stages) each does with its own what one node does, between its rounds:
+ *
+ *     phase: sum ──SQUARES, where the norm is bounded──▶ phase: update ──VALUES──▶ phase: close */
 #include <stddef.h>
 
 #include "engine/slot/fold.h"
@@ -53,6 +57,8 @@ struct bsp {
     /* set once */
     uint32_t lanes, micro_first, micro_count; /* this node's, of a step: all, unless there are others; perhaps none */
     struct exchange *exchange;                /* with other nodes; NULL: there are none                */
+    struct exchange *slices;                  /* the same, where lanes and slices are divided          */
+    uint32_t stage_first;                     /* the first stage that is here                          */
     uint32_t bucket_count;
     struct share *shares; /* [stage_count, bucket_count] */
     struct arena arena;
@@ -195,7 +201,7 @@ static void bucket_done(struct bsp *b, const struct stage *stage, uint32_t bucke
     if (share->is_empty) return;
     /* Acquire and release: the last one sees the gradients of all. */
     if (atomic_fetch_sub_explicit(&share->shared_backward_left, 1, memory_order_acq_rel) != 1) return;
-    parts_open(b, stage, bucket, b->exchange ? PHASE_LANES : b->sync.clipped ? PHASE_SUM : PHASE_UPDATE);
+    parts_open(b, stage, bucket, b->slices ? PHASE_LANES : b->sync.clipped ? PHASE_SUM : PHASE_UPDATE);
     if (stage->extent.part_count > 1) bell_ring(stage->bell);
 }
 
@@ -267,6 +273,8 @@ static bool bsp_part_take(struct sync *s, const struct stage *stage, uint32_t se
     return false;
 }
 
+static bool of_stages(const struct bsp *b) { return b->exchange && !b->slices; }
+
 /* All have updated: tells the step, and opens the next one. */
 static status step_close(struct bsp *b)
 {
@@ -274,7 +282,7 @@ static status step_close(struct bsp *b)
     struct open_step closed = b->open;
     const uint32_t micro = graph_lane_micro(b->sync.site.graph);
     double loss = 0;
-    if (closed.last->input->is_sweep) TRY(host->rows_sweep(host, closed.last, b->row_count));
+    if (closed.last->input->is_sweep && !of_stages(b)) TRY(host->rows_sweep(host, closed.last, b->row_count));
     for (uint32_t m = 0; m * micro < closed.example_count; m++) loss += exchange_loss(&b->site, closed.step)[m];
     for (uint32_t t = 0; b->exchange && t < b->sync.site.graph->table_count; t++)
         b->row_count[t] = b->exchange->rows.row_count[t];
@@ -290,10 +298,10 @@ static status step_close(struct bsp *b)
 static void phase_open(struct bsp *b, uint32_t bucket, enum phase phase)
 {
     struct sync *s = &b->sync;
-    const uint32_t stage_count = phase == PHASE_CLOSE ? 1 : s->site.stage_count;
-    for (uint32_t i = 0; i < stage_count; i++)
+    const uint32_t end = phase == PHASE_CLOSE ? b->stage_first + 1 : s->site.stage_count;
+    for (uint32_t i = b->stage_first; i < end; i++)
         if (!share_of(b, i, bucket)->is_empty) parts_open(b, s->site.stages[i], bucket, phase);
-    for (uint32_t i = 0; i < stage_count; i++)
+    for (uint32_t i = b->stage_first; i < end; i++)
         if (!share_of(b, i, bucket)->is_empty) bell_ring(s->site.stages[i]->bell);
 }
 
@@ -318,7 +326,7 @@ static void round_over(void *context, enum exchange_round round, uint32_t bucket
     else if (round == EXCHANGE_VALUES)
         phase_open(b, 0, PHASE_CLOSE);
     else
-        bell_ring(b->sync.site.stages[0]->bell); /* of the gate */
+        bell_ring(b->sync.site.stages[b->stage_first]->bell); /* of the gate */
 }
 
 static status lanes_over(struct bsp *b, uint32_t bucket)
@@ -340,9 +348,21 @@ static status sums_over(struct bsp *b, uint32_t bucket)
     return ST_OK;
 }
 
+/* Where nodes have stages: rows of this one go, and are counted for all. */
+static status rows_end(struct bsp *b)
+{
+    struct sync_host *host = b->sync.site.host;
+    struct exchange_rows *rows = &b->exchange->rows;
+    if (b->open.last->input->is_sweep) TRY(host->rows_sweep(host, b->open.last, b->row_count));
+    for (uint32_t t = 0; t < b->sync.site.graph->table_count; t++) rows->own_row_count[t] = b->row_count[t];
+    rows->own_ticket = b->open.ticket;
+    return ST_OK;
+}
+
 static status updates_over(struct bsp *b, uint32_t bucket)
 {
     if (b->exchange == NULL) return step_close(b);
+    if (of_stages(b)) TRY(rows_end(b));
     b->exchange->vt->begin(b->exchange, EXCHANGE_VALUES, bucket);
     return ST_OK;
 }
@@ -364,7 +384,7 @@ static status sum_run(struct bsp *b, const struct updater *w, const struct stage
                       const struct sync_part *part)
 {
     struct sync *s = &b->sync;
-    if (b->exchange == NULL) return sync_sum_run(s, w, stage, u, part->index);
+    if (b->slices == NULL) return sync_sum_run(s, w, stage, u, part->index);
     return exchange_sum_run(b->exchange, w, part->bucket, &share_of(b, stage->index, part->bucket)->extent, u,
                             s->blocks, s->squares, part->index);
 }
@@ -372,7 +392,7 @@ static status sum_run(struct bsp *b, const struct updater *w, const struct stage
 static status update_run(struct bsp *b, const struct updater *w, const struct stage *stage, const struct update *u,
                          const struct sync_part *part)
 {
-    if (b->exchange == NULL) return sync_update_run(&b->sync, w, stage, u, part->index);
+    if (b->slices == NULL) return sync_update_run(&b->sync, w, stage, u, part->index);
     return exchange_update_run(b->exchange, w, part->bucket, &share_of(b, stage->index, part->bucket)->extent, u,
                                b->sync.site.model->store, part->index);
 }
@@ -401,7 +421,7 @@ static status bsp_part_run(struct sync *s, const struct updater *w, const struct
                                   .example_count = b->open.example_count,
                                   .t = b->open.step + 1,
                                   .clip_scale = b->clip_scale,
-                                  .is_joined = b->exchange && part->phase != PHASE_LANES,
+                                  .is_joined = b->slices && part->phase != PHASE_LANES,
                                   .is_bf16 = s->site.is_bf16};
     if (phases[part->phase].run) TRY(phases[part->phase].run(b, w, stage, &update, part));
     /* Acquire and release, both: the last part sees all parts, the last stage all stages. */
@@ -444,8 +464,9 @@ static void bsp_layout(struct bsp *b, struct layout *l)
     LAYOUT_TAKE(l, b->shares, stage_count * b->bucket_count);
     for (uint32_t s = 0; s < stage_count; s++) {
         const struct stage *stage = b->sync.site.stages[s];
-        if (b->exchange == NULL && l->arena) b->shares[s].extent = stage->extent;
-        for (uint32_t bucket = 0; b->exchange && bucket < b->bucket_count; bucket++) share_layout(b, l, stage, bucket);
+        if (b->slices == NULL && l->arena) b->shares[s].extent = stage->extent;
+        if (b->slices == NULL && l->arena) b->shares[s].is_empty = !stage->is_here;
+        for (uint32_t bucket = 0; b->slices && bucket < b->bucket_count; bucket++) share_layout(b, l, stage, bucket);
     }
     LAYOUT_TAKE(l, b->row_count, b->sync.site.graph->table_count);
     LAYOUT_TAKE(l, b->site.loss, 2 * b->site.loss_count);
@@ -461,7 +482,9 @@ static status bsp_open(struct sync *s)
     b->micro_count = s->lanes.count ? a_lane * s->lanes.count : 1; /* an empty one */
     b->micro_first = s->lanes.count ? a_lane * s->lanes.begin : 0;
     b->exchange = s->site.exchange;
-    b->bucket_count = b->exchange ? b->exchange->bucket_count : 1;
+    b->slices = exchange_of_lanes(b->exchange);
+    b->bucket_count = b->slices ? b->slices->bucket_count : 1;
+    while (!s->site.stages[b->stage_first]->is_here) b->stage_first++;
     b->site = (struct exchange_site){.param = s->site.model->param,
                                      .param_grad = s->gradients.param,
                                      .squares = s->squares,

@@ -19,6 +19,10 @@
  * than one round of a bucket ahead of anybody, so each thing that comes has one place, which is free when it comes:
  * who has the sums of a bucket from all knows that nobody computes with its parameters any more in this step.
  *
+ * Where a plan says on which node each stage lies, nodes have stages in place of lanes: each has all lanes of its own
+ * stages, whose parameters and rows nobody else has, and slots cross from node to node (exchange_hops). Of a step's
+ * rounds SQUARES is left, and VALUES, which carries losses and numbers of rows and says that all have updated.
+ *
  * A node without lanes reads no data: node 0, which does, tells it of each step that there is. It gets no values, for
  * nothing there reads them, and what it has of other slices is what it began with. */
 #ifndef HETERPS_ENGINE_SYNC_EXCHANGE_H
@@ -66,6 +70,30 @@ struct exchange_site {
     void *context;
 };
 
+/* On which node stages lie, where that is so. */
+struct exchange_stages {
+    uint32_t count;
+    uint32_t *node_of, *first_layer; /* [count]                                                          */
+    uint8_t *node_of_table;          /* [table_count]: that of the stages that look up, which has its rows */
+    struct extent *extents;          /* [count]: uncut                                                     */
+};
+
+/* Slots that cross between stages of several nodes, as messages. What a tag means both ends know (engine/pipe/hops.h);
+ * memory that is sent stays as it is until something has come back for it. */
+struct exchange_send {
+    uint64_t tag;
+    const void *at;
+    uint64_t bytes;
+};
+struct exchange_hops {
+    /* By the exchange's thread: where a message of another node belongs; NULL: there is no such message. */
+    void *(*place)(struct exchange_hops *, uint32_t from, uint64_t tag, uint64_t bytes);
+    /* It is there. */
+    void (*arrived)(struct exchange_hops *, uint64_t tag, uint64_t bytes);
+    struct exchange_send *sends; /* by number */
+    struct ring *waiting;        /* [node_count]: numbers of what goes to each, in order */
+};
+
 /* The rows of tables, where the graph has any: this node asks all that own rows, itself too, for those of a step
  * (engine/slot/asked.h), and owns some for all. Set by the exchange: of the step that is open. */
 struct exchange_rows {
@@ -77,6 +105,10 @@ struct exchange_rows {
     const struct step_rows *owned;    /* [table_count]: that this node updates …                            */
     const struct gradients *of_owned; /* … by these sums                                                   */
     uint64_t *row_count;              /* [table_count]: of all nodes, after the step                        */
+    /* Where nodes have stages, of this one after the step, by who begins VALUES: how many; the number of its last
+     * ticket. */
+    uint64_t *own_row_count;
+    uint32_t own_ticket;
     _Atomic uint64_t shared_step;     /* steps below it have their rows                                    */
 };
 
@@ -104,6 +136,8 @@ struct exchange_news {
 struct exchange {
     const struct exchange_vt *vt;
     uint32_t rank, node_count;
+    const struct exchange_stages *stages; /* NULL: nodes have lanes */
+    struct exchange_hops *hops;           /* the pipeline's, where they have stages */
     struct fold_lanes own; /* lanes; count 0: it is without */
     struct fold_lanes runs[FOLD_RUNS_MAX];
     uint32_t run_count; /* of the own lanes */
@@ -134,6 +168,8 @@ struct exchange_vt {
     void (*ask)(struct exchange *, const struct asked_step *asked);
     /* By the thread that reads, of node 0, step after step: there is this one, or no further. */
     void (*tell)(struct exchange *, uint64_t step, struct exchange_news news);
+    /* By any thread: there is more in waiting rings of hops. */
+    void (*carry)(struct exchange *);
     /* By one thread at a time: a look's letters are written, and at most EXCHANGE_LOOKS_MAX have not come back. The
      * bell of rows rings when they have. */
     void (*look)(struct exchange *, struct exchange_look *look);
@@ -175,6 +211,8 @@ static inline double *exchange_loss(const struct exchange_site *site, uint64_t s
     return site->loss + step % 2 * site->loss_count;
 }
 
+/* What of it divides lanes and slices; NULL: this node has all that its own stages need. */
+static inline struct exchange *exchange_of_lanes(struct exchange *x) { return x && x->stages ? NULL : x; }
 /* Whether this node has lanes, and so reads data; alone it has all. */
 static inline bool exchange_computes(const struct exchange *x) { return x == NULL || x->own.count > 0; }
 

@@ -22,7 +22,9 @@
 /* What everybody may know of a stage of a pipeline. Set once. */
 struct stage {
     uint32_t index, pipeline_index;
-    bool is_first, is_last;
+    /* Of a plan whose stages lie on several nodes: this one has it. The first one that is here; the graph's last layers
+     * are here. */
+    bool is_here, is_first, is_last;
     char name[64]; /* "e..x": its layers */
     struct extent extent;
     const struct device_kind *kind;

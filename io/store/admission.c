@@ -215,7 +215,7 @@ bool admission_has_order(const struct admission *a) { return a->admit_by == ADMI
 
 uint8_t *admission_lines(const struct admission *a, uint32_t begin, uint32_t end, size_t *bytes)
 {
-    CHECK(a->admit_by == ADMIT_BLOOM_SHARDS && a->turned == 0 && begin <= end && end <= SHARD_COUNT);
+    CHECK(a->admit_by == ADMIT_BLOOM_SHARDS && begin <= end && end <= SHARD_COUNT);
     *bytes = (end - begin) * a->shard_lines * LINE_BYTES;
     return a->count + begin * a->shard_lines * LINE_BYTES;
 }
@@ -227,7 +227,7 @@ bool admission_lines_check(const struct admission *a, uint8_t *lines, size_t byt
 
 bool admission_next(const struct admission *a, uint64_t *at, uint64_t *key, uint32_t *count)
 {
-    CHECK(a->admit_by == ADMIT_EXACT && a->turned == 0);
+    CHECK(a->admit_by == ADMIT_EXACT);
     while (*at < a->cell_count && a->count[*at] == 0) ++*at;
     if (*at == a->cell_count) return false;
     *key = a->key[*at];

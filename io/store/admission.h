@@ -76,7 +76,8 @@ MUST_USE status admission_grant(struct admission *admission, uint64_t key);
  * bit. Ascending, by shards; else that of the data. */
 bool admission_has_order(const struct admission *admission);
 
-/* Where the shards of a table's keys are several owners', by shards: the lines of the shards [begin, end), *bytes of
+/* What it counts now, or, while it is turned back, had counted then. Where the shards of a table's keys are several
+ * owners', by shards: the lines of the shards [begin, end), *bytes of
  * them. */
 uint8_t *admission_lines(const struct admission *admission, uint32_t begin, uint32_t end, size_t *bytes);
 /* Whether lines that come from elsewhere have no counter above admit - 1. */

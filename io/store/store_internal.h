@@ -78,6 +78,7 @@ struct store_table {
     struct key_fields fields;
     uint64_t budget_bytes, row_max, bucket_count;
     bool is_tiered;            /* rows leave for a home                                                   */
+    bool is_left;              /* its rows are elsewhere                                                  */
     uint64_t example_keys_max; /* keys of an example                                                     */
     struct bell *grown_bell;   /* the thread's that touches: rings every TOUCH_ROWS rows                  */
     void (*row_init)(void *context, uint32_t table, uint64_t key, float *span);

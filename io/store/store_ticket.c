@@ -211,6 +211,8 @@ static void unadmitted_list(struct store_table *table, const struct micro_batch 
     table->lives.refused += table->unadmitted_count - before;
 }
 
+void store_table_leave(struct store *store, uint32_t table) { store->table[table].is_left = true; }
+
 size_t store_key_count_max(const struct store *store) { return store->key_count_max; }
 
 /* Whether a row of the table, once it is there, has its number for good: then others than the thread that creates can find
@@ -287,6 +289,10 @@ static status table_prepare(struct store *store, uint32_t table_index, const str
                             enum store_mode mode, bool is_numbered, struct ticket_table *out)
 {
     struct store_table *table = &store->table[table_index];
+    if (table->is_left) {
+        out->unique_count = 0;
+        return ST_OK;
+    }
     if (is_numbered && mode == STORE_CREATE && rows_stay(table)) {
         TRY(sought_resolve(store, table_index, out));
     } else if (is_numbered) {

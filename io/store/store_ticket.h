@@ -37,6 +37,8 @@ MUST_USE status store_prepare(struct store *store, const struct micro_batch *m, 
  * distinct_slots_layout for store_key_count_max. */
 void store_number(const struct store *store, const struct distinct *slots, const struct micro_batch *m,
                   struct ticket *ticket);
+/* Before anything is prepared: the table's rows are elsewhere, and tickets have none of it. */
+void store_table_leave(struct store *store, uint32_t table);
 /* Most keys of a micro-batch. */
 size_t store_key_count_max(const struct store *store);
 

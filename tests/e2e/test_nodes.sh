@@ -146,6 +146,22 @@ same_figures() { # GRAPH ARGUMENT...: the JSON log is that of the first node, al
         launched 0 3 "$@" --data data.tsv --eval new=test.tsv --eval old=short.tsv --log json || return 1
     figures_same
 }
+# --- stages on nodes: layers of tables are e, x | h1 | y, bce ---
+
+plan() { python3 "$root/tests/e2e/make_plan.py" "$@"; }
+plan two.json '0-1:1:1@0 2-4:1:1@1' && plan three.json '0-0:1:1@1 1-2:2:2@2 3-4:1:1@0'
+staged() { # its figures, too, which node 1 has, and node 0 says
+    launched_same tables 3 tables.bin --plan three.json --share --set checkpoint.every=50 && says 'nodes    3, which have the stages that the plan gives them' || return 1
+    runs 0 "$h" tables.bin --data data.tsv --eval test.tsv --set eval.every=60 --log json --threads 1 && cp out one.log &&
+        launched 0 2 tables.bin --data data.tsv --eval test.tsv --set eval.every=60 --log json --plan two.json --share && figures_same
+}
+check 'stages on nodes: the bytes and figures of one node' staged
+check 'a plan for another number of nodes' launched 1 3 tables.bin --data data.tsv --plan two.json
+check 'says so' says "the plan's stages lie on 2 nodes, and this job has 3"
+check 'lanes and stages' launched 2 2 tables.bin --data data.tsv --plan two.json --lanes 4,4
+check 'stages on nodes and wsp' launched 1 2 tables.bin --data data.tsv --plan two.json --share --set train.sync=wsp --set train.lanes=1 --set train.in_flight=2
+check 'says so, too' says 'training on several nodes needs train.sync = bsp'
+
 check 'a dense model is evaluated, and standard output is the first node'\''s' same_figures dense.bin
 check 'a model with a table is evaluated, to the last digit' same_figures tables.bin --set eval.every=60
 served_figures() { # as many sets as node 0 evaluates, early stopping, and lines held out
@@ -320,12 +336,14 @@ stops() {
 }
 check 'SIGTERM: all finish the step, save, and end with 75' stops
 check 'also where every job is shorter than what the first node grants at once' stops --set checkpoint.every=2
-lost() { # RANK ARGUMENT...: is killed; the same bytes all the same
-    begun_rank=$1
-    shift
-    begun 3 --set train.epochs=3 "$@" && kill -9 "$(node_pid "$begun_rank")" && ended 0 && exported tables.bin long.model again && same_bytes tables again
+lost() { lost_of 3 "$@"; }
+lost_of() { # NODES RANK ARGUMENT...: is killed; the same bytes all the same
+    begun_nodes=$1 begun_rank=$2
+    shift 2
+    begun "$begun_nodes" --set train.epochs=3 "$@" && kill -9 "$(node_pid "$begun_rank")" && ended 0 && exported tables.bin long.model again && same_bytes tables again
 }
 for r in 0 1 2; do check "node $r is killed: the bytes of one node" lost $r; done
+for r in 0 1; do check "node $r is killed, on which a stage lies: the bytes of one node" lost_of 2 $r --plan two.json --share; done
 check 'a server is killed: the others go on, or wait for it' lost 2 --lanes 5,3,0 --set cluster.rows=servers
 paused() { # longer than cluster.timeout
     begun 3 --set train.epochs=3 --set cluster.timeout=1 && victim=$(node_pid 1) && kill -STOP "$victim" && await 'is lost: it has said nothing for 1 s' run.err && kill -CONT "$victim"

@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "engine/node/reduce.h"
+#include "engine/node/stages.h"
 #include "engine/pipe/feed.h"
 #include "engine/pipe/pipeline_internal.h"
 #include "engine/data/schema.h"
@@ -59,10 +60,14 @@ FIXTURE static void plan_json(char *text, size_t bytes, const char *notation)
     const char *comma = "";
     for (; sscanf(notation, "%u-%u:%u:%u%n", &first, &last, &k, &replicas, &length) == 4; comma = ", ") {
         const bool is_card = notation[length] == 'e';
-        used += (size_t)snprintf(text + used, bytes - used,
-                                 "%s{\"first\": %u, \"last\": %u, \"type\": %d, \"k\": %u, \"replicas\": %u}", comma,
-                                 first, last, is_card, k, replicas);
         notation += length + is_card;
+        used += (size_t)snprintf(text + used, bytes - used,
+                                 "%s{\"first\": %u, \"last\": %u, \"type\": %d, \"k\": %u, \"replicas\": %u", comma,
+                                 first, last, is_card, k, replicas);
+        if (*notation == '@')
+            used += (size_t)snprintf(text + used, bytes - used, ", \"node\": %lu", strtoul(notation + 1, NULL, 10));
+        used += (size_t)snprintf(text + used, bytes - used, "}");
+        notation += *notation == '@' ? strcspn(notation, " ") : 0;
         notation += *notation == ' ';
     }
     if (*notation == '+') service = (unsigned)atoi(notation + 1);
@@ -95,6 +100,7 @@ struct training {
     struct cores cores;
     struct plan plan;
     struct reduce *reduce; /* with the other nodes, or NULL */
+    struct exchange_stages stages; /* of a plan with nodes */
     struct pipeline *pipeline;
     struct feed *feed;
     bool is_end;
@@ -144,6 +150,7 @@ FIXTURE static void training_close(struct training *t)
     feed_close(t->feed);
     pipeline_close(t->pipeline);
     reduce_close(t->reduce);
+    stages_free(&t->stages);
     plan_free(&t->plan);
     model_close(&t->model);
     schema_close(&t->schema);
@@ -153,6 +160,22 @@ FIXTURE static void training_close(struct training *t)
     free(t->loss);
     free(t->example_count);
     memset(t, 0, sizeof *t);
+}
+
+/* On as many nodes as there are. */
+FIXTURE static status training_stages_place(struct training *t, struct reduce_options *nodes)
+{
+    const uint32_t ranks[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const struct stages_options options = {.graph = &t->graph,
+                                           .plan = &t->plan,
+                                           .node_count = nodes->node_count,
+                                           .job_nodes = nodes->node_count,
+                                           .rank_of = ranks};
+    TRY(stages_place(&t->stages, &options));
+    for (uint32_t s = 0; s < t->plan.stage_count; s++)
+        t->plan.stages[s].is_elsewhere = t->stages.node_of[s] != nodes->rank;
+    nodes->stages = &t->stages;
+    return ST_OK;
 }
 
 /* Opens everything up to the feed, which is not started; `set` ends in NULL. */
@@ -184,6 +207,7 @@ FIXTURE static status training_open_parts(struct training *t, const char *text, 
     nodes.graph = &t->graph;
     nodes.model = &t->model;
     nodes.is_bf16 = t->settings.train_reduce == REDUCE_BF16;
+    if (t->plan.node_count) TRY(training_stages_place(t, &nodes));
     if (nodes.node_count) TRY(reduce_open(&t->reduce, &nodes));
     struct exchange *exchange = t->reduce ? reduce_exchange(t->reduce) : NULL;
     struct pipeline_options options = {.graph = &t->graph,
@@ -205,7 +229,7 @@ FIXTURE static status training_open_parts(struct training *t, const char *text, 
     struct feed_options feed = {.graph = &t->graph,
                                 .model = &t->model,
                                 .training = true,
-                                .exchange = exchange,
+                                .exchange = exchange_of_lanes(exchange),
                                 .input_count = pipeline_input_count(t->pipeline),
                                 .epochs = t->settings.train_epochs,
                                 .steps_max = t->settings.train_steps_max,

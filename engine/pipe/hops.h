@@ -1,0 +1,54 @@
+/* Hops whose far end is another node: what crosses a cut between two stages that do not lie on one.
+ *
+ *     node 0   gate ──▶ stage 0 ──activations, packed──▶ message ═══▶ cell ──▶ slot ──▶ stage 1 …   node 1
+ *     node 0   … stage 0 ◀── slot ◀── cell ◀═══ message ◀──gradients, packed── stage 1              node 1
+ *
+ * Every node admits all micro-batches, which it numbers, and reads their columns itself; what crosses is what
+ * graph/cut.h says besides these. A message says the micro-batch's number, and the slot that it has at the end that
+ * sent it forward: there are as many cells as slots there, so each has its place whenever it comes, and what has come
+ * for a micro-batch that is not admitted yet waits in it. Nothing goes forward in that slot before the way back is
+ * over, so cells that are sent stay as they are as long as they have to. Where nothing is trained the way back is made
+ * by empty messages.
+ *
+ * A tag, from the lowest bit: 32 of the number, 16 of the slot, 1 of the way, 15 of the stage in front of the cut. */
+#ifndef HETERPS_ENGINE_PIPE_HOPS_H
+#define HETERPS_ENGINE_PIPE_HOPS_H
+
+#include "engine/slot/slot.h"
+#include "engine/sync/exchange.h"
+#include "sched/plan.h"
+
+#define HOPS_SLOTS_MAX (1u << 16)
+
+enum hops_way { HOPS_FORWARD, HOPS_BACK, HOPS_WAYS };
+
+struct hops_options {
+    const struct graph *graph;
+    const struct plan *plan;
+    struct exchange *exchange; /* whose stages lie on nodes; it gets the hops */
+    uint32_t slot_count, micro_count;
+    /* By the exchange's thread, or by who admits: the slot goes into the stage, forward or on its way back. */
+    void (*give)(void *context, uint32_t stage, enum hops_way way, uint32_t slot);
+    void *context;
+};
+struct hops;
+/* What the cuts of this node send and take, and memory for it. MEMORY. */
+MUST_USE status hops_open(struct hops **hops, const struct hops_options *options);
+/* When the exchange's thread has ended. NULL is ignored. */
+void hops_close(struct hops *hops);
+/* Bytes of an example that cross the cut behind a stage both ways. */
+uint64_t hops_example_bytes(const struct hops *hops, uint32_t stage);
+
+/* By who admits, in order: the slot's micro-batch has the next number. */
+void hops_admit(struct hops *hops, const struct slot *slot);
+/* Copies what has come for the slot to a stage's tensors. INVALID: it is not as much as belongs there. */
+MUST_USE status hops_take(struct hops *hops, uint32_t stage, enum hops_way way, struct slot *slot);
+/* Packs what the stage has for its neighbour that way; `bare`: nothing. What follows, hops_send, may come when the slot
+ * is another's. */
+struct hops_parcel {
+    uint32_t cut, number; /* of what is sent */
+};
+struct hops_parcel hops_pack(struct hops *hops, uint32_t stage, enum hops_way way, const struct slot *slot, bool bare);
+void hops_send(struct hops *hops, struct hops_parcel parcel);
+
+#endif

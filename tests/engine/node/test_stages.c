@@ -1,0 +1,284 @@
+/* Stages on several nodes: where they lie, and one node's bytes whatever the plan and the order in which messages come,
+ * with workers that are late; saved, and gone on with elsewhere. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "engine/node/save.h"
+#include "tests/engine/node/nodes_fixture.h"
+
+#define LAYERS_MAX 16u
+/* SEEDS=N in the environment: so many plans of each kind. */
+#define PLANS (getenv("SEEDS") ? SEEDS : 2u)
+
+/* --- where they lie ------------------------------------------------------------------------------- */
+
+static status placed(struct exchange_stages *stages, const char *model, const char *notation, uint32_t job_nodes,
+                     uint32_t node_count, const uint32_t *rank_of)
+{
+    struct graph graph;
+    struct plan plan;
+    char json[4096];
+    assert_ok(graph_compile(&graph, "test.cfg", model, strlen(model), NULL, 0, NULL));
+    plan_json(json, sizeof json, notation);
+    assert_ok(plan_parse(&plan, &graph, "plan.json", json, strlen(json)));
+    const struct stages_options options = {
+        .graph = &graph, .plan = &plan, .node_count = node_count, .job_nodes = job_nodes, .rank_of = rank_of};
+    const status st = stages_place(stages, &options);
+    plan_free(&plan);
+    graph_close(&graph);
+    return st;
+}
+
+static const uint32_t all_ranks[] = {0, 1, 2, 3};
+
+static void stages_place__all_are_there__as_the_plan_says(void **state)
+{
+    (void)state;
+    struct exchange_stages s;
+    assert_ok(placed(&s, model_text, "0-4:1:1@1 5-5:1:1@0 6-6:1:1@2 7-8:1:1@0", 3, 3, all_ranks));
+    const uint32_t nodes[] = {1, 0, 2, 0}, layers[] = {0, 5, 6, 7};
+    assert_int_equal(s.count, 4);
+    assert_memory_equal(s.node_of, nodes, sizeof nodes);
+    assert_memory_equal(s.first_layer, layers, sizeof layers);
+    stages_free(&s);
+    assert_ok(placed(&s, tables_text, "0-3:1:1@1 4-8:1:1@0", 2, 2, all_ranks));
+    for (uint32_t t = 0; t < 3; t++) assert_int_equal(s.node_of_table[t], 1);
+    stages_free(&s);
+}
+
+static void stages_place__some_are_lost__on_the_next_below(void **state)
+{
+    (void)state;
+    struct exchange_stages s;
+    const uint32_t ranks[] = {0, 2};
+    const uint32_t nodes[] = {0, 0, 1, 1};
+    assert_ok(placed(&s, model_text, "0-4:1:1@1 5-5:1:1@0 6-6:1:1@2 7-8:1:1@3", 4, 2, ranks));
+    assert_memory_equal(s.node_of, nodes, sizeof nodes);
+    stages_free(&s);
+}
+
+static void stages_place__cannot_be__says_why(void **state)
+{
+    (void)state;
+    struct exchange_stages s;
+    assert_int_equal(placed(&s, model_text, "0-4:1:1@0 5-8:1:1@1", 3, 3, all_ranks), ST_INVALID);
+    assert_non_null(strstr(status_message(), "lie on 2 nodes, and this job has 3"));
+    assert_int_equal(placed(&s, model_text, "0-3:1:1@0 4-8:1:1@1", 2, 2, all_ranks), ST_INVALID);
+    assert_non_null(strstr(status_message(), "share a table or parameters"));
+    assert_int_equal(placed(&s, tables_text, "0-1:1:1@0 2-8:1:1@1", 2, 2, all_ranks), ST_INVALID);
+    assert_non_null(strstr(status_message(), "share a table or parameters"));
+}
+
+/* --- bytes ------------------------------------------------------------------------------------------ */
+
+struct drawn {
+    char plan[512];
+    uint32_t node_count, layer_count;
+};
+
+/* A plan whose stages lie on 2 to 4 nodes, that can be. */
+static void plan_draw(struct drawn *d, uint64_t *random)
+{
+    struct exchange_stages s;
+    for (;;) {
+        bool cut[LAYERS_MAX] = {0}, has[4] = {0};
+        uint32_t first = 0;
+        size_t used = 0;
+        d->node_count = 2 + (uint32_t)draw(random, 3);
+        for (uint32_t l = 1; l < d->layer_count; l++) cut[l] = draw(random, 2) == 0;
+        for (uint32_t l = 1; l <= d->layer_count; l++) {
+            if (l < d->layer_count && !cut[l]) continue;
+            const uint32_t node = (uint32_t)draw(random, d->node_count), k = 1 + (uint32_t)draw(random, 2);
+            used += (size_t)snprintf(d->plan + used, sizeof d->plan - used, "%s%u-%u:%u:%u@%u", used ? " " : "", first,
+                                     l - 1, k, draw(random, 2) ? k : 1, node);
+            has[node] = true;
+            first = l;
+        }
+        bool is_whole = true;
+        for (uint32_t n = 0; n < d->node_count; n++) is_whole &= has[n];
+        if (!is_whole || placed(&s, text, d->plan, d->node_count, d->node_count, all_ranks) != ST_OK) continue;
+        stages_free(&s);
+        return;
+    }
+}
+
+static void stages_open(const struct drawn *d, const char *const *set, uint64_t seed, const char *saved)
+{
+    post_open(&net, d->node_count, seed, seed % 4 ? 0 : 10000);
+    for (uint32_t n = 0; n < d->node_count; n++) {
+        const struct setup setup = {.plan = d->plan,
+                                    .threads = 2,
+                                    .share = true,
+                                    .in_flight = seed % 3 ? 0 : 3,
+                                    .delay_seed = seed + n,
+                                    .delay_ns_max = 20000,
+                                    .nodes = {.rank = n, .node_count = d->node_count, .post = &net.node[n].post}};
+        assert_ok(training_open(&runners[n].training, text, set, data, &setup));
+        net.node[n].reduce = runners[n].training.reduce;
+        training_start(&runners[n].training, saved);
+    }
+    post_start(&net);
+}
+
+static void *gather_main(void *context)
+{
+    struct runner *r = context;
+    r->st = reduce_gather(r->training.reduce);
+    failure_keep(&r->failure, r->st);
+    return NULL;
+}
+
+static const char *save_path;
+static void *save_main(void *context)
+{
+    struct runner *r = context;
+    r->st = feed_hold(r->training.feed);
+    if (r->st == ST_OK) r->st = reduce_save(r->training.reduce, save_path, 1, NULL);
+    feed_let_go(r->training.feed);
+    failure_keep(&r->failure, r->st);
+    return NULL;
+}
+
+static void *check_main(void *context)
+{
+    struct runner *r = context;
+    r->st = pipeline_check(r->training.pipeline);
+    failure_keep(&r->failure, r->st);
+    return NULL;
+}
+
+struct outcome {
+    uint64_t model, told;
+};
+
+static struct outcome alone(const char *const *set)
+{
+    struct training t;
+    assert_ok(training_open(&t, text, set, data, &(struct setup){.threads = 1}));
+    training_start(&t, NULL);
+    assert_ok(training_until(&t, UINT64_MAX));
+    const struct outcome outcome = {training_hash(&t), XXH3_64bits_digest(t.told)};
+    training_close(&t);
+    return outcome;
+}
+
+/* What has been trained on all of them is on the first, with the rows of all. */
+static void stages_compare(struct outcome expected, const struct drawn *d, bool has_told_all)
+{
+    const struct training *all[POST_NODES_MAX];
+    nodes_do(gather_main);
+    nodes_are_well();
+    for (uint32_t n = 0; n < d->node_count; n++) {
+        all[n] = &runners[n].training;
+        if (has_told_all && XXH3_64bits_digest(all[n]->told) != expected.told)
+            fail_msg("node %u of %s: other losses", n, d->plan);
+    }
+    if (training_nodes_hash(all, d->node_count) != expected.model) fail_msg("%s: other parameters", d->plan);
+}
+
+/* So many plans. */
+static void assert_same(const char *const *set, uint32_t layer_count, uint64_t seeds, uint64_t first)
+{
+    const struct outcome expected = alone(set);
+    for (uint64_t seed = first; seed < first + seeds; seed++) {
+        uint64_t random = seed;
+        struct drawn d = {.layer_count = layer_count};
+        plan_draw(&d, &random);
+        stages_open(&d, set, seed, NULL);
+        for (uint64_t until = 1 + seed % 4; !runners[0].training.is_end; until += 2 + seed % 7) {
+            nodes_run(until);
+            nodes_do(check_main);
+            nodes_are_well();
+        }
+        stages_compare(expected, &d, true);
+        nodes_close();
+    }
+}
+
+static void stages__any_plan__one_nodes_bytes(void **state)
+{
+    (void)state;
+    static const char *const bounded[] = {"train.clip_norm=0.01", NULL};
+    assert_same(NULL, 9, PLANS, 1);
+    assert_same(bounded, 9, PLANS, 100);
+}
+
+static void stages__tables__one_nodes_bytes(void **state)
+{
+    (void)state;
+    static const char *const bounded[] = {"train.clip_norm=0.01", NULL};
+    static const char *const lives[] = {"emb.ttl=2", "emb.admit=2", "store.period=3", "wide.rows=60", NULL};
+    text = tables_text;
+    assert_same(bounded, 9, PLANS, 300);
+    assert_same(lives, 9, PLANS, 400);
+    text = model_text;
+}
+
+/* What one node has after so many steps. */
+static uint64_t alone_until(const char *const *set, uint64_t step)
+{
+    struct training t;
+    assert_ok(training_open(&t, text, set, data, &(struct setup){.threads = 1}));
+    training_start(&t, NULL);
+    assert_ok(training_until(&t, step));
+    const uint64_t hash = training_hash(&t);
+    training_close(&t);
+    return hash;
+}
+
+/* Begun by one plan, gone on with by another on other nodes, ended on one. */
+static void resumed_elsewhere(const char *const *set, uint64_t seed)
+{
+    const struct outcome expected = alone(set);
+    const char *saved = NULL;
+    char path[160];
+    uint64_t random = seed;
+    snprintf(path, sizeof path, "%s", fixture_path("saved"));
+    save_path = path;
+    for (uint32_t steps = 3; steps <= 6; steps += 3) {
+        struct drawn d = {.layer_count = 9};
+        plan_draw(&d, &random);
+        stages_open(&d, set, seed, saved);
+        nodes_run(steps);
+        nodes_do(save_main);
+        nodes_are_well();
+        nodes_close();
+        saved = path;
+    }
+    struct training t;
+    assert_ok(training_open(&t, text, set, data, &(struct setup){.threads = 1}));
+    training_start(&t, saved);
+    if (training_hash(&t) != alone_until(set, 6)) fail_msg("seed %u: other bytes are saved", (unsigned)seed);
+    assert_ok(training_until(&t, UINT64_MAX));
+    if (training_hash(&t) != expected.model) fail_msg("seed %u: other bytes at the end", (unsigned)seed);
+    training_close(&t);
+    fixture_tree_remove("saved");
+}
+
+static void stages__saved_and_resumed_elsewhere__one_nodes_bytes(void **state)
+{
+    (void)state;
+    static const char *const lives[] = {"emb.ttl=2",           "emb.admit=2",    "wide.admit=2",
+                                        "wide.admit_by=bloom", "store.period=3", NULL};
+    text = tables_text;
+    resumed_elsewhere(NULL, 1);
+    resumed_elsewhere(lives, 2);
+    text = model_text;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stages_place__all_are_there__as_the_plan_says),
+        cmocka_unit_test(stages_place__some_are_lost__on_the_next_below),
+        cmocka_unit_test(stages_place__cannot_be__says_why),
+        cmocka_unit_test(stages__any_plan__one_nodes_bytes),
+        cmocka_unit_test(stages__tables__one_nodes_bytes),
+        cmocka_unit_test(stages__saved_and_resumed_elsewhere__one_nodes_bytes),
+    };
+    return cmocka_run_group_tests(tests, group_open, fixture_close);
+}
