@@ -8,6 +8,7 @@
 #include "cfg/settings.h"
 #include "engine/base/file.h"
 #include "sched/json_read.h"
+#include "sched/plan.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
@@ -65,6 +66,18 @@ static status device_read(const struct ini *ini, const struct ini_section *secti
                     "expected cpu, cuda, cuda:N (N from 0 to 999), emu, sim or paced, found \"%.60s\"", text);
 }
 
+static status node_read(const struct ini *ini, const struct ini_section *section, const char *text, uint32_t *node_plus)
+{
+    uint64_t node;
+    *node_plus = 0;
+    if (*text == 0) return ST_OK;
+    if (!cfg_parse_u64(text, &node) || node >= PLAN_NODES_MAX)
+        return ini_fail(ini, section, ini_entry_find(section, "node"), "expected a node from 0 to %u, found \"%.60s\"",
+                        PLAN_NODES_MAX - 1, text);
+    *node_plus = (uint32_t)node + 1;
+    return ST_OK;
+}
+
 static status slow_read(const struct ini *ini, const struct ini_section *section, const struct type_keys *keys,
                         struct resource_slow *slow)
 {
@@ -107,6 +120,7 @@ static status type_read(const struct ini *ini, const struct ini_section *section
         .profile = keys.profile,
         .line = section->line,
     };
+    TRY(node_read(ini, section, keys.node, &type->node_plus));
     TRY(device_read(ini, section, keys.device, &type->resource));
     TRY(slow_read(ini, section, &keys, &type->resource.slow));
     return rates_check(ini, section, type);

@@ -16,7 +16,8 @@
  *     epochs = 1
  *
  * A type that is neither here nor stored has its times from declared rates: flops, memory_bandwidth, link_bandwidth,
- * … (keys in cluster.def; how times follow from them: sched/estimate.h). Virtual workers (sched/workers) also ask for
+ * … (keys in cluster.def; how times follow from them: sched/estimate.h). Of types on nodes of their own what a cut costs
+ * is in sched/nodes.h. Virtual workers (sched/workers) also ask for
  * memory, per_node and network_bandwidth. */
 #ifndef HETERPS_SCHED_CLUSTER_H
 #define HETERPS_SCHED_CLUSTER_H
@@ -40,6 +41,7 @@ struct cluster_type {
     uint64_t memory_bytes;    /* of a unit; 0: not given                                                  */
     uint32_t per_node;        /* units; 0: all on one node                                                */
     double network_bandwidth; /* bytes a second that a node receives from others; 0: not declared         */
+    uint32_t node_plus;       /* 1 + the node that its units are on; 0: not given                         */
     const char *profile; /* path of a stored instance, relative to the cluster file; "" */
     uint32_t line;       /* of its section, for messages */
 };

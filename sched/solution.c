@@ -10,6 +10,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/json_text.h"
+#include "sched/nodes.h"
 
 static void stage_text(const struct instance *instance, const struct cost_stage *stage, char *buffer, size_t bytes)
 {
@@ -96,6 +97,9 @@ static json_t *stages_json(const struct solution *s)
         json_t *object =
             json_pack("{s:I, s:I, s:I, s:I, s:f}", "first", (json_int_t)stage->first, "last", (json_int_t)stage->last,
                       "type", (json_int_t)stage->type, "k", (json_int_t)stage->k, "et", stage->et);
+        uint32_t node;
+        if (nodes_of_plan(s->instance, s->stages, s->stage_count, stage->type, &node))
+            json_object_set_new(object, "node", json_integer(node));
         double cut_bytes = s->instance->layers[stage->last].cut_bytes;
         if (cut_bytes > 0) json_object_set_new(object, "cut_bytes", json_integer((json_int_t)cut_bytes));
         if (s->profile && resource_is_imitated(s->instance->types[stage->type].resource.device))

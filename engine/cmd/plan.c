@@ -17,6 +17,7 @@
 #include "sched/explain.h"
 #include "sched/page.h"
 #include "sched/nets/net.h"
+#include "sched/nodes.h"
 #include "sched/policy.h"
 #include "sched/ralp.h"
 #include "sched/workers/propose.h"
@@ -111,12 +112,14 @@ static const struct flag flags[] = {
 static void stages_print(const struct solution *s)
 {
     const struct instance *instance = s->instance;
+    uint32_t node;
     printf("plan       %s:", words_plural(WORDS, s->stage_count, "stage"));
     for (uint32_t i = 0; i < s->stage_count; i++) {
         const struct cost_stage *stage = &s->stages[i];
         const char *first = instance->layers[stage->first].name, *last = instance->layers[stage->last].name;
         printf("%s %s%s%s on %u %s", i == 0 ? "" : " |", first, stage->first == stage->last ? "" : "..",
                stage->first == stage->last ? "" : last, stage->k, instance->types[stage->type].resource.name);
+        if (nodes_of_plan(instance, s->stages, s->stage_count, stage->type, &node)) printf(", node %u", node);
     }
     printf("\n");
 }
@@ -200,6 +203,7 @@ static void solution_print(const struct solution *s)
 static void solution_event(const struct solution *s)
 {
     const struct instance *instance = s->instance;
+    uint32_t node;
     log_event_begin("plan");
     log_event_text("instance", instance->name);
     log_event_text("method", s->method);
@@ -221,6 +225,7 @@ static void solution_event(const struct solution *s)
         log_event_text("type", instance->types[s->stages[i].type].resource.name);
         log_event_u64("k", s->stages[i].k);
         log_event_f64("et", s->stages[i].et);
+        if (nodes_of_plan(instance, s->stages, s->stage_count, s->stages[i].type, &node)) log_event_u64("node", node);
         log_event_close();
     }
     log_event_close_array();

@@ -9,6 +9,7 @@
 #include "sched/estimate.h"
 #include "sched/method.h"
 #include "sched/nets/net_plan.h"
+#include "sched/nodes.h"
 
 status planner_goal_set(struct instance *instance, double throughput, double seconds, search_progress *progress,
                         void *context)
@@ -87,6 +88,9 @@ status planner_open(struct planner *p, const struct planner_source *s)
     status st;
     TRY_GOTO(cluster_read(&p->cluster, s->cluster_path), failed);
     TRY_GOTO(s->layers_path ? layers_estimate(p, s) : s->net ? net_estimate(p, s) : graph_measure(p, s), failed);
+    /* A message is a micro-batch; of a table of layers the whole batch. */
+    const double micro = s->graph_path ? p->graph.header->micro : p->instance.batch;
+    TRY_GOTO(nodes_apply(&p->instance, &p->cluster, micro), failed);
     TRY_GOTO(planner_goal_set(&p->instance, p->cluster.throughput, PLANNER_GOAL_SECONDS, NULL, NULL), failed);
     return ST_OK;
 failed:

@@ -32,6 +32,12 @@ static status plan_make(struct session *s, const struct session_options *o)
     struct instance instance = {0};
     status st;
     TRY(cluster_read(&cluster, c->path));
+    if (cluster.types[0].node_plus > 0) {
+        cluster_free(&cluster);
+        FAIL(USAGE,
+             "--cluster %s: its types lie on nodes: make a plan by `heterps-run plan`, and give it as --plan to as many",
+             c->path);
+    }
     const struct profile_options profile = {.graph = &s->setup.graph,
                                             .graph_path = s->setup.graph_path,
                                             .cluster = &cluster,
