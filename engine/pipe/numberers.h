@@ -1,5 +1,6 @@
 /* Threads that number the keys of a feed's inputs, the asker's half of their tickets (io/store/store_ticket.h), while the feed's thread reads those
- * behind them and finds the rows of those before: of all that a key takes it is the most, and needs nothing but the input itself.
+ * behind them and finds the rows of those before: of all that a key takes it is the most. Rows that are there already they find, too,
+ * where these have their numbers for good (store_number); new ones are made by the feed's thread.
  *
  *     feed's thread   input, read ──push──▶ todo ring ──▶ any numberer: ticket numbered ──▶ await ── rows are found, in order of the data
  *

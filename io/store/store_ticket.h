@@ -32,9 +32,9 @@ MUST_USE status store_prepare(struct store *store, const struct micro_batch *m, 
                               struct ticket *ticket);
 
 /* The asker's half of a ticket whose tables have a place for keys, for the store_prepare that follows: numbers the
- * micro-batch's keys, and finds the rows of those that have one, in tables whose rows neither leave for a disk nor go. By any
- * thread, beside all others, also the one that creates: what is not there yet that one makes, in order of the data. `slots`: memory of its own, of
- * distinct_slots_layout for store_key_count_max. */
+ * micro-batch's keys, and finds the rows of those that have one, of tables whose rows neither leave for a disk nor go.
+ * By any thread, beside all others, also the one that creates: rows that are not there yet are left to that one, which
+ * makes them in order of the data. `slots`: memory of its own, of distinct_slots_layout for store_key_count_max. */
 void store_number(const struct store *store, const struct distinct *slots, const struct micro_batch *m,
                   struct ticket *ticket);
 /* Before anything is prepared: the table's rows are elsewhere, and tickets have none of it. */

@@ -2,6 +2,7 @@
 #include "tests/io/io_test.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "io/store/store_internal.h"
@@ -631,6 +632,77 @@ static void store_prepare__lookup_beside_create__sees_complete_rows_race(void **
     store_close(race.store);
 }
 
+#define AHEAD 8u
+
+/* Numbers the keys of slots, AHEAD of them in turn, while others make rows. */
+struct numbering {
+    const struct store *store;
+    struct distinct slots;
+    struct slot slot[AHEAD];
+    _Atomic uint32_t filled, numbered;
+    uint32_t count;
+};
+static void *number_all(void *argument)
+{
+    struct numbering *n = argument;
+    for (uint32_t i = 0; i < n->count; i++) {
+        while (atomic_load(&n->filled) <= i) sched_yield();
+        store_number(n->store, &n->slots, &n->slot[i % AHEAD].m, &n->slot[i % AHEAD].ticket);
+        atomic_store(&n->numbered, i + 1);
+    }
+    return NULL;
+}
+
+/* Of many keys a row is there when they are numbered, of some it comes before their turn does, of some it is new then. */
+static void store_number__beside_create__gives_what_prepare_does_alone_race(void **state)
+{
+    (void)state;
+    static struct numbering n = {.count = 3000};
+    struct store *store = store_of(16 << 20, 2, serves_all, serves_some),
+                 *alone = store_of(16 << 20, 2, serves_all, serves_some);
+    struct slot slot;
+    struct arena arena;
+    struct layout sum = {0};
+    uint64_t random = 7, again = 7;
+    pthread_t thread;
+    const size_t keys = store_key_count_max(store);
+    distinct_slots_layout(NULL, &sum, keys);
+    assert_ok(arena_open(&arena, "test", sum.bytes + 2 * AHEAD * arena_bytes(keys * sizeof(uint64_t))));
+    distinct_slots_layout(&n.slots, &(struct layout){.arena = &arena}, keys);
+    for (uint32_t i = 0; i < AHEAD; i++) {
+        slot_open(&n.slot[i], 2, false);
+        for (uint32_t t = 0; t < 2; t++) n.slot[i].ticket.table[t].key = arena_take(&arena, keys * sizeof(uint64_t));
+    }
+    n.store = store;
+    slot_open(&slot, 2, false);
+    assert_int_equal(pthread_create(&thread, NULL, number_all, &n), 0);
+    for (uint32_t i = 0; i < n.count; i++) {
+        for (; n.filled < n.count && n.filled < i + AHEAD; n.filled++)
+            batch_fill_random(&n.slot[n.filled % AHEAD].m, &random, 40000);
+        while (atomic_load(&n.numbered) <= i) sched_yield();
+        struct slot *own = &n.slot[i % AHEAD];
+        batch_fill_random(&slot.m, &again, 40000);
+        assert_ok(store_prepare(store, &own->m, STORE_CREATE, &own->ticket));
+        assert_ok(store_prepare(alone, &slot.m, STORE_CREATE, &slot.ticket));
+        ticket_check(store, own, 0, serves_all);
+        ticket_check(store, own, 1, serves_some);
+        for (uint32_t t = 0; t < 2; t++) {
+            const struct ticket_table *a = &own->ticket.table[t], *b = &slot.ticket.table[t];
+            assert_int_equal(a->unique_count, b->unique_count);
+            assert_int_equal(a->row_count, b->row_count);
+            assert_memory_equal(a->row, b->row, a->unique_count * sizeof *a->row);
+        }
+        store_release(store, own->ticket.number);
+        store_release(alone, slot.ticket.number);
+    }
+    pthread_join(thread, NULL);
+    for (uint32_t i = 0; i < AHEAD; i++) slot_close(&n.slot[i]);
+    slot_close(&slot);
+    arena_close(&arena);
+    store_close(store);
+    store_close(alone);
+}
+
 /* Neighbouring fields are one run, for which alone there is room. */
 static void key_fields_fill__any_fields__are_maximal_runs(void **state)
 {
@@ -658,6 +730,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(key_fields_fill__any_fields__are_maximal_runs),
+        cmocka_unit_test(store_number__beside_create__gives_what_prepare_does_alone_race),
         cmocka_unit_test(store_prepare__duplicates__are_one_row),
         cmocka_unit_test(store_prepare__two_tables__serve_their_fields),
         cmocka_unit_test(store_prepare__keys_that_look_alike__are_told_apart),
