@@ -133,7 +133,7 @@ static void bsp_bind(struct sync *s, struct slot *slot, uint32_t pipeline)
     const struct micro_batch *m = &input->batch;
     (void)pipeline;
     uint32_t lane = batch_lane_of(graph_batch(g), m->micro_index);
-    const uint32_t set = s->folds ? fold_place(lane) : lane - s->lanes.begin;
+    const uint32_t set = s->folds ? fold_place(lane >> s->fold_shift) : lane - s->lanes.begin;
     for (uint32_t t = 0; t < g->tensor_count && b->lanes > 0; t++)
         if (g->tensors[t].kind == TENSOR_PARAM_GRAD)
             slot->tensor[t].data = s->gradients.param[set] + g->tensors[t].offset;
@@ -234,8 +234,10 @@ static status bsp_backward_end(struct sync *s, const struct updater *w, const st
     if (!s->folds || (!m->is_last && batch_lane_of(shape, m->micro_index + 1) == lane)) return ST_OK;
     CHECK(lane == b->lane_next);
     b->lane_next = m->is_last ? 0 : lane + 1;
-    float **top = s->gradients.param + fold_place(lane);
-    for (uint32_t left = fold_join_count(lane, m->is_last); left > 0; left--, top--)
+    const uint32_t place = lane >> s->fold_shift;
+    const bool is_whole = m->is_last || (lane + 1) >> s->fold_shift > place;
+    float **top = s->gradients.param + fold_place(place);
+    for (uint32_t left = is_whole ? fold_join_count(place, m->is_last) : 0; left > 0; left--, top--)
         for (uint32_t r = 0; r < stage->extent.run_count; r++) {
             const struct param_run *run = &stage->extent.runs[r];
             const struct update update = {.is_bf16 = s->site.is_bf16};

@@ -46,7 +46,7 @@ static bool sync_folds(const struct sync *s)
 static uint32_t set_count(const struct sync *s)
 {
     if (!s->vt->by_lane) return s->site.pipeline_count;
-    return s->folds ? fold_places(s->lanes.count) : s->lanes.count;
+    return s->folds ? fold_places(((s->lanes.count - 1) >> s->fold_shift) + 1) : s->lanes.count;
 }
 
 static void sync_layout(struct sync *s, struct layout *l)
@@ -88,6 +88,7 @@ status sync_open(struct sync **out, const struct sync_site *site)
     s->lanes = site->exchange ? site->exchange->own : (struct fold_lanes){0, graph_batch(site->graph).lanes};
     s->clipped = clip_optimizer(site->graph);
     s->folds = sync_folds(s);
+    s->fold_shift = s->folds && graph_joined(site->graph) > 1;
     status st = memory_open(s);
     if (st == ST_OK) st = vt->open(s);
     if (st != ST_OK) {

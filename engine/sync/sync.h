@@ -89,6 +89,9 @@ struct sync {
     struct sync_site site;
     struct fold_lanes lanes; /* that are added here */
     bool folds;              /* one worker adds them in order: their sums join as lanes end (engine/slot/fold.h) */
+    /* 1: neighbours have one place, as each adds once to every float of it (graph_lanes_join): the first to zeros, the
+     * second to the first's sum, which is what joining them would give; else 0. */
+    uint32_t fold_shift;
     struct gradients gradients;
     /* bounding the norm of the dense gradients (graph/clip.h); NULL and nothing where it is not */
     const struct graph_optimizer *clipped;

@@ -31,15 +31,9 @@
 #define ADDS_TERMS (PRODUCT_TERMS / 2)
 #define ADDS_COLS  (PRODUCT_COLS * 2)
 
-/* A block of a product of several lanes has as many whole ones as it can, a power of two, so there are two blocks at most:
- * what they add up to is what the tree of lanes does. */
-_Static_assert(GRAPH_MICRO_USUAL <= 2 * ADDS_TERMS && ADDS_TERMS < 1u << LANE_LEVELS, "blocks of lanes");
-static uint32_t adds_terms(const struct product *p)
-{
-    uint32_t terms = p->lane_terms ? p->lane_terms : ADDS_TERMS;
-    while (2 * terms <= ADDS_TERMS) terms *= 2;
-    return terms;
-}
+/* A product of several lanes has one block of terms: what it adds to the result it adds at once. */
+_Static_assert(GRAPH_MICRO_USUAL <= PRODUCT_TERMS && GRAPH_MICRO_USUAL < 1u << LANE_LEVELS, "a block of lanes");
+static uint32_t adds_terms(const struct product *p) { return p->lane_terms ? PRODUCT_TERMS : ADDS_TERMS; }
 
 /* Sums of lanes that wait for others: after lane i one for each bit of i + 1. */
 struct lane_sums {
@@ -567,7 +561,8 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
 void KERNEL(product_cut)(struct product *p, uint32_t members)
 {
     uint32_t col_chunks =
-        divide_up(p->cols, p->end == PRODUCT_ADDS || p->type == PRODUCT_BF16 ? ADDS_COLS : PRODUCT_COLS);
+        divide_up(p->cols, (p->end == PRODUCT_ADDS && p->lane_terms == 0) || p->type == PRODUCT_BF16 ? ADDS_COLS
+                                                                                                     : PRODUCT_COLS);
     p->piece_cols = divide_up(divide_up(p->cols, PANEL), col_chunks) * PANEL;
     p->col_chunks = divide_up(p->cols, p->piece_cols);
     p->keeps =

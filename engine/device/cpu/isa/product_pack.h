@@ -8,7 +8,7 @@
 /* Floats a term of a packed tile of the left factor, whole vectors. */
 #define LEFT_STEP ((TILE + VF - 1) / VF * VF)
 /* Lanes of a block of terms are at most 2^(LANE_LEVELS - 1). */
-#define LANE_LEVELS 9u
+#define LANE_LEVELS 10u
 
 static inline uint32_t count_from(uint32_t begin, uint32_t end, uint32_t most)
 {
