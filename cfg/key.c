@@ -288,7 +288,8 @@ static status fail_value(const struct ini *ini, const struct ini_section *sectio
 
 const char *cfg_default(const struct ini *ini, const struct cfg_key *key)
 {
-    return key->until && rules_of(ini) <= key->until ? key->before : key->fallback;
+    uint32_t rules = rules_of(ini);
+    return rules <= key->older ? key->oldest : rules <= key->until ? key->before : key->fallback;
 }
 
 status cfg_read(const struct ini *ini, const struct ini_section *section, const struct cfg_key *keys, size_t key_count,
@@ -332,6 +333,15 @@ static void key_row_make(struct key_row *row, const struct cfg_key *key)
     range_text(row->range, sizeof row->range, key);
 }
 
+/* The defaults by older rules, the oldest first, each between `quote`s. */
+static void before_put(FILE *out, const struct cfg_key *key, const char *quote)
+{
+    if (!key->until) return;
+    fprintf(out, "; by rules up to ");
+    if (key->older) fprintf(out, "%u the default is %s%s%s, up to ", key->older, quote, key->oldest, quote);
+    fprintf(out, key->older ? "%u %s%s%s" : "%u the default is %s%s%s", key->until, quote, key->before, quote);
+}
+
 void cfg_print(FILE *out, const struct cfg_key *keys, size_t key_count)
 {
     struct key_row row;
@@ -346,7 +356,7 @@ void cfg_print(FILE *out, const struct cfg_key *keys, size_t key_count)
         for (int c = 0; c < COLUMN_COUNT; c++)
             if (width[c] > 0) fprintf(out, "  %-*s", width[c], row.column[c]);
         fprintf(out, "  %s", keys[i].meaning);
-        if (keys[i].until) fprintf(out, "; by rules up to %u the default is %s", keys[i].until, keys[i].before);
+        before_put(out, &keys[i], "");
         fputc('\n', out);
     }
 }
@@ -374,7 +384,7 @@ void cfg_print_markdown(FILE *out, const char *section, const struct cfg_key *ke
         }
         fputs("| ", out);
         markdown_put(out, keys[i].meaning);
-        if (keys[i].until) fprintf(out, "; by rules up to %u the default is `%s`", keys[i].until, keys[i].before);
+        before_put(out, &keys[i], "`");
         fputs(" |\n", out);
     }
     fputc('\n', out);

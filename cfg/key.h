@@ -33,6 +33,8 @@ struct cfg_key {
     const char *const *choices; /* CFG_CHOICE: NULL-terminated                                        */
     uint32_t until;             /* UNTIL (cfg/rules.h): by rules up to these                                */
     const char *before;         /* this was its default; until = 0: it was never another                    */
+    uint32_t older;             /* OLDER: by rules up to these, fewer than until,                           */
+    const char *oldest;         /* this was; older = 0: none was before that one                            */
 };
 
 /* The key's default by the rules of the text; NULL: it is required. */

@@ -118,12 +118,17 @@ static status unknown_name(struct compiler *c, const struct ini_section *section
 
 /* --- tables and optimizers -------------------------------------------------------------------- */
 
-/* `values` are l1, l2, clip_value and clip_norm of its section, for what it updates. */
-static status optimizer_add(struct compiler *c, const struct ini_section *section, const char *text,
+/* `values` are l1, l2, clip_value and clip_norm of its section, for what it updates: rows of a table, or the parameters. */
+static status optimizer_add(struct compiler *c, const struct ini_section *section, const char *text, bool is_of_rows,
                             struct graph_optimizer values, uint32_t *index)
 {
     struct graph_optimizer *o;
+    char chosen[64];
     TRY(list_add(&c->optimizers, &o));
+    if (strcmp(text, OPTIMIZER_AUTO) == 0) {
+        optimizer_auto(&c->ini, c->settings.train_batch, is_of_rows, chosen, sizeof chosen);
+        text = chosen;
+    }
     if (optimizer_parse(text, c->settings.model_rules, o) != ST_OK)
         return ini_fail(&c->ini, section, section ? ini_entry_find(section, "optimizer") : NULL, "%s",
                         status_message());
@@ -189,7 +194,7 @@ static status tables_parse(struct compiler *c)
     uint32_t index = 0;
     struct graph_optimizer dense = {
         .l1 = s->train_l1, .l2 = s->train_l2, .clip_value = s->train_clip_value, .clip_norm = s->train_clip_norm};
-    TRY(optimizer_add(c, train, s->train_optimizer, dense, &index));
+    TRY(optimizer_add(c, train, s->train_optimizer, false, dense, &index));
     if (optimizer_is_for_rows(LIST_AT(c->optimizers, struct graph_optimizer, index)))
         return ini_fail(
             &c->ini, train, train ? ini_entry_find(train, "optimizer") : NULL,
@@ -215,7 +220,7 @@ static status tables_parse(struct compiler *c)
         struct graph_optimizer rows = {
             .l1 = settings.l1, .l2 = settings.l2, .clip_value = settings.clip_value, .clip_norm = settings.clip_norm};
         TRY(optimizer_add(c, *settings.optimizer ? section : train,
-                          *settings.optimizer ? settings.optimizer : s->train_optimizer, rows, &optimizer));
+                          *settings.optimizer ? settings.optimizer : s->train_optimizer, true, rows, &optimizer));
         uint32_t name;
         struct row_life life;
         TRY(life_read(c, section, &settings, &life));

@@ -95,6 +95,11 @@ struct graph_optimizer optimizer_accumulate(float decay);
  * named have their defaults by `rules` (cfg/rules.h). Any other text (an internal rule's name too) is INVALID, with a sentence without place (expected, found, the nearest
  * name): the caller adds file and line. */
 MUST_USE status optimizer_parse(const char *text, uint32_t rules, struct graph_optimizer *out);
+/* The text that `auto` stands for in a model text, of its parameters or of rows of its tables: adagrad, with a rate by whether the
+ * model has hidden layers. Rows begin as if they had occurred once before, alone in a batch of `batch` examples, so that a key which
+ * is never seen again moves little; the part is less the larger the batch, as gradients are. `bytes` of 64 are enough. */
+#define OPTIMIZER_AUTO "auto"
+void optimizer_auto(const struct ini *ini, uint32_t batch, bool is_of_rows, char *text, size_t bytes);
 /* INVALID, with a sentence without place, unless kind and every number are within what optimizer_parse gives. */
 MUST_USE status optimizer_validate(const struct graph_optimizer *o);
 

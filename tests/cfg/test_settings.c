@@ -71,15 +71,17 @@ static void cfg_read__default_that_changed__is_that_of_the_rules(void **state)
     struct {
         uint32_t batch;
     } values;
-    static const struct cfg_key keys[] = {{"batch", CFG_U32, "512", 1, 4096, "", "", .offset = 0, UNTIL(8, "2048")}};
+    static const struct cfg_key keys[] = {
+        {"batch", CFG_U32, "512", 1, 4096, "", "", .offset = 0, UNTIL(9, "2048"), OLDER(8, "1024")}};
     static const struct {
         const char *text;
         uint32_t rules, batch;
-    } cases[] = {{"", 8, 2048},
-                 {"[model]\nname = a\n", 8, 2048},
-                 {"[model]\nrules = 8\n", 8, 2048},
-                 {"[model x]\nrules = 9\n", 8, 2048},
-                 {"[model]\nrules = 9\n", 9, 512},
+    } cases[] = {{"", 8, 1024},
+                 {"[model]\nname = a\n", 8, 1024},
+                 {"[model]\nrules = 8\n", 8, 1024},
+                 {"[model x]\nrules = 9\n", 8, 1024},
+                 {"[model]\nrules = 9\n", 9, 2048},
+                 {"[model]\nrules = 10\n", 10, 512},
                  {"[train]\nbatch = 7\n", 8, 7}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(parse(cases[i].text), ST_OK);

@@ -8,11 +8,12 @@
 cat >"$work/compare.py" <<'PYTHON'
 import difflib, re, sys
 
-def promise(name, now, until="", before=""):
-    """One line of the list: what the oldest rules have first, then from which version on it is another."""
-    text = "%s = %s" % (name, now)
-    if until: text = "%s = %s; %d: %s" % (name, before, int(until) + 1, now)
-    return text.rstrip()
+def promise(name, now, *older):
+    """One line of the list: what the oldest rules have first, then from which version on it is another. older: up to which rules, and what."""
+    text = "%s = " % name
+    for until, before in zip(older[::2], older[1::2]):
+        if until: text += "%s; %d: " % (before, int(until) + 1)
+    return (text + now).rstrip()
 
 def promises(lines):
     found, section = [], ""
@@ -25,7 +26,7 @@ def promises(lines):
             for key, now, until, before in re.findall(r"`(\w+)=([^`]+)`(?: \(by rules up to (\d+): ([^)]+)\))?", cells[1]):
                 found.append(promise("%s %s %s" % (section[:-1].lower(), name[1], key), now, until, before))
         elif len(cells) == 6:
-            old = re.search(r"; by rules up to (\d+) the default is `([^`]*)`$", cells[5])
+            old = re.search(r"; by rules up to (\d+) the default is `([^`]*)`(?:, up to (\d+) `([^`]*)`)?$", cells[5])
             found.append(promise("%s %s" % (section, name[1]), cells[2].strip("`"), *(old.groups() if old else ())))
     return found
 

@@ -1,0 +1,38 @@
+/* What `auto` stands for as an optimizer: the default since rules 11 (cfg/rules.h), chosen by measuring on clicks, census, app and
+ * other data in one pass and in three (tests/quality/defaults.py).
+ *
+ * Layers behind layers want small steps, or a net in several passes falls behind; rows move only when their key occurs, so theirs
+ * are larger; a model of one fc of one unit at most (logistic regression, factorisation machines, two towers) has no layers that
+ * build on each other, and learns little in a pass by less than 0.1. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cfg/key.h"
+#include "graph/optimizer.h"
+
+/* A gradient of one example's logit, |p - y|, as it may be. */
+#define GRADIENT_OF_ONE 0.4
+
+static bool has_hidden_layers(const struct ini *ini)
+{
+    uint32_t fc_count = 0;
+    for (uint32_t i = 0; i < ini->section_count; i++) {
+        const struct ini_section *section = &ini->sections[i];
+        if (strcmp(section->kind, "cell") == 0) return true;
+        if (strcmp(section->kind, "fc") != 0) continue;
+        const struct ini_entry *units = ini_entry_find(section, "units");
+        uint64_t count;
+        if (++fc_count > 1 || !units || !cfg_parse_u64(units->value, &count) || count != 1) return true;
+    }
+    return false;
+}
+
+void optimizer_auto(const struct ini *ini, uint32_t batch, bool is_of_rows, char *text, size_t bytes)
+{
+    bool is_deep = has_hidden_layers(ini);
+    double seen_once = GRADIENT_OF_ONE / batch;
+    if (is_of_rows)
+        snprintf(text, bytes, "adagrad %s initial_accumulator=%.9g", is_deep ? "0.04" : "0.1", seen_once * seen_once);
+    else
+        snprintf(text, bytes, "adagrad %s", is_deep ? "0.01" : "0.1");
+}
