@@ -81,6 +81,7 @@ check 'one of an op' differs '+[loss NAME, kind hinge] margin = 0.2' '/^| `margi
 check 'one of an optimizer' differs '+optimizer adamw decay = 0.1' '/^| `adamw` /s/`decay=0.01`/`decay=0.1`/'
 check 'one of a schedule' differs '+schedule step factor = 0.1' '/^| `step` /s/`factor=0.5`/`factor=0.1`/'
 check 'one that older graphs no longer keep' differs '-[train] batch = 2048; 9: 128' '/^| `batch` /s/; by rules up to 8 the default is `2048`//'
+check 'one that has changed twice' differs '-[train] optimizer = adagrad 0.01; 9: adagrad 0.04; 11: auto' '/^| `optimizer` /s/, up to 10 `adagrad 0.04`//'
 check 'one of a cluster' differs_of_a_cluster
 check 'a new key' differs '+[train] news = 1' '/^| `lanes` /p; s/^| `lanes` /| `news` /'
 finish
