@@ -119,7 +119,7 @@ static bool message_place(struct node *n, const struct link_event *e)
     uint32_t part_count = 1;
     if (e->kind == KIND_GIVEN) return node_given_arrives(n, e->link, e);
     if (e->kind == KIND_SWAP) return node_swap_arrives(n, e);
-    if (e->kind < KIND_FRAME) {
+    if (reduce_has_kind(e->kind)) {
         if (node_state(n) == STATE_FAILED) {
             message_drain(n, e);
             return true;
@@ -171,7 +171,7 @@ static void message_arrived(struct node *n, const struct link_event *e)
 {
     struct node_link *l = &n->link[e->link];
     if (l->state != NODE_LINK_UP) return;
-    if (e->kind < KIND_FRAME) {
+    if (reduce_has_kind(e->kind)) {
         free(l->drain);
         l->drain = NULL;
         if (l->index == INDEX_NONE || node_state(n) != STATE_RUNNING) return;

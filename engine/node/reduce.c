@@ -1,6 +1,6 @@
 /* Rounds as messages: a list of vectors between two nodes, the same at both ends, cut into messages; and a cursor a
- * node and round, of what comes next. What else travels is a kind of its own, in the files named in
- * reduce_internal.h. */
+ * node and round, of what comes next. Values of a bucket have a kind of their own, and a cursor a bucket: who sends
+ * them chooses when. What else travels is a kind of its own, too, in the files named in reduce_internal.h. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -158,15 +158,26 @@ static bool message_make(const struct reduce *r, uint32_t round, struct cursor a
         if (bucket == 0) row_sums_list(r, at.step, from, to, &parts);
         break;
     case EXCHANGE_SQUARES: squares_list(r, from, &parts); break;
-    case EXCHANGE_VALUES: values_list(r, at.step, bucket, from, to, &parts); break;
-    case EXCHANGE_ROWS: CHECK(false);
+    case EXCHANGE_VALUES:
+    case EXCHANGE_ROWS:
+    case EXCHANGE_STEP: CHECK(false);
     }
+    return message->part_count > 0;
+}
+
+/* Likewise of the bucket's values in a step. */
+static bool values_make(const struct reduce *r, uint64_t step, uint32_t bucket, uint32_t number, uint32_t from,
+                        uint32_t to, struct reduce_message *message)
+{
+    *message = (struct reduce_message){.kind = (uint16_t)(KIND_VALUES + bucket), .step = step};
+    struct parts parts = {.first = number * REDUCE_PARTS_MAX, .message = message};
+    values_list(r, step, bucket, from, to, &parts);
     return message->part_count > 0;
 }
 
 /* --- rounds ----------------------------------------------------------------------------------- */
 
-static const char *const round_names[ROUNDS] = {
+static const char *const round_names[EXCHANGE_ROWS] = {
     [EXCHANGE_SUMS] = "sums", [EXCHANGE_SQUARES] = "squares", [EXCHANGE_VALUES] = "values"};
 
 /* Moves the cursor of the node's round on from turns that are done to the next message that there is, within the steps
@@ -190,6 +201,13 @@ static bool has_come(struct reduce *r, uint32_t from, uint32_t round, uint32_t t
     return at->step > r->step || (at->step == r->step && at->turn > turn);
 }
 
+/* Whether all messages of the bucket's values in the open step have. */
+static bool has_values(const struct reduce *r, uint32_t from, uint32_t bucket)
+{
+    struct reduce_message message;
+    return !values_make(r, r->step, bucket, r->peers[from].next_values[bucket], from, r->exchange.rank, &message);
+}
+
 /* How many rows there are on all nodes after the step. */
 static void rows_count(struct reduce *r)
 {
@@ -200,19 +218,18 @@ static void rows_count(struct reduce *r)
     }
 }
 
-/* Turns begin and end: how long any is under way. */
-static void turn_begin(struct reduce *r, uint32_t round, uint32_t turn)
+/* Turns, and values of buckets, begin and end: how long any is under way. */
+static void turn_begin(struct reduce *r, uint64_t *begun_ns)
 {
-    const uint64_t now_ns = r->round[round].begun_ns[turn] = clock_ns();
+    const uint64_t now_ns = *begun_ns = clock_ns();
     if (r->turns++ == 0) r->turns_ns = now_ns;
     r->last = r->exchange.rank;
 }
 
-static void turn_end(struct reduce *r, uint32_t round, uint32_t turn)
+static void turn_end(struct reduce *r, enum exchange_round round, uint32_t bucket, uint64_t begun_ns)
 {
     const uint64_t now_ns = clock_ns();
-    trace_span(TRACE_EXCHANGE, round_names[round], r->round[round].begun_ns[turn], now_ns, r->step,
-               bucket_of(r, round, turn));
+    trace_span(TRACE_EXCHANGE, round_names[round], begun_ns, now_ns, r->step, bucket);
     if (--r->turns > 0) return;
     figure_add(&r->shared_rounds_ns, now_ns - r->turns_ns);
     figure_add(&r->shared_last_ns[r->last], now_ns - r->turns_ns);
@@ -238,8 +255,7 @@ static void turns_look(struct reduce *r, uint32_t round)
     struct round *of = &r->round[round];
     while (of->over < of->sent && is_over(r, round, of->over)) {
         const uint32_t turn = of->over++, bucket = bucket_of(r, round, turn);
-        turn_end(r, round, turn);
-        if (round == EXCHANGE_VALUES) continue; /* the last one ends the step */
+        turn_end(r, (enum exchange_round)round, bucket, of->begun_ns[turn]);
         if (round == EXCHANGE_SUMS && bucket == 0 && r->owned) {
             CHECK(owned_is_whole(r->owned, r->step)); /* each letter comes before its pieces */
             r->exchange.rows.owned = owned_rows(r->owned, r->step);
@@ -248,10 +264,31 @@ static void turns_look(struct reduce *r, uint32_t round)
     }
 }
 
+/* A bucket's values are told when all others' are here, and over when the own ones are sent. */
+static void values_look(struct reduce *r)
+{
+    struct values_round *of = &r->values;
+    for (uint32_t bucket = 0; bucket < r->exchange.bucket_count; bucket++) {
+        const uint32_t bit = UINT32_C(1) << bucket;
+        bool is_here = of->ready & bit, is_sent = of->sent & bit;
+        for (uint32_t n = 0; n < r->exchange.node_count && is_here; n++) {
+            if (n == r->exchange.rank) continue;
+            is_here = has_values(r, n, bucket);
+            is_sent &= r->peers[n].sent >= r->peers[n].given_values[bucket];
+        }
+        if (is_here && !(of->come & bit)) over_tell(r, EXCHANGE_VALUES, bucket);
+        of->come |= is_here ? bit : 0;
+        if (!is_here || !is_sent || of->over & bit) continue;
+        of->over |= bit;
+        turn_end(r, EXCHANGE_VALUES, bucket, of->begun_ns[bucket]);
+    }
+}
+
 static void over_look(struct reduce *r)
 {
     for (uint32_t round = 0; round < ROUNDS; round++) turns_look(r, round);
-    if (r->is_valued || r->round[EXCHANGE_VALUES].over < turns_of(r, EXCHANGE_VALUES)) return;
+    values_look(r);
+    if (r->is_valued || r->values.over != (UINT32_C(1) << r->exchange.bucket_count) - 1) return;
     /* Whatever is under way: places of letters and rows are used again. */
     for (uint32_t n = 0; n < r->exchange.node_count; n++)
         if (r->peers[n].sent < r->peers[n].given) return;
@@ -260,8 +297,16 @@ static void over_look(struct reduce *r)
     evict_begin(r); /* and then the step is over */
 }
 
+/* What has come of the next step is of the open one then. */
+static void peer_step_end(struct peer *peer)
+{
+    memset(peer->next_values, 0, sizeof peer->next_values);
+    peer->next_values[0] = peer->early_values;
+    peer->early_values = 0;
+}
+
 /* Ends a step whose values are here. */
-static status values_step(struct reduce *r)
+static status step_end(struct reduce *r)
 {
     bool is_over;
     TRY(evict_step(r, &is_over));
@@ -269,7 +314,10 @@ static status values_step(struct reduce *r)
     r->values_until = ++r->step;
     r->is_valued = false;
     memset(r->round, 0, sizeof r->round);
-    over_tell(r, EXCHANGE_VALUES, 0);
+    memset(&r->values, 0, sizeof r->values);
+    for (uint32_t n = 0; n < r->exchange.node_count; n++)
+        peer_step_end(&r->peers[n]);
+    over_tell(r, EXCHANGE_STEP, 0);
     return ST_OK;
 }
 
@@ -312,22 +360,60 @@ static status step_updated(struct reduce *r, uint64_t step)
 static status turn_send(struct reduce *r, uint32_t round, uint32_t turn)
 {
     const struct exchange *x = &r->exchange;
-    turn_begin(r, round, turn);
-    if (round == EXCHANGE_VALUES && bucket_of(r, round, turn) == 0) TRY(step_updated(r, r->step));
+    turn_begin(r, &r->round[round].begun_ns[turn]);
     /* Each begins with the one behind it, so that not all send to the same. */
     for (uint32_t i = 1; i < x->node_count; i++) {
         const uint32_t to = (x->rank + i) % x->node_count;
         struct reduce_message message;
         struct cursor at = {.step = r->step, .turn = turn};
         for (; message_make(r, round, at, x->rank, to, &message); at.message++) TRY(message_send(r, to, &message));
-        r->peers[to].given_until[round][turn] = r->peers[to].given;
+        r->peers[to].given_rounds = r->peers[to].given_until[round][turn] = r->peers[to].given;
     }
     return ST_OK;
+}
+
+/* Sends the bucket's values to all. */
+static status values_send(struct reduce *r, uint32_t bucket)
+{
+    const struct exchange *x = &r->exchange;
+    r->values.sent |= UINT32_C(1) << bucket;
+    turn_begin(r, &r->values.begun_ns[bucket]);
+    for (uint32_t i = 1; i < x->node_count; i++) {
+        const uint32_t to = (x->rank + i) % x->node_count;
+        struct reduce_message message;
+        for (uint32_t m = 0; values_make(r, r->step, bucket, m, x->rank, to, &message); m++)
+            TRY(message_send(r, to, &message));
+        r->peers[to].given_rounds = r->peers[to].given_values[bucket] = r->peers[to].given;
+    }
+    return ST_OK;
+}
+
+/* Whether all that was given of rounds is sent. */
+static bool rounds_are_sent(const struct reduce *r)
+{
+    for (uint32_t n = 0; n < r->exchange.node_count; n++)
+        if (n != r->exchange.rank && r->peers[n].sent < r->peers[n].given_rounds) return false;
+    return true;
+}
+
+/* Sends the values that are ready, a bucket at a time, while nothing else of the rounds is on its way: as long as there
+ * are sums to come what the next forward pass reads last, then what it reads first. */
+static status values_step(struct reduce *r)
+{
+    const bool is_past_sums = r->round[EXCHANGE_SUMS].sent == r->exchange.bucket_count;
+    for (;;) {
+        const uint32_t waits = r->values.ready & ~r->values.sent;
+        if (waits == 0 || !rounds_are_sent(r)) return ST_OK;
+        TRY(values_send(r, is_past_sums ? (uint32_t)__builtin_ctz(waits) : 31 - (uint32_t)__builtin_clz(waits)));
+    }
 }
 
 /* Sends the turns that are ready, in their order. */
 static status begun_look(struct reduce *r)
 {
+    const uint32_t updated = atomic_exchange_explicit(&r->shared_begun[EXCHANGE_VALUES], 0, memory_order_acquire);
+    r->values.ready |= updated;
+    if (updated & 1) TRY(step_updated(r, r->step)); /* the first bucket, which has the tables */
     for (uint32_t round = 0; round < ROUNDS; round++) {
         struct round *of = &r->round[round];
         of->ready |= atomic_exchange_explicit(&r->shared_begun[round], 0, memory_order_acquire);
@@ -356,7 +442,13 @@ static const struct {
                        [KIND_HAD] = {"a receipt of data", &had_kind},
                        [KIND_SLOT] = {"a slot between stages", &slot_kind}};
 
-static const char *name_of(uint16_t kind) { return kind < ROUNDS ? round_names[kind] : kinds[kind].name; }
+static bool is_values(uint16_t kind) { return kind >= KIND_VALUES && kind < KIND_VALUES + EXCHANGE_BUCKETS_MAX; }
+
+static const char *name_of(uint16_t kind)
+{
+    if (is_values(kind)) return round_names[EXCHANGE_VALUES];
+    return kind < ROUNDS ? round_names[kind] : kinds[kind].name;
+}
 
 /* The message of the round which the node sends next, of the open step, or of the next one, where it has all of this
  * one; false: it sends none of it. */
@@ -366,7 +458,19 @@ static bool round_expect(struct reduce *r, uint32_t from, uint32_t round, struct
     if (!cursor_settle(r, from, round, r->step + 1, message)) return false;
     for (uint32_t before = 0; before < ROUNDS && message->step > r->step; before++)
         if (before != round && cursor_settle(r, from, before, r->step, &other)) return false;
+    for (uint32_t bucket = 0; bucket < r->exchange.bucket_count && message->step > r->step; bucket++)
+        if (!has_values(r, from, bucket)) return false;
     return true;
+}
+
+/* Nobody has values of a step which this node is not at, but for stages without sums, which wait for nobody's. */
+static bool values_expect(const struct reduce *r, uint32_t from, uint32_t bucket, struct reduce_message *message)
+{
+    const struct peer *peer = &r->peers[from];
+    const uint32_t rank = r->exchange.rank;
+    if (bucket >= r->exchange.bucket_count) return false;
+    if (values_make(r, r->step, bucket, peer->next_values[bucket], from, rank, message)) return true;
+    return r->exchange.stages && values_make(r, r->step + 1, bucket, peer->early_values, from, rank, message);
 }
 
 /* The message of that kind which the node sends next; false: it sends none of it. */
@@ -374,8 +478,10 @@ static bool message_expect(struct reduce *r, uint32_t from, uint16_t kind, uint6
                            struct reduce_message *message)
 {
     if (kind < ROUNDS) return round_expect(r, from, kind, message);
+    if (is_values(kind)) return values_expect(r, from, kind - KIND_VALUES, message);
     *message = (struct reduce_message){.kind = kind, .part_count = 1};
-    if (kind >= KIND_COUNT || !kinds[kind].how->expect(r, from, step, bytes, message)) return false;
+    if (kind >= KIND_COUNT || kinds[kind].how == NULL || !kinds[kind].how->expect(r, from, step, bytes, message))
+        return false;
     message->part[0].iov_len = message->bytes;
     return true;
 }
@@ -408,8 +514,9 @@ static status all_step(struct reduce *r)
     TRY(hops_step(r));
     TRY(news_step(r));
     TRY(rows_step(r));
-    over_look(r);
     TRY(values_step(r));
+    over_look(r);
+    TRY(step_end(r));
     TRY(rows_step(r));
     TRY(looks_step(r));
     return grants_step(r);
@@ -419,8 +526,11 @@ status reduce_arrived(struct reduce *r, uint32_t from)
 {
     struct peer *peer = &r->peers[from];
     const struct reduce_message coming = peer->coming;
-    if (coming.kind < ROUNDS) {
-        if (coming.step == r->step) r->last = from;
+    const bool is_round = coming.kind < ROUNDS || is_values(coming.kind);
+    if (is_round && coming.step == r->step) r->last = from;
+    if (is_values(coming.kind)) {
+        *(coming.step == r->step ? &peer->next_values[coming.kind - KIND_VALUES] : &peer->early_values) += 1;
+    } else if (is_round) {
         peer->next[coming.kind].message++;
     } else {
         TRY(kinds[coming.kind].how->arrived(r, from, &coming));
@@ -461,6 +571,9 @@ uint64_t reduce_waits(struct reduce *r)
     for (uint32_t round = 0; round < ROUNDS; round++)
         for (uint32_t n = 0; n < r->exchange.node_count && r->round[round].over < r->round[round].sent; n++)
             if (n != r->exchange.rank && !has_come(r, n, round, r->round[round].over)) waits |= UINT64_C(1) << n;
+    for (uint32_t bucket = 0; bucket < r->exchange.bucket_count; bucket++)
+        for (uint32_t n = 0; n < r->exchange.node_count && (r->values.sent & ~r->values.come) >> bucket & 1; n++)
+            if (n != r->exchange.rank && !has_values(r, n, bucket)) waits |= UINT64_C(1) << n;
     return waits | rows_waits(r);
 }
 
@@ -514,5 +627,7 @@ void reduce_start(struct reduce *r, uint64_t step)
     if (r->owned) owned_start(r->owned, step);
     r->is_started = true;
 }
+
+bool reduce_has_kind(uint16_t kind) { return kind < KIND_COUNT || is_values(kind); }
 
 bool reduce_is_talk(uint16_t kind) { return kind == KIND_BLOCK || kind == KIND_TAKEN || reduce_is_stream(kind); }

@@ -77,7 +77,8 @@ struct exchange *reduce_exchange(struct reduce *reduce);
 /* Once the model has its rows, and before the first round: that of this step is the next. Until then there is talk
  * alone (engine/node/talk.h). */
 void reduce_start(struct reduce *reduce, uint64_t step);
-/* Whether messages of this kind are talk, or data, which may come before that. */
+/* Whether messages of this kind are the exchange's; are talk, or data, which may come before that. */
+bool reduce_has_kind(uint16_t kind);
 bool reduce_is_talk(uint16_t kind);
 /* After wake: sends what talk, grants, letters and a round that has begun have to send. What the post failed with. */
 MUST_USE status reduce_look(struct reduce *reduce);

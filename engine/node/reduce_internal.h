@@ -12,8 +12,8 @@
 #include "io/store/store_life.h"
 #include "io/store/store_rows.h"
 
-/* Rounds that follow one another; what else comes. */
-#define ROUNDS EXCHANGE_ROWS
+/* Rounds whose buckets come in one order; what else comes. */
+#define ROUNDS EXCHANGE_VALUES
 enum {
     KIND_ROWS = EXCHANGE_ROWS,
     KIND_LETTER,
@@ -28,7 +28,8 @@ enum {
     KIND_DATA,   /* a block of data (stream.c), by number              */
     KIND_HAD,    /* it is taken                                        */
     KIND_SLOT,   /* what crosses between stages (carry.c); its tag     */
-    KIND_COUNT
+    KIND_COUNT,
+    KIND_VALUES = 64 /* of bucket b this and b */
 };
 /* Steps that a feed can be ahead with its letters: blocks of rows that two steps of inputs and some make, one
  * micro-batch a step (feed.c). */
@@ -102,11 +103,21 @@ struct round {
     uint64_t begun_ns[EXCHANGE_BUCKETS_MAX];
 };
 
+/* That of values, whose buckets have no order: bit b: bucket b. */
+struct values_round {
+    uint32_t ready, sent, come, over; /* this node's; this node's; all others', and it is told; of all nodes */
+    uint64_t begun_ns[EXCHANGE_BUCKETS_MAX];
+};
+
 /* Another node, as seen by the node's thread. */
 struct peer {
     struct cursor next[ROUNDS];                         /* of each round what comes next                        */
     uint64_t given, sent;                               /* messages to it: that the post got; that are sent     */
-    uint64_t given_until[ROUNDS][EXCHANGE_BUCKETS_MAX]; /* how many were given behind a turn's last one  */
+    uint64_t given_until[ROUNDS][EXCHANGE_BUCKETS_MAX]; /* how many were given behind a turn's last one         */
+    uint32_t next_values[EXCHANGE_BUCKETS_MAX];         /* messages of values of the open step that have come   */
+    uint32_t early_values;                              /* of stages: the same, of the step behind it           */
+    uint64_t given_values[EXCHANGE_BUCKETS_MAX];        /* as given_until                                       */
+    uint64_t given_rounds;                              /* as given_until, of all that was given of any round   */
     uint64_t next_letter, next_rows;                    /* steps of what else comes next                        */
     uint64_t rows_sent;                                 /* the step whose rows it gets next                     */
     struct reduce_message coming;                       /* what reduce_place has given a place                  */
@@ -148,6 +159,7 @@ struct reduce {
     bool is_started;
     uint64_t step; /* that is open: its rounds are … */
     struct round round[ROUNDS];
+    struct values_round values;
     bool is_valued;    /* all values of the step are here       */
     uint32_t turns;    /* that are under way, of all rounds … */
     uint64_t turns_ns; /* … since when any is                    */
@@ -174,7 +186,7 @@ struct reduce {
     struct failure failure; /* what reduce_fail was told, before … */
     _Atomic bool shared_is_failed;
     /* shared */
-    _Atomic uint32_t shared_begun[ROUNDS]; /* by begin(): bit b: bucket b */
+    _Atomic uint32_t shared_begun[EXCHANGE_ROWS]; /* by begin(): bit b: bucket b */
     _Atomic uint64_t shared_sent_bytes, shared_asked_rows, shared_rows_bytes;
     _Atomic bool shared_runs; /* a job does */
 };

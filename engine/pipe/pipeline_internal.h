@@ -72,6 +72,7 @@ struct worker {
     struct stage_times *times; /* [stage_count of the plan]                                                       */
     uint64_t wait_begin_ns, wait_ns, starved_ns;
     uint64_t updated_ns;  /* of the running task: spent on an update after its backward pass */
+    uint64_t awaited_ns;  /* likewise: on waiting for what it reads                          */
     uint64_t delay_count; /* tasks delayed so far                                            */
     /* seen by the main thread */
     _Alignas(64) _Atomic bool shared_is_busy;

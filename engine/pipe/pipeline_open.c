@@ -291,6 +291,8 @@ static status inputs_count(struct pipeline *p, const struct pipeline_options *o)
     p->in_flight = o->in_flight ? o->in_flight : in_flight_default(p, workers);
     /* Letters of all steps that are read ahead wait for their turn: no more of them than two steps of inputs make. */
     if (by_lanes && p->in_flight > p->micro_count) p->in_flight = p->micro_count;
+    /* The last one of a step that waits for values of others, and one of the next step. */
+    if (o->in_flight == 0 && by_lanes && exchange_opens_early(o->exchange, p->graph->table_count)) p->in_flight++;
     if (o->input_count) {
         uint32_t room = o->input_count > ahead ? (o->input_count - ahead) / p->pipeline_count : 0;
         if (room < 1) room = 1;
@@ -374,7 +376,8 @@ static status exchange_check(const struct pipeline *p)
                  name, p->graph->header->version);
     }
     for (uint32_t s = 0; s < p->stage_count && !by_stages(p); s++)
-        if (!device_kind_of(p->plan, s)->has_cores)
+        if (!device_kind_of(p->plan, s)->has_cores &&
+            p->plan->types[p->plan->stages[s].type].device != RESOURCE_PACED)
             FAIL(INVALID,
                  "training on several nodes needs stages on cores, or a plan that says on which node each lies, found "
                  "stage %u of %u on type %s",

@@ -129,6 +129,7 @@ static status list_run(struct worker *w, const struct station *station, struct s
     if (!c->training || sync->vt->piece_end == NULL) return device_submit(w->device, c, g->nodes + begin, end - begin);
     while (begin < end) {
         const uint32_t next = sync->vt->piece_end(sync, &station->stage, begin, end);
+        if (sync->vt->piece_await) w->awaited_ns += sync->vt->piece_await(sync, &station->stage, begin);
         TRY(device_submit(w->device, c, g->nodes + begin, next - begin));
         sync->vt->piece_done(sync, &station->stage, slot, next);
         begin = next;
@@ -407,7 +408,9 @@ static void task_count(struct worker *w, const struct task *t, enum stage_work w
 {
     struct stage_times *times = &w->times[t->station->stage.index];
     times->task_count[work]++;
-    busy_add(times, work, ns - w->updated_ns);
+    busy_add(times, work, ns - w->updated_ns - w->awaited_ns);
+    w->wait_ns += w->awaited_ns;
+    w->awaited_ns = 0;
     times->task_count[WORK_UPDATE] += w->updated_ns != 0;
     busy_add(times, WORK_UPDATE, w->updated_ns);
     w->updated_ns = 0;

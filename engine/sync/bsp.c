@@ -17,9 +17,15 @@
  *
  * Where nodes have stages (struct exchange_stages) each does with its own what one node does, between its rounds:
  *
- *     phase: sum ──SQUARES, where the norm is bounded──▶ phase: update ──VALUES──▶ phase: close */
+ *     phase: sum ──SQUARES, where the norm is bounded──▶ phase: update ──VALUES──▶ phase: close
+ *
+ * Without tables the next step opens when this node has updated all that is its own. Its forward passes wait for the
+ * others' values of a bucket where its layers begin, and none of its sums is sent before the step in front is closed.
+ */
 #include <stddef.h>
 
+#include "engine/base/clock.h"
+#include "engine/base/trace.h"
 #include "engine/slot/fold.h"
 #include "engine/sync/sync.h"
 
@@ -52,6 +58,9 @@ struct open_step {
     uint32_t ticket; /* the number of its last one */
 };
 
+/* Of sums that wait until the step in front is closed: it is. */
+#define HELD_CLOSED (UINT32_C(1) << EXCHANGE_BUCKETS_MAX)
+
 struct bsp {
     struct sync sync; /* first: a struct sync * is a struct bsp * */
     /* set once */
@@ -60,10 +69,12 @@ struct bsp {
     struct exchange *slices;                  /* the same, where lanes and slices are divided          */
     uint32_t stage_first;                     /* the first stage that is here                          */
     uint32_t bucket_count;
+    bool opens_early;     /* the next step, while values of others are on their way */
     struct share *shares; /* [stage_count, bucket_count] */
     struct arena arena;
     /* written by who admits the step's last slot, read by who ends it */
     struct open_step open;
+    struct open_step closing; /* set by who ends its last update */
     uint64_t *row_count;       /* [table_count]: of the step that closes */
     struct exchange_site site; /* where losses are, and what else other nodes have to do with */
     float clip_scale;          /* of the step whose updates run          */
@@ -72,6 +83,10 @@ struct bsp {
     _Alignas(64) _Atomic uint64_t shared_open_step; /* whose slots are admitted */
     /* Stages that are not through with a bucket's phase; buckets that are not through with that of sums. */
     _Alignas(64) _Atomic uint32_t shared_left[EXCHANGE_BUCKETS_MAX][PHASE_COUNT], shared_sums_left;
+    _Atomic uint32_t shared_updates_left;                 /* buckets that are not through with that of updates       */
+    _Atomic uint32_t shared_held;                         /* bit b: sums of bucket b wait for the close; HELD_CLOSED */
+    _Atomic uint64_t shared_valued[EXCHANGE_BUCKETS_MAX]; /* steps below it have the bucket's values from all        */
+    _Atomic bool shared_failed;                           /* none will come any more                                 */
 };
 
 static struct share *share_of(const struct bsp *b, uint32_t stage, uint32_t bucket)
@@ -103,6 +118,7 @@ static void step_open(struct bsp *b, uint64_t step)
                                   memory_order_relaxed);
     }
     atomic_store_explicit(&b->shared_sums_left, b->bucket_count, memory_order_relaxed);
+    atomic_store_explicit(&b->shared_updates_left, b->bucket_count, memory_order_relaxed);
     b->open = (struct open_step){.step = step};
     /* Release pairs with the acquire in bsp_admit(): parameters, counts and the cleared gradients of the closed step. */
     atomic_store_explicit(&b->shared_open_step, step, memory_order_release);
@@ -112,7 +128,12 @@ static void bsp_begin(struct sync *s)
 {
     struct bsp *b = (struct bsp *)s;
     b->lane_next = 0;
-    step_open(b, s->site.model->progress.step);
+    const uint64_t step = s->site.model->progress.step;
+    /* Relaxed, all: no worker is at work, and nothing comes before the first sums are sent. */
+    for (uint32_t bucket = 0; bucket < b->bucket_count; bucket++)
+        atomic_store_explicit(&b->shared_valued[bucket], step, memory_order_relaxed);
+    atomic_store_explicit(&b->shared_held, HELD_CLOSED, memory_order_relaxed);
+    step_open(b, step);
 }
 
 static bool bsp_admit(struct sync *s, const struct input *input, uint32_t *pipeline)
@@ -205,15 +226,61 @@ static void bucket_done(struct bsp *b, const struct stage *stage, uint32_t bucke
     if (stage->extent.part_count > 1) bell_ring(stage->bell);
 }
 
-/* Of backward passes: the piece that begins there ends with its bucket. The first bucket is what is left. */
+/* Whether the open step has the bucket's values. */
+static bool is_valued(const struct bsp *b, uint32_t bucket)
+{
+    /* Relaxed: a pass of the step runs. Acquire pairs with round_over(). */
+    return atomic_load_explicit(&b->shared_valued[bucket], memory_order_acquire) >=
+           atomic_load_explicit(&b->shared_open_step, memory_order_relaxed);
+}
+
+/* The bucket of the stage's node of forward passes, while its values are awaited; else NULL. */
+static const struct extent *awaited(const struct bsp *b, const struct stage *stage, uint32_t node, uint32_t *bucket)
+{
+    for (uint32_t i = 0; i < b->bucket_count && b->opens_early; i++) {
+        const struct extent *e = &share_of(b, stage->index, i)->extent;
+        *bucket = i;
+        if (e->forward_begin <= node && node < e->forward_end) return e;
+    }
+    return NULL;
+}
+
+/* Of backward passes: the piece that begins there ends with its bucket. The first bucket is what is left. Of forward
+ * passes likewise, while values of any bucket are awaited. */
 static uint32_t bsp_piece_end(const struct sync *s, const struct stage *stage, uint32_t begin, uint32_t end)
 {
     const struct bsp *b = (const struct bsp *)s;
+    uint32_t bucket;
     for (uint32_t i = b->bucket_count; --i > 0 && is_cut(b);) {
         const struct extent *e = &share_of(b, stage->index, i)->extent;
         if (e->backward_begin <= begin && begin < e->backward_end) return e->backward_end;
     }
+    const struct extent *e = awaited(b, stage, begin, &bucket);
+    for (uint32_t i = 0; i < b->bucket_count && e; i++)
+        if (!is_valued(b, i)) return e->forward_end;
     return end;
+}
+
+struct values_wait {
+    const struct bsp *b;
+    uint32_t bucket;
+};
+static bool values_are_here(void *context)
+{
+    const struct values_wait *wait = context;
+    /* Relaxed: of a job that is over it does not matter what is computed. */
+    return is_valued(wait->b, wait->bucket) || atomic_load_explicit(&wait->b->shared_failed, memory_order_relaxed);
+}
+
+static uint64_t bsp_piece_await(struct sync *s, const struct stage *stage, uint32_t begin)
+{
+    struct values_wait wait = {.b = (const struct bsp *)s};
+    if (!awaited(wait.b, stage, begin, &wait.bucket) || is_valued(wait.b, wait.bucket)) return 0;
+    const uint64_t step = atomic_load_explicit(&wait.b->shared_open_step, memory_order_relaxed), begin_ns = clock_ns();
+    bell_await(stage->bell, false, values_are_here, &wait);
+    const uint64_t end_ns = clock_ns();
+    trace_span(TRACE_WAIT, "values", begin_ns, end_ns, step, wait.bucket);
+    return end_ns - begin_ns;
 }
 
 static void bsp_piece_done(struct sync *s, const struct stage *stage, struct slot *slot, uint32_t node)
@@ -268,7 +335,7 @@ static bool bsp_part_take(struct sync *s, const struct stage *stage, uint32_t se
         part->bucket = bucket;
         if (stage->kind->has_memory ? part_take_own(parts, count, own, &part->index)
                                     : part_take(parts, count, &part->index)) {
-            part->step = b->open.step;
+            part->step = phase == PHASE_CLOSE ? b->closing.step : b->open.step;
             return true;
         }
     }
@@ -277,11 +344,21 @@ static bool bsp_part_take(struct sync *s, const struct stage *stage, uint32_t se
 
 static bool of_stages(const struct bsp *b) { return b->exchange && !b->slices; }
 
-/* All have updated: tells the step, and opens the next one. */
+/* Sums of the bucket are ready, or the step in front is closed. */
+static void sums_begin(struct bsp *b, uint32_t ready)
+{
+    /* Acquire and release: whoever comes last sees sums and the closed step. */
+    const uint32_t before = atomic_fetch_or_explicit(&b->shared_held, ready, memory_order_acq_rel);
+    const uint32_t sums = ready == HELD_CLOSED ? before : before & HELD_CLOSED ? ready : 0;
+    for (uint32_t bucket = b->bucket_count; bucket-- > 0;)
+        if (sums >> bucket & 1) b->exchange->vt->begin(b->exchange, EXCHANGE_SUMS, bucket);
+}
+
+/* All have updated: tells the step, and opens the next one, where it is not open. */
 static status step_close(struct bsp *b)
 {
     struct sync_host *host = b->sync.site.host;
-    struct open_step closed = b->open;
+    struct open_step closed = b->closing;
     const uint32_t micro = graph_lane_micro(b->sync.site.graph);
     double loss = 0;
     if (closed.last->input->is_sweep && !of_stages(b)) TRY(host->rows_sweep(host, closed.last, b->row_count));
@@ -291,7 +368,10 @@ static status step_close(struct bsp *b)
     struct step_done done = {closed.step, closed.epoch, closed.example_count, loss, b->row_count, closed.ticket};
     host->step_done(host, &done);
     host->slot_keep(host, closed.last);
-    step_open(b, closed.step + 1);
+    if (b->opens_early)
+        sums_begin(b, HELD_CLOSED);
+    else
+        step_open(b, closed.step + 1);
     host->slot_out(host);
     return ST_OK;
 }
@@ -307,6 +387,12 @@ static void phase_open(struct bsp *b, uint32_t bucket, enum phase phase)
         if (!share_of(b, i, bucket)->is_empty) bell_ring(s->site.stages[i]->bell);
 }
 
+static void bells_ring(struct bsp *b)
+{
+    for (uint32_t i = 0; i < b->sync.site.stage_count; i++)
+        if (b->sync.site.stages[i]->is_here) bell_ring(b->sync.site.stages[i]->bell);
+}
+
 /* All squares are there. */
 static void updates_open(struct bsp *b)
 {
@@ -319,21 +405,28 @@ static void updates_open(struct bsp *b)
 static void round_over(void *context, enum exchange_round round, uint32_t bucket, status st)
 {
     struct bsp *b = context;
-    if (st != ST_OK)
+    if (st != ST_OK) {
         b->sync.site.host->fail(b->sync.site.host, st);
-    else if (round == EXCHANGE_SUMS)
+        atomic_store_explicit(&b->shared_failed, true, memory_order_relaxed);
+        bells_ring(b);
+    } else if (round == EXCHANGE_SUMS) {
         phase_open(b, bucket, PHASE_SUM);
-    else if (round == EXCHANGE_SQUARES)
+    } else if (round == EXCHANGE_SQUARES) {
         updates_open(b);
-    else if (round == EXCHANGE_VALUES)
+    } else if (round == EXCHANGE_VALUES) {
+        /* Release pairs with is_valued(): the bucket's parameters. */
+        atomic_fetch_add_explicit(&b->shared_valued[bucket], 1, memory_order_release);
+        if (b->opens_early) bells_ring(b);
+    } else if (round == EXCHANGE_STEP) {
         phase_open(b, 0, PHASE_CLOSE);
-    else
+    } else {
         bell_ring(b->sync.site.stages[b->stage_first]->bell); /* of the gate */
+    }
 }
 
 static status lanes_over(struct bsp *b, uint32_t bucket)
 {
-    b->exchange->vt->begin(b->exchange, EXCHANGE_SUMS, bucket);
+    sums_begin(b, UINT32_C(1) << bucket);
     return ST_OK;
 }
 
@@ -363,8 +456,18 @@ static status rows_end(struct bsp *b)
 
 static status updates_over(struct bsp *b, uint32_t bucket)
 {
+    /* Acquire and release: the last one sees the updates of all. */
+    const bool is_last = atomic_fetch_sub_explicit(&b->shared_updates_left, 1, memory_order_acq_rel) == 1;
+    if (is_last) b->closing = b->open;
     if (b->exchange == NULL) return step_close(b);
     if (of_stages(b)) TRY(rows_end(b));
+    /* Before the last values are sent, behind which the step is closed. */
+    if (is_last && b->opens_early) {
+        /* Relaxed: sums of the next step come behind step_open(). */
+        atomic_store_explicit(&b->shared_held, 0, memory_order_relaxed);
+        step_open(b, b->closing.step + 1);
+        bell_ring(b->sync.site.stages[b->stage_first]->bell); /* of the gate */
+    }
     b->exchange->vt->begin(b->exchange, EXCHANGE_VALUES, bucket);
     return ST_OK;
 }
@@ -414,14 +517,15 @@ static status bsp_part_run(struct sync *s, const struct updater *w, const struct
                            const struct sync_part *part)
 {
     struct bsp *b = (struct bsp *)s;
+    const struct open_step *of = part->phase == PHASE_CLOSE ? &b->closing : &b->open;
     const struct update update = {.param = s->site.model->param,
                                   .state = s->site.model->state,
                                   .param_grad = s->gradients.param,
                                   .lanes = b->lanes,
                                   .sets = s->folds ? 1 : 0,
-                                  .rows = b->open.rows,
-                                  .example_count = b->open.example_count,
-                                  .t = b->open.step + 1,
+                                  .rows = of->rows,
+                                  .example_count = of->example_count,
+                                  .t = of->step + 1,
                                   .clip_scale = b->clip_scale,
                                   .is_joined = b->slices && part->phase != PHASE_LANES,
                                   .is_bf16 = s->site.is_bf16};
@@ -487,6 +591,7 @@ static status bsp_open(struct sync *s)
     b->slices = exchange_of_lanes(b->exchange);
     b->bucket_count = b->slices ? b->slices->bucket_count : 1;
     while (!s->site.stages[b->stage_first]->is_here) b->stage_first++;
+    b->opens_early = b->slices && exchange_opens_early(b->slices, s->site.graph->table_count);
     b->site = (struct exchange_site){.param = s->site.model->param,
                                      .param_grad = s->gradients.param,
                                      .squares = s->squares,
@@ -512,6 +617,7 @@ const struct sync_vt sync_bsp = {
     .bind = bsp_bind,
     .loss_keep = bsp_loss_keep,
     .piece_end = bsp_piece_end,
+    .piece_await = bsp_piece_await,
     .piece_done = bsp_piece_done,
     .backward_end = bsp_backward_end,
     .backward_done = bsp_backward_done,

@@ -15,6 +15,10 @@
  *     bucket 1                                 └═SUMS═▶ update ═VALUES═▶
  *     bucket 0, and rows                                       └═SUMS═▶ update ═VALUES═▶ the next step
  *
+ * Sums go first. Values go when no sums are on their way, those of the last layers while there are sums to come, then
+ * those of the first layers first: the next step's forward pass reads them in this order, and without tables it begins
+ * as soon as this node has updated all that is its own, and waits for each bucket's values where its layers begin.
+ *
  * A round of a node is over when it has sent all that is its own and has all that is the others'. Nobody is more
  * than one round of a bucket ahead of anybody, so each thing that comes has one place, which is free when it comes:
  * who has the sums of a bucket from all knows that nobody computes with its parameters any more in this step.
@@ -42,8 +46,8 @@
 /* Jobs whose steps rank 0 may have granted, from the one that runs. */
 #define EXCHANGE_JOBS 4u
 
-/* ROWS begins by itself, and is over when the rows of the next step are here. */
-enum exchange_round { EXCHANGE_SUMS, EXCHANGE_SQUARES, EXCHANGE_VALUES, EXCHANGE_ROWS };
+/* ROWS begins by itself, and is over when the rows of the next step are here. STEP is all of a step. */
+enum exchange_round { EXCHANGE_SUMS, EXCHANGE_SQUARES, EXCHANGE_VALUES, EXCHANGE_ROWS, EXCHANGE_STEP };
 
 /* A piece of the sums of the own slice: a run of some node's lanes. */
 struct exchange_piece {
@@ -64,8 +68,9 @@ struct exchange_site {
     double *squares;          /* of all blocks whose norm is bounded, in their order; NULL: none is   */
     double *loss;             /* [2, loss_count]: sums over examples, which travel with the gradients */
     uint32_t loss_count;      /* micro-batches of a step                                              */
-    /* A round is over, on whatever thread: that of sums once a bucket, from the last one to the first, the others once
-     * for all buckets (bucket 0). A failure: what another node or the way to it failed with. */
+    /* A round is over, on whatever thread: that of sums once a bucket, from the last one to the first; of values once
+     * a bucket, in any order, when those of all others are here; the others once for all buckets (bucket 0). A failure:
+     * what another node or the way to it failed with. */
     void (*over)(void *context, enum exchange_round round, uint32_t bucket, status st);
     void *context;
 };
@@ -215,6 +220,12 @@ static inline double *exchange_loss(const struct exchange_site *site, uint64_t s
 static inline struct exchange *exchange_of_lanes(struct exchange *x) { return x && x->stages ? NULL : x; }
 /* Whether this node has lanes, and so reads data; alone it has all. */
 static inline bool exchange_computes(const struct exchange *x) { return x == NULL || x->own.count > 0; }
+
+/* Whether a step opens while values of the one before it are on their way. */
+static inline bool exchange_opens_early(const struct exchange *x, uint32_t table_count)
+{
+    return x->bucket_count > 1 && x->own.count > 0 && table_count == 0;
+}
 
 /* Whether the rows of the step have come. */
 static inline bool exchange_has_rows(const struct exchange *x, uint64_t step)

@@ -122,8 +122,11 @@ struct sync_vt {
     /* Sum of the losses of the slot's examples, of the `part`-th of its lanes where it has several (graph_lanes_join). */
     void (*loss_keep)(struct sync *, const struct slot *, uint32_t part, double sum);
     /* Where the first piece of a list of nodes of the stage, [begin, end), ends; optional, and without it lists are not
-     * cut. */
+     * cut, and the next two are not called. */
     uint32_t (*piece_end)(const struct sync *, const struct stage *, uint32_t begin, uint32_t end);
+    /* Before each piece of a training's list: returns when what its nodes read is there, or never will be, and how long
+     * that took; optional. */
+    uint64_t (*piece_await)(struct sync *, const struct stage *, uint32_t begin);
     /* Behind each piece of a list that is cut, and before the next one, when what it has made ready is done: the nodes
      * before `node` are done. */
     void (*piece_done)(struct sync *, const struct stage *, struct slot *, uint32_t node);

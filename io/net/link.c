@@ -22,6 +22,7 @@
 #define FILES_REST_NS UINT64_C(100000000) /* how long nobody is accepted when files have run out */
 #define ACCEPTS_MAX   16u                 /* at a time: links that are open have their turn between */
 #define BACKLOG       128
+#define UNSENT_BYTES  (256 << 10)
 
 /* What a request is for: its tag. */
 enum duty { DUTY_SEND, DUTY_RECEIVE, DUTY_CONNECT, DUTY_LISTEN, DUTY_WAKE, DUTY_COUNT };
@@ -274,11 +275,13 @@ void link_greeted(struct links *all, struct link *l, const uint8_t greeting[FRAM
     link_opened(all, l);
 }
 
-/* Small messages go at once; buffers are the kernel's to size. */
+/* Small messages go at once; buffers are the kernel's to size, but what is not on the wire yet waits here, for what
+ * comes behind it may be more urgent to who sends. */
 static void socket_tune(int fd)
 {
-    const int yes = 1;
+    const int yes = 1, unsent_bytes = UNSENT_BYTES;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof unsent_bytes);
 }
 
 static void link_begin(struct links *all, struct link *l, int fd, const struct address *peer, uint64_t end_ns)

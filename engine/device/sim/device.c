@@ -83,7 +83,7 @@ static status sim_submit(struct device *device, const struct op_context *c, cons
     if (c->training) *(is_forward ? &d->moved.forward_bytes : &d->moved.backward_bytes) += moved_bytes;
     list_give(d, c, is_forward ? CROSSING_FORWARD_OUT : CROSSING_BACKWARD_BEGUN);
     if (is_forward) list_give(d, c, CROSSING_HEADS);
-    pace_end(&d->pace, begin_ns + pace_pass_ns(&d->pace, c, is_forward));
+    pace_end(&d->pace, begin_ns + pace_pass_ns(&d->pace, c, (enum graph_pass)nodes->pass, count));
     return ST_OK;
 }
 

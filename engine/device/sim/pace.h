@@ -4,7 +4,8 @@
  *
  *     et * replicas * examples * plan.time_scale * slow factor
  *
- * a third of it forward and two thirds backward; updates take none. The slow factor is the greatest of those of the
+ * a third of it forward and two thirds backward, of which a piece of a pass takes the share that its nodes are of the
+ * stage's; updates take none. The slow factor is the greatest of those of the
  * stage's ops, from step slow.from_step on. A device sleeps until the moment at which the imitated units would be
  * done. A thread that the machine wakes late loses nothing: its next task is taken to have begun by so much earlier,
  * but never before the end of the one before it. (Tasks of 130 and 270 us in turn: 0.3 % late in all; 33 % where each
@@ -19,6 +20,7 @@ struct pace {
     double example_seconds; /* of a replica, as planned and scaled           */
     double slow_factor;     /* from step slow_step on                           */
     uint64_t slow_step;
+    uint32_t node_count[PASS_COUNT]; /* of the stage's passes */
     uint64_t free_ns; /* when the imitated units are done with what they have begun */
     uint64_t late_ns; /* by how much the thread woke after that                    */
 };
@@ -26,9 +28,9 @@ struct pace {
 /* Of a replica of the plan's stage. INVALID: the plan gives the stage no et, or one so long that a micro-batch would
  * take days. */
 MUST_USE status pace_open(struct pace *pace, const struct graph *graph, const struct plan *plan, uint32_t stage);
-/* Around a pass: when it has begun on the imitated units, and how long it takes there. */
+/* Around so many nodes of a pass: when it has begun on the imitated units, and how long it takes there. */
 uint64_t pace_begin_ns(const struct pace *pace);
-uint64_t pace_pass_ns(const struct pace *pace, const struct op_context *c, bool is_forward);
+uint64_t pace_pass_ns(const struct pace *pace, const struct op_context *c, enum graph_pass pass, uint32_t node_count);
 /* Sleeps until then. */
 void pace_end(struct pace *pace, uint64_t end_ns);
 

@@ -26,7 +26,7 @@ static status paced_submit(struct device *device, const struct op_context *c, co
     struct paced_device *d = (struct paced_device *)device;
     if (c->batch->example_count == 0 || count == 0) return ST_OK;
     const uint64_t begin_ns = pace_begin_ns(&d->pace),
-                   end_ns = begin_ns + pace_pass_ns(&d->pace, c, nodes->pass == PASS_FORWARD);
+                   end_ns = begin_ns + pace_pass_ns(&d->pace, c, (enum graph_pass)nodes->pass, count);
     TRY(device_submit(d->cpu, c, nodes, count));
     const uint64_t now_ns = clock_ns();
     d->passes.count++;

@@ -48,7 +48,7 @@ struct post_net {
     } way[POST_NODES_MAX][POST_NODES_MAX]; /* from, to */
     uint64_t random;
     uint32_t sleep_ns_max;
-    uint64_t bytes[POST_NODES_MAX]; /* sent by each */
+    _Atomic uint64_t bytes[POST_NODES_MAX]; /* sent by each */
     _Atomic uint64_t looks;         /* requests for rows as they are, by all */
     status failure;
     _Atomic status shared_fails; /* by a test: what all fail with */

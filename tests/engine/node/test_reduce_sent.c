@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include <sched.h>
+
 #include "tests/engine/node/nodes_fixture.h"
 
 /* --- what is sent ------------------------------------------------------------------------------- */
@@ -173,6 +175,58 @@ static void nodes__several_buckets__all_but_the_first_are_sent_within_the_last_b
     nodes_close();
 }
 
+/* The second node keeps its last values of a step until the first one has let in the next step. */
+static struct {
+    const struct sync_vt *sync;
+    const struct exchange_vt *exchange;
+    struct sync_vt sync_vt;
+    struct exchange_vt exchange_vt;
+    uint32_t step_count;
+    _Atomic uint32_t given, late;
+    _Atomic uint64_t bound; /* steps below it have begun on the first node */
+} held;
+
+static void bind_held(struct sync *s, struct slot *slot, uint32_t pipeline)
+{
+    held.sync->bind(s, slot, pipeline);
+    atomic_store(&held.bound, slot->input->batch.step + 1);
+}
+
+static void begin_held(struct exchange *x, enum exchange_round round, uint32_t bucket)
+{
+    const uint32_t given = round == EXCHANGE_VALUES ? atomic_fetch_add(&held.given, 1) + 1 : 0;
+    const uint32_t next = given / x->bucket_count;
+    const uint64_t end_ns = clock_ns() + UINT64_C(20000000000);
+    if (given && given % x->bucket_count == 0 && next < held.step_count)
+        while (atomic_load(&held.bound) <= next && clock_ns() < end_ns) sched_yield();
+    if (given && given % x->bucket_count == 0 && next < held.step_count && atomic_load(&held.bound) <= next)
+        atomic_fetch_add(&held.late, 1);
+    held.exchange->begin(x, round, bucket);
+}
+
+static void nodes__values_of_others_late__next_step_has_begun(void **state)
+{
+    (void)state;
+    nodes_open(&cuts[1], NULL, 4, NULL); /* several buckets */
+    struct exchange *x = reduce_exchange(runners[1].training.reduce);
+    struct sync *sync = runners[0].training.pipeline->sync;
+    assert_true(x->bucket_count > 1);
+    memset(&held, 0, sizeof held);
+    held.step_count = 3;
+    held.sync = sync->vt;
+    held.sync_vt = *sync->vt;
+    held.sync_vt.bind = bind_held;
+    sync->vt = &held.sync_vt;
+    held.exchange = x->vt;
+    held.exchange_vt = *x->vt;
+    held.exchange_vt.begin = begin_held;
+    x->vt = &held.exchange_vt;
+    nodes_run(held.step_count);
+    assert_int_equal(held.given, held.step_count * x->bucket_count);
+    assert_int_equal(held.late, 0);
+    nodes_close();
+}
+
 /* Buckets cover all parameters once, the last layers' in the last; each has as much as is asked for, but the first. */
 static void exchange_buckets__any_least__each_float_in_one(void **state)
 {
@@ -265,6 +319,7 @@ int main(void)
         cmocka_unit_test(nodes__sums_in_bfloat16__half_the_bytes_of_sums),
         cmocka_unit_test(nodes__some_without_lanes__no_float_goes_to_who_reads_none),
         cmocka_unit_test(nodes__several_buckets__all_but_the_first_are_sent_within_the_last_backward_pass),
+        cmocka_unit_test(nodes__values_of_others_late__next_step_has_begun),
         cmocka_unit_test(exchange_buckets__any_least__each_float_in_one),
         cmocka_unit_test(pipeline_open__what_one_node_alone_does__refused_by_name),
         cmocka_unit_test(reduce_place__another_message_than_the_next__refused),
