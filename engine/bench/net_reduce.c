@@ -2,14 +2,15 @@
  * is a node (engine/node/node.h) with its thread, its links and its part in the membership, and the exchange of a step
  * runs between them: pieces of the sums go to their slices' owners, who join them along the tree of lanes, and values
  * come back. Beside each repeat the same processes move the same bytes through plain sockets, all ways at once, in as
- * many rounds.
+ * many rounds, and add up as many floats by a plain ring (net_ring.c).
  *
  *     process 0   control ◀─▶ control of every other one: all meet before each repeat
  *     each pair   probe   ◀─▶ probe     plain sockets
  *                 node    ◀─▶ node      links, plain or sealed
  *
  * The update between sums and values is not measured, and values are what the parameters happen to be; but once, before
- * all repeats, they are the sums, and are looked through. */
+ * all repeats, they are the sums, and are looked through. And once two processes and four, by links and by the ring,
+ * add up the same four lanes: how many floats differ between the two counts is told. */
 #include "engine/bench/net.h"
 
 #include <errno.h>
@@ -17,6 +18,7 @@
 #include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -26,6 +28,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/isa.h"
 #include "engine/base/log.h"
+#include "engine/base/random.h"
 #include "engine/base/words.h"
 #include "engine/device/cpu/device.h"
 #include "engine/node/node.h"
@@ -146,7 +149,7 @@ static void over(void *context, enum exchange_round round, uint32_t bucket, stat
 {
     struct party *p = context;
     (void)bucket;
-    if (round == EXCHANGE_ROWS && st == ST_OK) return;
+    if ((round == EXCHANGE_ROWS || round == EXCHANGE_VALUES) && st == ST_OK) return;
     /* Release pairs with is_over(): what has come is there. */
     if (st != ST_OK)
         atomic_store_explicit(&p->shared_over, UINT32_MAX, memory_order_release);
@@ -219,6 +222,82 @@ static status exchange_check(struct party *p)
                     FAIL(CORRUPT, "bench net: parameter %llu of process %u is %g; expected the sum %g",
                          (unsigned long long)i, p->rank, (double)p->model.param[i], (double)expected);
         }
+    return ST_OK;
+}
+
+/* --- the ring ------------------------------------------------------------------------------------ */
+
+static status ring_turn(struct party *p)
+{
+    const struct net_ring ring = {.rank = p->rank,
+                                  .count = p->count,
+                                  .next = p->probe[(p->rank + 1) % p->count],
+                                  .before = p->probe[(p->rank + p->count - 1) % p->count],
+                                  .floats = p->floats};
+    return net_ring(&ring, p->gradients.param[0], p->model.param);
+}
+
+/* The size whose bits are compared. */
+#define BITS_SIZE 1u
+enum { BITS_LINKS, BITS_RING, BITS_COUNT };
+/* What the first process has of two, and of four. */
+static float *bits[BITS_COUNT][2];
+
+/* The own lanes of four, added up as a lane tree does; each number is drawn. */
+static void lanes_fill(struct party *p)
+{
+    const uint32_t lanes = PROCESSES_MAX / p->count;
+    float *sums = p->gradients.param[0];
+    memset(sums, 0, p->floats * sizeof *sums);
+    for (uint32_t lane = p->rank * lanes; lane < (p->rank + 1) * lanes; lane++) {
+        random_fill(p->model.param, p->floats, INIT_NORMAL, 1, random_stream(1, RANDOM_GEN, lane), 0);
+        for (uint64_t i = 0; i < p->floats; i++) sums[i] += p->model.param[i];
+    }
+}
+
+static status bits_keep(const struct party *p, uint32_t by, const float *from)
+{
+    float **at = &bits[by][p->count > 2];
+    if (p->rank > 0) return ST_OK;
+    *at = malloc(p->floats * sizeof **at);
+    if (*at == NULL) FAIL(MEMORY, "bench net: no memory for sums");
+    memcpy(*at, from, p->floats * sizeof **at);
+    return ST_OK;
+}
+
+/* Of the sums of two and of four processes: how many of the slices' floats differ, in percent. */
+static double bits_differ(const struct party *p, uint32_t by)
+{
+    uint64_t differ = 0, all = 0;
+    for (uint32_t b = 0; b < p->x->bucket_count; b++)
+        for (uint32_t r = 0; r < p->x->slices[b].run_count; r++) {
+            const struct param_run *run = &p->x->slices[b].runs[r];
+            all += run->count;
+            for (uint64_t i = run->offset; i < run->offset + run->count; i++)
+                differ += memcmp(&bits[by][0][i], &bits[by][1][i], sizeof(float)) != 0;
+        }
+    return 100.0 * (double)differ / (double)all;
+}
+
+static status bits_look(struct party *p)
+{
+    lanes_fill(p);
+    TRY(exchange_turn(p, true));
+    TRY(bits_keep(p, BITS_LINKS, p->model.param));
+    lanes_fill(p);
+    TRY(ring_turn(p));
+    TRY(bits_keep(p, BITS_RING, p->gradients.param[0]));
+    if (p->rank > 0 || p->count == 2) return ST_OK;
+    const double links = bits_differ(p, BITS_LINKS), ring = bits_differ(p, BITS_RING);
+    bench_line("  the same four lanes by 2 and by 4: floats that differ: by links %.1f %%, by a ring %.1f %%", links,
+               ring);
+    log_event_begin("bits");
+    log_event_f64("links_differ_percent", links);
+    log_event_f64("ring_differ_percent", ring);
+    log_event_end();
+    for (uint32_t by = 0; by < BITS_COUNT; by++)
+        for (uint32_t k = 0; k < 2; k++) free(bits[by][k]);
+    memset(bits, 0, sizeof bits);
     return ST_OK;
 }
 
@@ -305,22 +384,36 @@ static status party_close(struct party *p, status st)
 
 /* --- measuring ------------------------------------------------------------------------------------ */
 
+/* What is measured, in turn. */
+enum turn { TURN_COPY, TURN_EXCHANGE, TURN_RING, TURN_COUNT };
+
+static status turn_run(struct party *p, enum turn turn)
+{
+    switch (turn) {
+    case TURN_COPY: return copy_turn(p);
+    case TURN_EXCHANGE: return exchange_turn(p, false);
+    case TURN_RING: return ring_turn(p);
+    case TURN_COUNT: break;
+    }
+    return ST_OK;
+}
+
 /* Seconds of a turn. */
-static status turns(struct party *p, uint32_t count, bool is_copy, double *seconds)
+static status turns(struct party *p, uint32_t count, enum turn turn, double *seconds)
 {
     TRY(meet(p));
     const uint64_t begin_ns = clock_ns();
-    for (uint32_t i = 0; i < count; i++) TRY(is_copy ? copy_turn(p) : exchange_turn(p, false));
+    for (uint32_t i = 0; i < count; i++) TRY(turn_run(p, turn));
     TRY(meet(p));
     *seconds = (double)(clock_ns() - begin_ns) * 1e-9 / count;
     return ST_OK;
 }
 
-static void figure_tell(const struct party *p, uint32_t size, const struct series *ours, const struct series *limit)
+static void figure_tell(const struct party *p, uint32_t size, const char *how, const struct series *ours,
+                        const struct series *limit)
 {
     char name[64], bytes[WORDS_SIZE_BYTES];
-    snprintf(name, sizeof name, "%s summed by %u, %s", words_size(bytes, p->floats * sizeof(float)), p->count,
-             p->is_sealed ? "sealed" : "plain");
+    snprintf(name, sizeof name, "%s summed by %u, %s", words_size(bytes, p->floats * sizeof(float)), p->count, how);
     bench_tell(
         &(struct bench_figure){.subject = "net",
                                .name = name,
@@ -344,16 +437,20 @@ static double value_of(const struct party *p, uint32_t size, double seconds)
 static status party_measure(struct party *p, const struct bench *b, uint32_t size)
 {
     const uint32_t count = b->o->quick ? sizes[size].turns_quick : sizes[size].turns;
-    struct series ours = {0}, limit = {0};
+    struct series of[TURN_COUNT] = {0};
     double seconds;
     TRY(exchange_check(p));
-    for (uint32_t r = 0; r < b->repeats + 1; r++) {
-        TRY(turns(p, count, true, &seconds));
-        if (r > 0) series_add(&limit, value_of(p, size, seconds)); /* buffers of the kernel grow with the first */
-        TRY(turns(p, count, false, &seconds));
-        if (r > 0) series_add(&ours, value_of(p, size, seconds));
-    }
-    if (p->rank == 0) figure_tell(p, size, &ours, &limit);
+    if (size == BITS_SIZE && !p->is_sealed) TRY(bits_look(p));
+    for (uint32_t r = 0; r < b->repeats + 1; r++)
+        for (uint32_t turn = 0; turn < TURN_COUNT; turn++) {
+            if (turn == TURN_RING && p->is_sealed) continue;
+            TRY(turns(p, count, (enum turn)turn, &seconds));
+            if (r > 0)
+                series_add(&of[turn], value_of(p, size, seconds)); /* buffers of the kernel grow with the first */
+        }
+    if (p->rank > 0) return ST_OK;
+    figure_tell(p, size, p->is_sealed ? "sealed" : "plain", &of[TURN_EXCHANGE], &of[TURN_COPY]);
+    if (!p->is_sealed) figure_tell(p, size, "ring", &of[TURN_RING], &of[TURN_COPY]);
     return ST_OK;
 }
 
