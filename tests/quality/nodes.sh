@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: sh tests/quality/nodes.sh [RUNS] [PROGRAM]       defaults: 100, ./heterps-run; SEED=N repeats a series
+# Usage: sh tests/quality/nodes.sh [RUNS] [PROGRAM]       defaults: 100, ./heterps-run; SEED=N repeats a series; MODEL=dense: numbers alone
 # Trainings on 2 to 4 nodes over loopback, of any lanes each, or of none, which serve rows and slices alone or with the
 # others, of which one is killed, or stands still for a while, at a random moment, or
 # none is and nothing is saved: each has to end, and with the bytes and the last figures of one node, of a table whose
@@ -14,8 +14,10 @@ trap 'exit 130' INT TERM
 launcher=
 cd "$work" || exit 1
 . "$root/tests/quality/one_node.sh"
-nodes_model emb.admit=2 emb.ttl=12 store.period=20 train.epochs=40 checkpoint.every=50 eval.every=70 cluster.min=2 cluster.timeout=1 &&
-    "$h" gen criteo --rows 500 --skip 6000 -o test.tsv -q && one_node --eval test.tsv --log json >one.log || exit 1
+case ${MODEL:-} in
+dense) dense_model train.epochs=40 checkpoint.every=50 eval.every=70 cluster.min=2 cluster.timeout=1 ;;
+*) nodes_model emb.admit=2 emb.ttl=12 store.period=20 train.epochs=40 checkpoint.every=50 eval.every=70 cluster.min=2 cluster.timeout=1 ;;
+esac && "$h" gen criteo --rows 500 --skip 6000 -o test.tsv -q && one_node --eval test.tsv --log json >one.log || exit 1
 figures() { grep '"event":"eval"' "$1" | tail -1 | sed 's/"seconds":[^,]*,//; s/"time":[^,]*,//; s/"node":[^,]*,//'; }
 [ -n "$(figures one.log)" ] || { echo "no evaluation: $(cat one.log)"; exit 1; }
 seed=${SEED:-$(date +%s)}

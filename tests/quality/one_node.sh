@@ -10,6 +10,17 @@ nodes_model() {
         --set cluster.connect=60 "$@" && "$h" gen criteo --rows 6000 -o data.tsv -q
 }
 
+# dense_model VALUE...: likewise, of numbers alone, whose layers are a bucket each: a step begins while values of the one before are on their way.
+dense_model() {
+    for value in "$@"; do set -- "$@" --set "$value"; shift; done
+    {
+        printf '[model]\nname = dense\n[data]\ndense = I1..I13\n[fc h1]\ninput = dense\nunits = 48\nactivation = relu\n'
+        for i in 2 3 4 5; do printf '[fc h%d]\ninput = h%d\nunits = 48\nactivation = relu\n' $i $((i - 1)); done
+        printf '[fc y]\ninput = h5\nunits = 1\n[loss bce]\ninput = y\n[train]\nbatch = 64\nmicro = 4\nlanes = 8\noptimizer = adam 0.005\n'
+    } >dense.cfg
+    "$h" compile dense.cfg -o model.bin -q --set cluster.bucket=1 --set cluster.connect=60 "$@" && "$h" gen criteo --rows 6000 -o data.tsv -q
+}
+
 # one_node ARGUMENT...: trains it, with these, to one.model; its values are in one.
 one_node() { "$h" model.bin --data data.tsv --out one.model --threads 1 "$@" && "$h" export model.bin --model one.model -o one -q; }
 
