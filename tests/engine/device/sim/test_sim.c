@@ -12,6 +12,7 @@
 
 #include "engine/device/cpu/device.h"
 #include "engine/device/sim/device.h"
+#include "engine/device/sim/pace.h"
 #include "engine/device/sim/paced.h"
 #include "engine/plan/simulate.h"
 #include "graph/cut.h"
@@ -252,6 +253,26 @@ static void sim__tasks_one_after_another__take_the_planned_time_in_all(void **st
         device_close(device);
         task_close(&k);
     }
+}
+
+/* What is cut takes as long as the whole, and each node of a pass its part. */
+static void pace__pieces_of_a_pass__take_their_share(void **state)
+{
+    (void)state;
+    struct single k;
+    struct pace pace;
+    task_open(&k, "", 150e-6, 1);
+    const uint32_t counts[PASS_COUNT] = {k.graph.forward_count, k.graph.node_count - k.graph.forward_count};
+    const uint64_t whole_ns[PASS_COUNT] = {400000, 800000};
+    assert_ok(pace_open(&pace, &k.graph, &k.plan, 0));
+    for (enum graph_pass pass = PASS_FORWARD; pass < PASS_COUNT; pass++) {
+        assert_in_range(pace_pass_ns(&pace, &k.context, pass, counts[pass]), whole_ns[pass] - 2, whole_ns[pass] + 2);
+        for (uint32_t count = 1; count < counts[pass]; count++) {
+            const uint64_t part_ns = whole_ns[pass] * count / counts[pass];
+            assert_in_range(pace_pass_ns(&pace, &k.context, pass, count), part_ns - 2, part_ns + 2);
+        }
+    }
+    task_close(&k);
 }
 
 /* A device that had nothing to do does not make up for it. */
@@ -611,6 +632,7 @@ int main(void)
         cmocka_unit_test(sim__any_stages__moves_what_crosses_the_cuts),
         cmocka_unit_test(sim__loss_on_sim__is_zero_and_nothing_moves),
         cmocka_unit_test(sim__tasks_one_after_another__take_the_planned_time_in_all),
+        cmocka_unit_test(pace__pieces_of_a_pass__take_their_share),
         cmocka_unit_test(sim__after_a_pause__takes_the_whole_time_again),
         cmocka_unit_test(sim_device_open__no_time_or_too_long__is_refused),
         cmocka_unit_test(sim_submit__stage_in_the_middle__writes_what_it_gives),
