@@ -10,13 +10,17 @@
  *       keys of Criteo's columns have their names for seeds, as those of all formats, and not their numbers
  *       (graph/compile_columns.c)
  *   10  admit_by = bloom has a filter for every shard of a table's keys (graph/compile_parse.c)
- *   11  the word `auto` is the default optimizer (graph/optimizer_auto.c); what it stands for is theirs */
+ *   11  the word `auto` is the default optimizer (graph/optimizer_auto.c); what it stands for is theirs
+ *       a table's store may be bf16 (graph/compile_parse.c) */
 #ifndef HETERPS_CFG_RULES_H
 #define HETERPS_CFG_RULES_H
 
 #include "cfg/ini.h"
 
 enum { RULES_OLDEST = 8, RULES_NEWEST = 11 };
+
+/* The least that a table's store needs. */
+#define ROW_STORE_RULES 11
 
 /* Behind a key's other members: up to these rules its default was another. */
 #define UNTIL(rules, value) .until = (rules), .before = (value)

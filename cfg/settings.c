@@ -16,6 +16,7 @@ const char *const cfg_bad_lines[] = {[BAD_LINES_ERROR] = "error", [BAD_LINES_SKI
 const char *const cfg_ios[] = {[IO_URING] = "io_uring", [IO_THREADS] = "threads", NULL};
 const char *const cfg_precisions[] = {
     [PRECISION_F32] = "f32", [PRECISION_BF16] = "bf16", [PRECISION_TF32] = "tf32", NULL};
+const char *const cfg_row_stores[] = {[ROW_STORE_F32] = "f32", [ROW_STORE_BF16] = "bf16", NULL};
 const char *const cfg_reduces[] = {[REDUCE_F32] = "f32", [REDUCE_BF16] = "bf16", NULL};
 const char *const cfg_cache_shuffles[] = {[CACHE_PLAIN] = "none", [CACHE_BLOCKS] = "blocks", NULL};
 const char *const cfg_placements[] = {

@@ -17,6 +17,7 @@ enum {
     DATA_FORMAT_COUNT
 };
 enum { UNSEEN_ZEROS, UNSEEN_INIT };
+enum { ROW_STORE_F32, ROW_STORE_BF16 };
 enum { IDS_CUT, IDS_ERROR, IDS_FEW };
 enum { TRANSFORM_NONE, TRANSFORM_LOG1P, TRANSFORM_STANDARD };
 enum { MISSING_NONE, MISSING_KEY };
@@ -36,7 +37,7 @@ extern const char *const cfg_data_formats[],
             *const cfg_missing[],
                 *const cfg_bad_lines[],
                     *const cfg_precisions[],
-                        *const cfg_reduces[],
+                        *const cfg_reduces[], *const cfg_row_stores[],
                             *const cfg_cache_shuffles[],
                                 *const cfg_placements[],
                                     *const cfg_syncs[], *const cfg_samplers[],

@@ -3,6 +3,7 @@
 
 #include "gpu/each.h"
 #include "gpu/math.h"
+#include "gpu/philox.h"
 
 KERNEL(activation_forward)
 {
@@ -43,23 +44,6 @@ KERNEL(busy_backward)
     }
 }
 
-/* Philox4x32-10, as engine/base/random.c: word `word` of block `block` of an item. */
-DEVICE uint32_t philox(const uint32_t key[2], uint64_t item, uint32_t block, uint32_t word)
-{
-    uint32_t c0 = (uint32_t)item, c1 = (uint32_t)(item >> 32), c2 = block, c3 = 0, k0 = key[0], k1 = key[1];
-    for (uint32_t round = 0; round < 10; round++) {
-        const uint32_t high0 = __umulhi(0xD2511F53u, c0), low0 = 0xD2511F53u * c0, high1 = __umulhi(0xCD9E8D57u, c2),
-                       low1 = 0xCD9E8D57u * c2;
-        c0 = high1 ^ c1 ^ k0;
-        c1 = low1;
-        c2 = high0 ^ c3 ^ k1;
-        c3 = low0;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    return word == 0 ? c0 : word == 1 ? c1 : word == 2 ? c2 : c3;
-}
-
 KERNEL(dropout)
 {
     const uint32_t training = a.now->training;
@@ -68,7 +52,9 @@ KERNEL(dropout)
     EACH_COL(i, a.cols)
     {
         const uint64_t item = a.now->step << 32 | (a.now->example_begin + b);
-        const uint32_t bits = philox(a.key, item, i / 4, i % 4);
+        uint32_t words[4];
+        philox(a.key, item, i / 4, words);
+        const uint32_t word = i % 4, bits = word == 0 ? words[0] : word == 1 ? words[1] : word == 2 ? words[2] : words[3];
         const float unit = ((float)(bits >> 9) + 0.5f) * 1.1920928955078125e-7f, x = in_row(a.from, b)[i];
         grad_put(&out_row(a.to, b)[i], !training ? x : unit >= a.rate ? x * scale : 0, a.adds);
     }

@@ -73,7 +73,7 @@ GPU_RUN(embed_bag_forward)
     uint32_t *argmax = (uint32_t *)(uintptr_t)argmax_of(c, n, &stride);
     return GPU_EACH(w, bag_forward, out.cols, .inputs = bag_inputs_of(w, c, n), .keys = bag_keys_of(c, attr.table),
                     .out = gpu_out_of(out), .argmax = argmax, .argmax_stride = stride, .pool = attr.pool,
-                    .dim = attr.dim, .cols = out.cols);
+                    .dim = attr.dim, .cols = out.cols, .is_bf16 = c->graph->tables[attr.table].store == TABLE_BF16);
 }
 
 /* Most blocks along the rows; those that are not hot are passed by. */

@@ -2,6 +2,7 @@
 #include "gpu/table.h"
 
 #include "gpu/each.h"
+#include "gpu/row_vector.h"
 
 enum { BAG_SUM, BAG_MEAN, BAG_MAX, BAG_APART }; /* enum pool of graph/op.h */
 
@@ -37,7 +38,8 @@ KERNEL(bag_forward)
         }
         float sum = 0;
         for (uint32_t position = begin; position < end; position++) {
-            const float x = a.keys.span[a.keys.unique_of[position]][d] * value_of(&a.keys, position);
+            const float *row = a.keys.span[a.keys.unique_of[position]];
+            const float x = row_number(row, d, a.is_bf16) * value_of(&a.keys, position);
             if (a.pool != BAG_MAX) {
                 sum += x;
             } else if (best == BAG_NONE || x > sum) {

@@ -3,6 +3,7 @@
 
 #include "gpu/ops.h"
 #include "graph/optimizer_rules.h"
+#include "graph/row_vector.h"
 
 _Static_assert(GPU_RULE_PARAMS == OPTIMIZER_PARAM_COUNT, "one array");
 
@@ -80,7 +81,11 @@ status gpu_update_rows(const struct gpu_work *w, const struct table_update *u)
                                           .dim = u->table->dim,
                                           .span_floats = u->table->span_floats,
                                           .counts = o->counts,
-                                          .row_states = o->row_state_count};
+                                          .row_states = o->row_state_count,
+                                          .vector_floats = row_vector_floats(u->table),
+                                          .is_bf16 = u->table->store == TABLE_BF16,
+                                          .key = u->key,
+                                          .noise = {u->noise.key[0], u->noise.key[1]}};
     if (u->lives) FAIL(INVALID, "rows of a table that come and go are updated by the CPU alone, and not by a card");
     if (u->row_count == 0) return ST_OK;
     if (u->lanes > 1) TRY(gpu_launch_each(w, GPU_KERNEL_rows_fold, u->row_count, fold.dim, &fold, sizeof fold));

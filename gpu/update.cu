@@ -3,6 +3,7 @@
 
 #include "gpu/each.h"
 #include "gpu/math.h"
+#include "gpu/row_vector.h"
 
 enum rule_kind {
 #define OPTIMIZER(id, ...) RULE_##id,
@@ -260,39 +261,69 @@ DEVICE void quad_put(float *to, const float x[QUAD], uint32_t there, bool is_wid
 struct quads {
     float sum[QUAD], weight[QUAD], state[STATES][QUAD];
 };
-/* All that the numbers from `span` on need of memory is under way before any of it is waited for. */
-DEVICE void quads_take(struct quads *q, const float *grad, const float *span, uint32_t dim, uint32_t state_count,
-                       uint32_t there, bool is_wide)
+/* The words of numbers in bfloat16 from `begin` on; whole, for behind an odd last number lies a zero. */
+DEVICE void quad_widen(float x[QUAD], const float *span, uint32_t begin, uint32_t there)
 {
+    const uint32_t *words = (const uint32_t *)span + begin / 2;
+    UNROLL for (uint32_t k = 0; k < QUAD; k += 2)
+    {
+        const uint32_t word = k < there ? words[k / 2] : 0;
+        x[k] = __uint_as_float(word << 16);
+        x[k + 1] = __uint_as_float(word & 0xffff0000u);
+    }
+}
+DEVICE void quad_narrow(const struct rows_update_args *a, float *span, uint64_t key, uint32_t begin, const float x[QUAD],
+                        uint32_t there)
+{
+    uint32_t *words = (uint32_t *)span + begin / 2, drawn[4];
+    philox(a->noise, key, begin / NOISE_COLS, drawn);
+    const uint32_t noise[2] = {begin % NOISE_COLS ? drawn[2] : drawn[0], begin % NOISE_COLS ? drawn[3] : drawn[1]};
+    UNROLL for (uint32_t k = 0; k < QUAD; k += 2)
+    {
+        if (k >= there) continue;
+        const uint32_t low = bf16_random(x[k], noise[k / 2] & 0xffff),
+                       high = k + 1 < there ? bf16_random(x[k + 1], noise[k / 2] >> 16) : 0;
+        words[k / 2] = low | high << 16;
+    }
+}
+/* All that the numbers from `begin` on need of memory is under way before any of it is waited for. */
+DEVICE void quads_take(struct quads *q, const struct rows_update_args *a, const float *grad, const float *span,
+                       uint32_t begin, uint32_t there, bool is_wide)
+{
+    const uint32_t dim = a->dim, state_count = a->rule.state_count;
+    const float *state = span + a->vector_floats + begin;
     if (is_wide) {
-        const float4 none = {0, 0, 0, 0}, sum = *(const float4 *)grad, weight = *(const float4 *)span,
-                     first = state_count > 0 ? *(const float4 *)(span + dim) : none,
-                     second = state_count > 1 ? *(const float4 *)(span + 2 * dim) : none;
+        const float4 none = {0, 0, 0, 0}, sum = *(const float4 *)grad,
+                     weight = a->is_bf16 ? none : *(const float4 *)(span + begin),
+                     first = state_count > 0 ? *(const float4 *)state : none,
+                     second = state_count > 1 ? *(const float4 *)(state + dim) : none;
         quad_fill(q->sum, sum);
         quad_fill(q->weight, weight);
         quad_fill(q->state[0], first);
         quad_fill(q->state[1], second);
+        if (a->is_bf16) quad_widen(q->weight, span, begin, there);
         return;
     }
     UNROLL for (uint32_t k = 0; k < QUAD; k++)
     {
         q->sum[k] = k < there ? grad[k] : 0;
-        q->weight[k] = k < there ? span[k] : 0;
+        q->weight[k] = k < there && !a->is_bf16 ? span[begin + k] : 0;
         UNROLL for (uint32_t j = 0; j < STATES; j++) q->state[j][k] =
-            k < there && j < state_count ? span[(1 + j) * dim + k] : 0;
+            k < there && j < state_count ? state[j * dim + k] : 0;
     }
+    if (a->is_bf16) quad_widen(q->weight, span, begin, there);
 }
 
-/* A row by its 16 threads: its sums lie at `at`, in the first use in `sums`. */
-DEVICE void quads_update(const struct rows_update_args *a, float *span, float *sums, uint64_t at, uint32_t use_count,
-                         uint32_t dim, float scale, float m_correction, float v_correction)
+/* A row by its 16 threads: its sums lie at `at`, in the first use in `sums`; `dim` is 0 of one that is not there. */
+DEVICE void quads_update(const struct rows_update_args *a, float *span, float *sums, uint64_t at, uint32_t row,
+                         uint32_t use_count, uint32_t dim, float scale, float m_correction, float v_correction)
 {
-    const bool is_wide = dim % QUAD == 0;
+    const bool is_wide = dim % QUAD == 0 && a->vector_floats % QUAD == 0;
     const float zeros[QUAD] = {0};
     for (uint32_t begin = QUAD * (threadIdx.x % ROW_THREADS); begin < dim; begin += QUAD * ROW_THREADS) {
         const uint32_t there = min(dim - begin, QUAD);
         struct quads q;
-        quads_take(&q, sums + at + begin, span + begin, dim, a->rule.state_count, there, is_wide);
+        quads_take(&q, a, sums + at + begin, span, begin, there, is_wide);
         for (uint32_t use = 1; use < use_count; use++)
             UNROLL for (uint32_t k = 0; k < QUAD; k++) if (k < there) q.sum[k] += a->grad[use][at + begin + k];
         if (!rests(&a->rule)) {
@@ -302,14 +333,31 @@ DEVICE void quads_update(const struct rows_update_args *a, float *span, float *s
                 q.weight[k] = rule_apply(&a->rule, q.weight[k], own, q.sum[k], scale, m_correction, v_correction);
                 UNROLL for (uint32_t j = 0; j < STATES; j++) q.state[j][k] = own[j];
             }
-            quad_put(span + begin, q.weight, there, is_wide);
+            if (a->is_bf16)
+                quad_narrow(a, span, a->key[row], begin, q.weight, there);
+            else
+                quad_put(span + begin, q.weight, there, is_wide);
             UNROLL for (uint32_t j = 0; j < STATES; j++) if (j < a->rule.state_count)
-                quad_put(span + (1 + j) * dim + begin, q.state[j], there, is_wide);
+                quad_put(span + a->vector_floats + j * dim + begin, q.state[j], there, is_wide);
         }
         /* Last: a store to where a load is under way holds up an H100's memory (bench card, update of rows). */
         quad_put(sums + at + begin, zeros, there, is_wide);
         for (uint32_t use = 1; use < use_count; use++) quad_put(a->grad[use] + at + begin, zeros, there, is_wide);
     }
+}
+
+/* Number i of a row, in the table's way; rounded by its own draw. */
+DEVICE void number_put(const struct rows_update_args *a, float *span, uint32_t row, uint32_t i, float x)
+{
+    if (!a->is_bf16) {
+        span[i] = x;
+        return;
+    }
+    uint32_t drawn[4];
+    philox(a->noise, a->key[row], i / NOISE_COLS, drawn);
+    const uint32_t word = i / 2 % 4,
+                   two = word == 0 ? drawn[0] : word == 1 ? drawn[1] : word == 2 ? drawn[2] : drawn[3];
+    ((uint16_t *)span)[i] = (uint16_t)bf16_random(x, two >> 16 * (i % 2) & 0xffff);
 }
 
 /* Four blocks on a multiprocessor: rows lie here and there, and who waits for one needs others beside it. */
@@ -346,16 +394,16 @@ KERNEL_BOUND_ROOM(rows_update, UPDATE_THREADS, 4)
             __syncwarp(); /* others take what this thread has summed */
         }
         if (a.row_states) { /* adagrad_row: one state a row */
-            float *state = span + a.dim;
+            float *state = span + a.vector_floats;
             const float g2sum = is_there ? *state : 0, initial = a.rule.param[RULE_ROW_INITIAL],
                         bound = a.rule.param[RULE_ROW_BOUND],
                         rate = a.rule.rate * __fsqrt_rn(__fdiv_rn(initial, initial + g2sum));
             double part = 0;
             for (uint32_t i = lane; i < dim; i += ROW_THREADS) {
-                const float before = span[i], sum = uses_take(a.grad, use_count, at + i),
+                const float before = row_number(span, i, a.is_bf16), sum = uses_take(a.grad, use_count, at + i),
                             g = gradient(&a.rule, before, sum, scale), w = before - rate * g;
                 uses_clear(a.grad, use_count, at + i);
-                span[i] = w > bound ? bound : w < -bound ? -bound : w;
+                number_put(&a, span, row, i, w > bound ? bound : w < -bound ? -bound : w);
                 part += (double)g * (double)g;
             }
             const double squares = squares_total(part);
@@ -363,7 +411,7 @@ KERNEL_BOUND_ROOM(rows_update, UPDATE_THREADS, 4)
             if (lane == 0 && is_there) *state = g2sum + (float)(squares / (double)a.dim);
             continue;
         }
-        quads_update(&a, span, sums, at, use_count, dim, scale, m_correction, v_correction);
+        quads_update(&a, span, sums, at, row, use_count, dim, scale, m_correction, v_correction);
         __syncwarp(); /* the counter has been read */
         if (a.counts && is_there && lane == 0) {
             uint32_t *counter = (uint32_t *)(span + a.span_floats - 1);

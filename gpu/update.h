@@ -57,6 +57,10 @@ struct rows_update_args {
     float *const *span;               /* on 16 bytes */
     const uint32_t *occurrence_count; /* or NULL */
     uint32_t use_count, row_count, dim, span_floats, counts, row_states;
+    /* the vector's, behind which are the states; of a table in bfloat16 (graph/row_vector.h) also: */
+    uint32_t vector_floats, is_bf16;
+    const uint64_t *key; /* [row] */
+    uint32_t noise[2];
 };
 /* packed[i][d] = sum of row index[i] over uses and lanes, which are cleared. */
 struct rows_take_args {

@@ -49,7 +49,9 @@ static uint64_t model_hash(struct compiler *c)
         const struct graph_table *t = LIST_AT(c->tables, struct graph_table, i);
         HASH_TEXT(t->name);
         HASH(t->dim);
-        HASH(t->init);
+        const uint32_t init = t->init;
+        HASH(init);
+        if (t->store != TABLE_F32) HASH(t->store); /* of others the hash is what it was before there was one */
         HASH(t->init_scale);
         HASH(LIST_AT(c->optimizers, struct graph_optimizer, t->optimizer)->kind);
         /* Counters of rows are dated by it. */

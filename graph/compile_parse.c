@@ -221,6 +221,13 @@ static status tables_parse(struct compiler *c)
             .l1 = settings.l1, .l2 = settings.l2, .clip_value = settings.clip_value, .clip_norm = settings.clip_norm};
         TRY(optimizer_add(c, *settings.optimizer ? section : train,
                           *settings.optimizer ? settings.optimizer : s->train_optimizer, true, rows, &optimizer));
+        if (settings.store == ROW_STORE_BF16 && s->model_rules < ROW_STORE_RULES)
+            return ini_fail(&c->ini, section, ini_entry_find(section, "store"),
+                            "store = bf16 needs [model] rules of %d or more, and the text says %u; leave rules out",
+                            ROW_STORE_RULES, s->model_rules);
+        if (settings.store == ROW_STORE_BF16 && settings.dim > ROW_BF16_DIM_MAX)
+            return ini_fail(&c->ini, section, ini_entry_find(section, "dim"),
+                            "expected a dim of 1 to %u with store = bf16, found %u", ROW_BF16_DIM_MAX, settings.dim);
         uint32_t name;
         struct row_life life;
         TRY(life_read(c, section, &settings, &life));
@@ -229,13 +236,13 @@ static status tables_parse(struct compiler *c)
         TRY(list_add(&c->tables, &table));
         *table = (struct graph_table){.name = name,
                                       .dim = settings.dim,
-                                      .init = init,
+                                      .init = (uint16_t)init,
+                                      .store = (uint16_t)settings.store,
                                       .init_scale = init_scale,
                                       .optimizer = optimizer,
-                                      .span_floats = optimizer_span_floats(
-                                          LIST_AT(c->optimizers, struct graph_optimizer, optimizer), settings.dim),
                                       .life = life};
-        if (life.counts) table->span_floats += ROW_COUNTER_FLOATS;
+        table->span_floats =
+            optimizer_table_floats(LIST_AT(c->optimizers, struct graph_optimizer, optimizer), table);
     }
     return ST_OK;
 }

@@ -25,7 +25,8 @@ struct table_update {
     bool lives;
     const float *nobody;         /* the span of keys without a row: their gradients are dropped   */
     const uint32_t *click_count; /* [row], where rows count                                       */
-    const uint64_t *key;         /* [row], where rows begin without a vector                      */
+    const uint64_t *key;         /* [row], where rows begin without a vector, or are in bfloat16  */
+    struct random_stream noise;  /* of the latter: row_noise() of the step                        */
     uint64_t period;             /* of the step                                                   */
     struct random_stream init;   /* of the table's initial values                                 */
     float scale;

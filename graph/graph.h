@@ -154,11 +154,16 @@ struct graph_word {
     uint32_t reserved;
 };
 
+/* How vectors of rows are stored (graph/row_vector.h); so wide are they at most in bfloat16. */
+enum table_store { TABLE_F32, TABLE_BF16, TABLE_STORE_COUNT };
+#define ROW_BF16_DIM_MAX 4096u
+
 struct graph_table {
     uint32_t name;
     uint32_t dim;
     uint32_t span_floats; /* vector, state, its count of updates; counters of its life      */
-    uint32_t init;        /* enum random_init                                              */
+    uint16_t init;        /* enum random_init                                              */
+    uint16_t store;       /* enum table_store: up to version 10 the upper half of init, and 0 */
     float init_scale;
     uint32_t optimizer;     /* index of optimizers                                           */
     uint32_t field_count;   /* fields that look it up                                      */

@@ -257,8 +257,10 @@ static status tables_check(const struct check *c)
             return bad(c, &t->optimizer, "expected an optimizer that trains, found %s",
                        optimizer_table[g->optimizers[t->optimizer].kind].name);
         TRY(life_check(c, &t->life));
-        uint32_t span_floats = optimizer_span_floats(&g->optimizers[t->optimizer], t->dim);
-        if (t->life.counts) span_floats += ROW_COUNTER_FLOATS;
+        const uint32_t stores = g->header->version < ROW_STORE_RULES ? TABLE_F32 : TABLE_STORE_COUNT - 1;
+        if (t->store > stores) return bad(c, &t->store, "expected a store of 0 to %u, found %u", stores, t->store);
+        if (t->store == TABLE_BF16) TRY(within(c, &t->dim, 1, ROW_BF16_DIM_MAX, "a dim in bf16"));
+        const uint32_t span_floats = optimizer_table_floats(&g->optimizers[t->optimizer], t);
         if (t->span_floats != span_floats)
             return bad(c, &t->span_floats, "expected rows of %u floats, found %u", span_floats, t->span_floats);
         TRY(init_check(c, &t->init, t->init, t->init_scale));

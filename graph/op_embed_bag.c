@@ -14,6 +14,7 @@
  * Backward goes by unique key, and within one by occurrence in example order, so the sum of a row has one order. Each op adds to
  * sums of its own (attr.lookup): two over one table may lie in stages that run at the same time. */
 #include "graph/op_rules.h"
+#include "graph/row_vector.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -105,10 +106,11 @@ static float value_of(const struct micro_batch *m, uint32_t position)
     return m->value != NULL ? m->value[position] : 1;
 }
 
-static void pool_max(float *out, uint32_t *argmax, const float *row, float value, uint32_t position, uint32_t dim)
+static void pool_max(float *out, uint32_t *argmax, const struct graph_table *table, const float *row, float value,
+                     uint32_t position)
 {
-    for (uint32_t d = 0; d < dim; d++) {
-        float x = row[d] * value;
+    for (uint32_t d = 0; d < table->dim; d++) {
+        float x = row_vector_get(table, row, d) * value;
         if (argmax[d] != ROW_NONE && !(x > out[d])) continue;
         out[d] = x;
         argmax[d] = position;
@@ -120,6 +122,7 @@ void op_embed_bag_forward(const struct op_context *c, const struct graph_node *n
     struct embed_bag_attr attr = attr_of(n->attr);
     const struct micro_batch *m = c->batch;
     const struct ticket_table *t = &c->ticket->table[attr.table];
+    const struct graph_table *table = &c->graph->tables[attr.table];
     struct view out = op_out(c, n);
     for (uint32_t b = 0; b < out.rows; b++) {
         uint32_t col = 0;
@@ -139,9 +142,9 @@ void op_embed_bag_forward(const struct op_context *c, const struct graph_node *n
                 float *to = attr.pool == POOL_NONE ? out_bs + (size_t)(position - begin) * attr.dim : out_bs;
                 float value = value_of(m, position);
                 if (argmax_bs)
-                    pool_max(to, argmax_bs, row, value, position, attr.dim);
+                    pool_max(to, argmax_bs, table, row, value, position);
                 else
-                    for (uint32_t d = 0; d < attr.dim; d++) to[d] += row[d] * value;
+                    for (uint32_t d = 0; d < attr.dim; d++) to[d] += row_vector_get(table, row, d) * value;
             }
             if (attr.pool == POOL_MEAN && end > begin) {
                 float share = 1.0f / (float)(end - begin);

@@ -40,6 +40,8 @@ extern const struct optimizer optimizer_table[OPTIMIZER_ID_COUNT];
 /* A row's span: vector [dim], state [state_count * dim], [row_state_count], one counter of updates (uint32_t in a float's place) if the
  * optimizer counts (Adam). */
 uint32_t optimizer_span_floats(const struct graph_optimizer *o, uint32_t dim);
+/* The same of a table whose rows `o` updates, with the counters of their life: its span_floats. */
+uint32_t optimizer_table_floats(const struct graph_optimizer *o, const struct graph_table *table);
 bool optimizer_counts(const struct graph_optimizer *o);
 bool optimizer_reads_shows(const struct graph_optimizer *o);
 /* Whether parameters cannot be trained by it. */

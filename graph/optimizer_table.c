@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "cfg/key.h"
+#include "graph/row_vector.h"
 #include "graph/schedule.h"
 #include "graph/words.h"
 
@@ -36,6 +37,12 @@ uint32_t optimizer_span_floats(const struct graph_optimizer *o, uint32_t dim)
 {
     const struct optimizer *rule = &optimizer_table[o->kind];
     return dim * (1 + rule->state_count) + rule->row_state_count + rule->counts;
+}
+
+uint32_t optimizer_table_floats(const struct graph_optimizer *o, const struct graph_table *table)
+{
+    return optimizer_span_floats(o, table->dim) - table->dim + row_vector_floats(table) +
+           (table->life.counts ? ROW_COUNTER_FLOATS : 0);
 }
 
 float optimizer_rate(const struct graph *g, const struct graph_optimizer *o, uint64_t t)

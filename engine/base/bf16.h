@@ -24,4 +24,41 @@ static inline float bf16_round(float x)
     return x;
 }
 
+/* Rounded at random to one of the two bfloat16 that x lies between, to each the likelier the nearer it is, so that the mean over
+ * `noise` of 0 .. 65535 is x (Gupta, Agrawal, Gopalakrishnan, Narayanan, "Deep Learning with Limited Numerical Precision", ICML 2015,
+ * section 4.1): the half that a bfloat16 lacks is what carries. What is one stays, as do infinite numbers; a NaN stays one. */
+static inline uint16_t bf16_bits_random(float x, uint32_t noise)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)(bits >> 16 | 1u << 6);
+    return (uint16_t)((bits + noise) >> 16);
+}
+/* The upper half alone, and the number of which it is that. */
+static inline uint16_t bf16_bits(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)(bits >> 16);
+}
+static inline float bf16_float(uint16_t upper)
+{
+    const uint32_t bits = (uint32_t)upper << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+/* Two in the place of a float, the first one lower. */
+static inline uint32_t bf16_words(uint32_t count) { return (count + 1) / 2; }
+static inline float bf16_get(const float *words, uint32_t i)
+{
+    uint16_t bits;
+    memcpy(&bits, (const char *)words + i * sizeof bits, sizeof bits);
+    return bf16_float(bits);
+}
+static inline void bf16_put(float *words, uint32_t i, uint16_t bits)
+{
+    memcpy((char *)words + i * sizeof bits, &bits, sizeof bits);
+}
+
 #endif

@@ -19,6 +19,7 @@ enum random_domain {
     RANDOM_CANDIDATES = 7, /* stream: epoch; item: example of the pass; block: field << 16 | pair of draws */
     RANDOM_BLOCKS =
         8, /* stream: epoch; item: permutation << 32 | place / 4; block: what is permuted (io/cache/block_order.h) */
+    RANDOM_ROUND = 9, /* stream: step << 8 | table; item: the key; block: column / 8 (graph/row_vector.h) */
 };
 
 struct random_stream {

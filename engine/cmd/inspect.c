@@ -285,7 +285,7 @@ static status tables_print(const struct graph *g)
         const struct graph_table *t = &g->tables[i];
         char text[256];
         cell(&grid, "%s", name_of(g, t->name));
-        cell(&grid, "%u", t->dim);
+        cell(&grid, "%u%s", t->dim, t->store == TABLE_BF16 ? " bf16" : "");
         cell_count(&grid, t->span_floats * sizeof(float));
         cell(&grid, "%u", t->field_count);
         cell(&grid, "%u", t->key_count_max);

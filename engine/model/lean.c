@@ -66,21 +66,6 @@ static uint64_t layout(struct lean_header *h, struct lean_table *tables)
 
 /* --- numbers ---------------------------------------------------------------------------------- */
 
-static uint16_t bf16_bits(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return (uint16_t)(bits >> 16);
-}
-
-static float bf16_float(uint16_t upper)
-{
-    const uint32_t bits = (uint32_t)upper << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 /* The least bfloat16 from which on `most` is at most 127 times it; 0: of nothing but zeros. */
 static uint16_t scale_of(const float *vector, uint32_t dim)
 {
@@ -358,7 +343,9 @@ static status not_finite(const struct reading *r, const char *what)
     FAIL(INVALID, "%s: %s: expected finite numbers, found one that is not", r->path, what);
 }
 
-static status vector_read(const struct reading *r, const struct lean_table *t, uint64_t row, float *vector)
+/* Into the span of a row of the graph's table. */
+static status vector_read(const struct reading *r, const struct lean_table *t, uint64_t row,
+                          const struct graph_table *to, float *span)
 {
     const uint8_t *from = r->image + t->vector_offset + row * vector_bytes(r->header->store, t->dim);
     uint16_t scale_bits = 0;
@@ -367,15 +354,17 @@ static status vector_read(const struct reading *r, const struct lean_table *t, u
     const float scale = bf16_float(scale_bits);
     for (uint32_t i = 0; i < t->dim; i++) {
         uint16_t upper;
+        float x;
         if (r->header->store == LEAN_F32) {
-            memcpy(&vector[i], from + i * sizeof *vector, sizeof *vector);
+            memcpy(&x, from + i * sizeof x, sizeof x);
         } else if (r->header->store == LEAN_BF16) {
             memcpy(&upper, from + i * sizeof upper, sizeof upper);
-            vector[i] = bf16_float(upper);
+            x = bf16_float(upper);
         } else {
-            vector[i] = (float)(int8_t)from[i] * scale;
+            x = (float)(int8_t)from[i] * scale;
         }
-        if (!isfinite(vector[i])) return not_finite(r, "a row");
+        if (!isfinite(x)) return not_finite(r, "a row");
+        row_vector_put(to, span, i, x);
     }
     return ST_OK;
 }
@@ -390,7 +379,7 @@ static status table_read(const struct reading *r, struct model *model, uint32_t 
             FAIL(INVALID, "%s: byte %" PRIu64 ": expected keys in ascending order", r->path,
                  r->begin + t->key_offset + i * sizeof *key);
         TRY(store_insert(model->store, table, key[i], &span));
-        TRY(vector_read(r, t, i, span));
+        TRY(vector_read(r, t, i, &model->graph->tables[table], span));
     }
     return ST_OK;
 }

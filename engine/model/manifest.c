@@ -12,6 +12,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#define VECTORS_BF16 "bf16"
 #define FORMAT      "heterps-model"
 #define HASH_DIGITS 16
 /* The first version whose tables are lists of parts. */
@@ -125,9 +126,10 @@ static json_t *table_json(const struct manifest_table *t)
         json_decref(parts);
         return NULL;
     }
-    return json_pack("{s:s, s:s*, s:I, s:I, s:I, s:o, s:o*}", "name", t->name, "optimizer", t->optimizer, "dim",
+    return json_pack("{s:s, s:s*, s:I, s:I, s:I, s:s*, s:o, s:o*}", "name", t->name, "optimizer", t->optimizer, "dim",
                      (json_int_t)t->dim, "span_floats", (json_int_t)t->span_floats, "rows", (json_int_t)t->rows,
-                     "parts", parts, "admission", file_json(&t->admission));
+                     "vectors", t->store == TABLE_BF16 ? VECTORS_BF16 : NULL, "parts", parts, "admission",
+                     file_json(&t->admission));
 }
 
 /* Of a stream that has no mark yet NULL. */
@@ -284,12 +286,15 @@ static status table_read(struct manifest_table *t, const char *path, json_t *jso
     json_int_t dim, span_floats, rows;
     uint64_t dim_u64, span_u64;
     json_int_t admission_bytes;
-    const char *admission, *admission_hash;
+    const char *admission, *admission_hash, *vectors = NULL;
     json_t *parts = NULL, *counted = NULL;
-    if (json_unpack_ex(json, &error, 0, "{s:s, s?s, s:I, s:I, s:I, s?o, s?o}", "name", &t->name, "optimizer",
-                       &t->optimizer, "dim", &dim, "span_floats", &span_floats, "rows", &rows, "parts", &parts,
-                       "admission", &counted) != 0)
+    if (json_unpack_ex(json, &error, 0, "{s:s, s?s, s:I, s:I, s:I, s?s, s?o, s?o}", "name", &t->name, "optimizer",
+                       &t->optimizer, "dim", &dim, "span_floats", &span_floats, "rows", &rows, "vectors", &vectors,
+                       "parts", &parts, "admission", &counted) != 0)
         FAIL(INVALID, "%s: table %zu: %s", path, index, error.text);
+    if (vectors != NULL && strcmp(vectors, VECTORS_BF16) != 0)
+        FAIL(INVALID, "%s: table %zu: its \"vectors\" are not \"" VECTORS_BF16 "\"", path, index);
+    t->store = vectors ? TABLE_BF16 : TABLE_F32;
     if (!natural(dim, UINT32_MAX, &dim_u64) || !natural(span_floats, UINT32_MAX, &span_u64) ||
         !natural(rows, COUNT_MAX, &t->rows))
         FAIL(INVALID, "%s: table %zu: a number cannot be", path, index);
@@ -300,6 +305,9 @@ static status table_read(struct manifest_table *t, const char *path, json_t *jso
         FAIL(INVALID, "%s: table %zu: a number, checksum or file name of its admission cannot be", path, index);
     t->dim = (uint32_t)dim_u64;
     t->span_floats = (uint32_t)span_u64;
+    if (t->span_floats < row_vector_floats(&(struct graph_table){.dim = t->dim, .store = (uint16_t)t->store}))
+        FAIL(INVALID, "%s: table %zu: rows of %u floats are too few for a vector of %u numbers", path, index,
+             t->span_floats, t->dim);
     if (version >= MANIFEST_WITH_PARTS && !json_is_array(parts))
         FAIL(INVALID, "%s: table %zu: \"parts\" is no list", path, index);
     size_t count = version >= MANIFEST_WITH_PARTS ? json_array_size(parts) : 1;

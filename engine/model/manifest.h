@@ -9,6 +9,7 @@
  *         or, of a stream, {"stream": [example, bytes, HEX of these bytes]}
  *       "best": {"figure", "value", "step", "evaluated_step", "evaluations_since"},           absent without early stopping
  *       "tables": [{"name", "optimizer", "dim", "span_floats", "rows", "parts": [PART, …],        in the graph's order
+ *                  "vectors": "bf16",                                                           absent where they are float32
  *                  "admission": {"file", "bytes", "xxh3"}}, …],                                 absent where every key is admitted
  *       "dense": {"file", "bytes", "xxh3"},
  *       "tensors": [{"name", "shape": [rows, cols]}, …],                                      in the order of the dense file
@@ -35,14 +36,15 @@
  *     3   segments without "xxh3": another segment of the same number and shape is not told from the one that was saved
  *     4   without "data", "first_epoch" and "first_step": any data may follow
  *     5   without "stream": any stream may follow
- *     6   */
+ *     6   without "vectors": all are float32
+ *     7   */
 #ifndef HETERPS_ENGINE_MODEL_MANIFEST_H
 #define HETERPS_ENGINE_MODEL_MANIFEST_H
 
 #include "engine/model/model.h"
 
 #define MANIFEST_NAME    "manifest.json"
-#define MANIFEST_VERSION 6
+#define MANIFEST_VERSION 7
 
 struct manifest_file {
     const char *name; /* in the model's directory */
@@ -59,6 +61,7 @@ struct manifest_table {
     const char *name;
     const char *optimizer; /* its name, or NULL: not known */
     uint32_t dim, span_floats;
+    enum table_store store;     /* of vectors                              */
     uint64_t rows;              /* keys, whatever number of parts has each */
     struct manifest_part *part; /* [part_count], oldest first              */
     uint32_t part_count;

@@ -12,6 +12,7 @@
 
 #include "engine/base/random.h"
 #include "graph/op.h"
+#include "graph/row_vector.h"
 #include "io/safetensors.h"
 #include "io/store/filed.h"
 #include "io/store/store.h"
@@ -98,10 +99,10 @@ void model_row_init(void *context, uint32_t table, uint64_t key, float *span)
     const struct graph *g = model->graph;
     const struct graph_table *t = &g->tables[table];
     const struct graph_optimizer *o = &g->optimizers[t->optimizer];
-    random_fill(span, t->life.vector_score > 0 ? 1 : t->dim, t->init, t->init_scale,
-                random_stream(g->header->seed, RANDOM_ROW, table), key);
+    row_vector_begin(t, span, t->life.vector_score > 0 ? 1 : t->dim, random_stream(g->header->seed, RANDOM_ROW, table),
+                     key);
     if (model->looks_up) return;
-    float *state = span + t->dim;
+    float *state = span + row_vector_floats(t);
     const struct optimizer *rule = &optimizer_table[o->kind];
     for (uint32_t s = 0; s < rule->state_count; s++) {
         float first = rule->state_init(o, s);

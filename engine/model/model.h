@@ -9,6 +9,7 @@
 #include "engine/model/model_data.h"
 #include "graph/graph.h"
 #include "graph/optimizer.h"
+#include "graph/row_vector.h"
 #include "io/store/shard.h"
 
 struct progress {
@@ -62,7 +63,8 @@ struct model {
 /* Floats of a row of the store. */
 static inline uint32_t model_row_floats(const struct model *m, uint32_t table)
 {
-    return m->looks_up ? m->graph->tables[table].dim : m->graph->tables[table].span_floats;
+    const struct graph_table *t = &m->graph->tables[table];
+    return m->looks_up ? row_vector_floats(t) : t->span_floats;
 }
 /* The period that the step after this many is in (engine/base/row_life.h). */
 static inline uint64_t model_period(const struct graph *g, uint64_t step)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cfg/settings.h"
 #include "engine/base/log.h"
 #include "engine/model/lean.h"
 #include "engine/model/model_names.h"
@@ -82,6 +83,12 @@ static status tables_compare(const struct load *l, const struct graph *g)
         if (g->tables[t].dim != m->tables[t].dim)
             FAIL(MISMATCH, "%s: table %s: the graph has dim %u, %s has %u", l->saved.manifest_path, graph_name,
                  g->tables[t].dim, l->saved.directory, m->tables[t].dim);
+        if (g->tables[t].store != m->tables[t].store)
+            FAIL(MISMATCH,
+                 "%s: table %s: the graph stores vectors as %s, %s as %s; a training of this graph may begin with the "
+                 "saved values (--init)",
+                 l->saved.manifest_path, graph_name, cfg_row_stores[g->tables[t].store], l->saved.directory,
+                 cfg_row_stores[m->tables[t].store]);
         if (g->tables[t].span_floats != m->tables[t].span_floats)
             FAIL(MISMATCH,
                  "%s: table %s: a row of the graph has %u floats (vector and optimizer state), of %s %u: its optimizer "

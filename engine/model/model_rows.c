@@ -67,6 +67,7 @@ static status file_verify(const struct model_rows *rows, struct model_rows_part 
     if (XXH3_64bits(part->map.data, part->map.bytes) != said->file.xxh3)
         FAIL(CORRUPT, "%s: its %zu bytes do not match the checksum in %s", part->path, part->map.bytes, manifest_path);
     if (!row_file_is_of(file, table->name) || file->header.dim != table->dim ||
+        (file->header.vectors == ROW_FILE_BF16) != (table->store == TABLE_BF16) ||
         file->header.span_floats != table->span_floats || file->header.row_count != said->rows)
         FAIL(MISMATCH,
              "%s: %" PRIu64 " rows of %u floats, dim %u, where %s says %" PRIu64 " of %u, dim %u, of table %s",

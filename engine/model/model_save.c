@@ -120,6 +120,7 @@ static status save_describe(struct save *s)
                                     .optimizer = optimizer_table[g->optimizers[g->tables[t].optimizer].kind].name,
                                     .dim = g->tables[t].dim,
                                     .span_floats = g->tables[t].span_floats,
+                                    .store = g->tables[t].store,
                                     .admission = s->admission ? s->admission[t] : (struct manifest_file){0}};
     for (uint32_t i = 0; i < m->tensor_count; i++)
         m->tensors[i] = (struct manifest_tensor){.name = s->arrays.items[i].name,
@@ -207,7 +208,9 @@ status save_rows_open(struct save *s, uint32_t table, struct save_rows *rows, ui
     char path[FILE_PATH_BYTES];
     TRY(s->sink ? file_writer_open_sink(&rows->file, s->table_name[table], s->sink)
                 : file_writer_open(&rows->file, file_path_join(path, s->path, s->table_name[table])));
-    return row_writer_begin(&rows->rows, &rows->file, t->name, t->dim, t->span_floats, row_count, block, block_bytes);
+    const struct row_file_shape shape = {t->name, t->dim, t->span_floats,
+                                         t->store == TABLE_BF16 ? ROW_FILE_BF16 : ROW_FILE_F32};
+    return row_writer_begin(&rows->rows, &rows->file, &shape, row_count, block, block_bytes);
 }
 
 status save_rows_commit(struct save *s, uint32_t table, struct save_rows *rows)

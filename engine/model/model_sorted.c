@@ -69,7 +69,8 @@ static status own_begin(struct model_sorted *sorted, uint32_t table, bool has_ve
 static status own_next(struct model_sorted *sorted, uint64_t *key, const float **vector)
 {
     struct model_sorted_own *own = (struct model_sorted_own *)sorted;
-    const uint32_t table = own->at_table, floats = own->model->graph->tables[table].span_floats;
+    const uint32_t table = own->at_table;
+    const struct graph_table *t = &own->model->graph->tables[table];
     const uint64_t count = sorted->table[table].row_count, *keys = own->keys[table].key;
     CHECK(own->at < count);
     if (own->has_vectors && own->at == own->copied) {
@@ -78,7 +79,10 @@ static status own_next(struct model_sorted *sorted, uint64_t *key, const float *
         TRY(store_copy(own->model->store, table, keys + own->at, more, own->spans));
         own->copied += more;
     }
-    if (own->has_vectors) *vector = own->spans + own->at % MODEL_SORTED_AT_ONCE * floats;
+    if (own->has_vectors) {
+        row_vector_read(t, own->spans + own->at % MODEL_SORTED_AT_ONCE * t->span_floats, own->vector);
+        *vector = own->vector;
+    }
     *key = keys[own->at++];
     return ST_OK;
 }
@@ -94,11 +98,14 @@ status model_sorted_own_open(struct model_sorted_own *own, const struct model *m
 {
     static const struct model_sorted_vt vt = {own_open, own_begin, own_next, own_close};
     const struct graph *g = model->graph;
-    uint32_t floats = 0;
+    uint32_t floats = 0, dim = 0;
     *own = (struct model_sorted_own){.sorted = {.vt = &vt}, .model = model};
-    for (uint32_t t = 0; t < g->table_count; t++)
+    for (uint32_t t = 0; t < g->table_count; t++) {
         if (g->tables[t].span_floats > floats) floats = g->tables[t].span_floats;
-    own->spans = malloc((size_t)MODEL_SORTED_AT_ONCE * floats * sizeof *own->spans + 1);
+        if (g->tables[t].dim > dim) dim = g->tables[t].dim;
+    }
+    own->spans = malloc(((size_t)MODEL_SORTED_AT_ONCE * floats + dim) * sizeof *own->spans + 1);
+    own->vector = own->spans + (size_t)MODEL_SORTED_AT_ONCE * floats;
     if (own->spans == NULL) FAIL(MEMORY, "no memory for %u rows", MODEL_SORTED_AT_ONCE);
     return ST_OK;
 }

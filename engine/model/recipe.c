@@ -36,6 +36,7 @@ static const struct {
     {"vocabulary", NULL, CLASS_MODEL},
     {"table", "dim", CLASS_MODEL},
     {"table", "init", CLASS_MODEL},
+    {"table", "store", CLASS_MODEL},
     {"table", "unseen", CLASS_RUNNING},
     {"table", "ram", CLASS_RUNNING},
     {"table", "ssd", CLASS_RUNNING},

@@ -42,7 +42,8 @@ struct source_table {
     bool is_there, is_taken;
     uint32_t dim;
     uint64_t row_count;
-    uint32_t floats; /* of a row that are copied: its span, or its vector */
+    enum table_store store;
+    bool has_state; /* rows come whole, and not their vectors alone */
     const struct model_rows *rows;
     const struct source_tensor *keys, *words, *vectors;
     struct warm_words hashed; /* how its words become keys */
@@ -184,6 +185,12 @@ static status fields_check(const struct warm_start *w)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
+/* Of a span, behind its vector. */
+static uint32_t state_floats(const struct graph_table *t, uint32_t span_floats)
+{
+    return span_floats - row_vector_floats(t);
+}
+
 static void saved_table_match(struct warm_start *w, uint32_t table)
 {
     const struct graph *g = w->model->graph;
@@ -195,13 +202,15 @@ static void saved_table_match(struct warm_start *w, uint32_t table)
         if (strcmp(saved->name, graph_string(g, have->name)) != 0) continue;
         const char *optimizer = optimizer_table[g->optimizers[have->optimizer].kind].name;
         /* A manifest that does not name the optimizer is of a program whose optimizers all had spans of their own length. */
-        bool has_state = saved->span_floats == have->span_floats &&
-                         (saved->optimizer == NULL || strcmp(saved->optimizer, optimizer) == 0);
+        const struct graph_table was = {.dim = saved->dim, .store = (uint16_t)saved->store};
+        source->has_state = saved->dim == have->dim &&
+                            state_floats(&was, saved->span_floats) == state_floats(have, have->span_floats) &&
+                            (saved->optimizer == NULL || strcmp(saved->optimizer, optimizer) == 0);
         source->is_there = true;
         source->dim = saved->dim;
         source->row_count = saved->rows;
         source->rows = &w->saved.rows[i];
-        source->floats = has_state ? have->span_floats : have->dim;
+        source->store = saved->store;
     }
 }
 
@@ -338,10 +347,9 @@ static status table_match(struct warm_start *w, uint32_t table)
     s->is_there = true;
     s->row_count = s->vectors->npy.array.shape[0];
     s->dim = (uint32_t)s->vectors->npy.array.shape[1];
-    s->floats = g->tables[table].dim;
-    if (w->o->is_import && s->dim != s->floats)
+    if (w->o->is_import && s->dim != g->tables[table].dim)
         FAIL(MISMATCH, "%s: table %s: expected vectors of %u numbers, as the graph has them, found %u", w->o->path,
-             name, s->floats, s->dim);
+             name, g->tables[table].dim, s->dim);
     return s->words ? warm_words_open(&s->hashed, g, table, w->o->field, w->o->field_count) : ST_OK;
 }
 
@@ -386,6 +394,18 @@ static void counters_begin(const struct warm_start *w, uint32_t table, float *sp
     if (t->life.counts) row_counters_begin(at, has_vector || row_counters_get(at).has_vector);
 }
 
+/* A saved row, whose vector may be stored otherwise. */
+static void row_copy(const struct source_table *source, const struct graph_table *to, const float *from, float *span)
+{
+    const struct graph_table was = {.dim = source->dim, .store = (uint16_t)source->store};
+    const uint32_t floats = row_vector_floats(to);
+    if (was.store == to->store) memcpy(span, from, floats * sizeof *span);
+    for (uint32_t i = 0; i < to->dim && was.store != to->store; i++)
+        row_vector_put(to, span, i, row_vector_get(&was, from, i));
+    if (source->has_state)
+        memcpy(span + floats, from + row_vector_floats(&was), state_floats(to, to->span_floats) * sizeof *span);
+}
+
 /* Of a saved model: what is read of rows is let go on the way. */
 static status saved_rows_copy(struct warm_start *w, uint32_t table)
 {
@@ -396,9 +416,9 @@ static status saved_rows_copy(struct warm_start *w, uint32_t table)
         float *span;
         if (!model_share_has(&w->model->share, table, key)) continue;
         TRY(store_put(w->model->store, table, key, &span));
-        if (source->floats == source->dim) model_row_init(w->model, table, key, span);
-        memcpy(span, from, source->floats * sizeof *span);
-        counters_begin(w, table, span, source->floats == source->dim);
+        if (!source->has_state) model_row_init(w->model, table, key, span);
+        row_copy(source, &w->model->graph->tables[table], from, span);
+        counters_begin(w, table, span, !source->has_state);
     }
     model_rows_forget(source->rows);
     return ST_OK;
@@ -433,11 +453,12 @@ static status words_check(const struct warm_start *w)
     return ST_OK;
 }
 
-static void row_values(const struct source_table *s, uint64_t row, float *span)
+static void row_values(const struct source_table *s, const struct graph_table *to, uint64_t row, float *span)
 {
     const uint64_t step = s->vectors->npy.is_fortran ? s->row_count : 1;
     const uint64_t first = s->vectors->npy.is_fortran ? row : row * s->dim;
-    for (uint32_t d = 0; d < s->dim; d++) span[d] = source_tensor_float(s->vectors, first + d * step);
+    for (uint32_t d = 0; d < s->dim; d++)
+        row_vector_put(to, span, d, source_tensor_float(s->vectors, first + d * step));
 }
 
 static void rows_forget(const struct warm_start *w, const struct source_table *s)
@@ -462,8 +483,8 @@ static status rows_copy(struct warm_start *w, uint32_t table)
             FAIL(INVALID, "%s: row %" PRIu64 " of table %s has the key %016" PRIx64 " of an earlier row", w->o->path,
                  row, graph_string(w->model->graph, w->model->graph->tables[table].name), key);
         TRY(st);
-        if (source->floats == source->dim) model_row_init(w->model, table, key, span);
-        row_values(source, row, span);
+        model_row_init(w->model, table, key, span);
+        row_values(source, &w->model->graph->tables[table], row, span);
         counters_begin(w, table, span, true);
         if (row % FORGET_ROWS == FORGET_ROWS - 1) rows_forget(w, source);
     }
@@ -599,9 +620,8 @@ static void tell(const struct warm_start *w, const struct names *untaken, const 
         const struct source_table *source = &w->tables[t];
         char count[27];
         if (!source->is_taken) continue;
-        bool has_state = source->floats == g->tables[t].span_floats;
         names_add(&rows, "%s rows of %" NAME_SHOWN "%s", words_whole(count, source->row_count),
-                  graph_string(g, g->tables[t].name), has_state ? "" : " (their vectors only)");
+                  graph_string(g, g->tables[t].name), source->has_state ? "" : " (their vectors only)");
     }
     names_end(&rows);
     converted_list(w, &converted);

@@ -138,7 +138,7 @@ static status look_arrived(struct reduce *r, uint32_t from, const struct reduce_
     size_t floats = 0;
     peer->look_next = message->step + 1;
     TRY(asked_letter_read(&letter, &r->exchange.look_shape, peer->look_letter[place], message->bytes));
-    for (uint32_t t = 0; t < g->table_count; t++) floats += (size_t)letter.count[t] * g->tables[t].dim;
+    for (uint32_t t = 0; t < g->table_count; t++) floats += (size_t)letter.count[t] * row_vector_floats(&g->tables[t]);
     if (floats == 0) return ST_OK; /* nobody waits for it */
     TRY(owned_look(r->owned, &letter, r->own_rows, peer->look_values[place]));
     return part_send(r, from, KIND_LOOKED, message->step, peer->look_values[place], floats * sizeof(float));

@@ -94,7 +94,8 @@ static void step_layout(struct owned *owned, struct layout *l, struct owned_step
         LAYOUT_TAKE(l, taken.span, keys);
         if (owned->shape->shows[t]) LAYOUT_TAKE(l, taken.occurrence_count, keys);
         if (owned->shape->clicks[t]) LAYOUT_TAKE(l, taken.click_count, keys);
-        if (life->counts && life->vector_score > 0) LAYOUT_TAKE(l, taken.key, keys);
+        if ((life->counts && life->vector_score > 0) || g->tables[t].store == TABLE_BF16)
+            LAYOUT_TAKE(l, taken.key, keys);
         if (row_life_is_on(life)) LAYOUT_TAKE(l, taken.nobody, g->tables[t].span_floats);
         if (owned->run_count > 1) { /* else a row's only piece is where its number is */
             LAYOUT_TAKE(l, taken.last_lane_row, keys);
@@ -244,7 +245,6 @@ static void clicks_add(const struct owned *owned, struct step_rows *rows, const 
     for (uint32_t i = 0; i < asked->count; i++) {
         const uint32_t row = owned->step_row[i];
         rows->click_count[row] = (row < rows_before ? rows->click_count[row] : 0) + clicks[i];
-        if (rows->key) rows->key[row] = asked->key[i];
     }
 }
 
@@ -273,6 +273,7 @@ static status stretch_resolve(struct owned *owned, struct owned_step *step, uint
     numbered.lane_rows = NULL;
     step_rows_add(&owned->numbers[table], &numbered, resolved, 0);
     rows->row_count = numbered.row_count;
+    for (uint32_t i = 0; i < count && rows->key; i++) rows->key[owned->step_row[i]] = asked.key[i];
     if (rows->click_count) clicks_add(owned, rows, &asked, letter->clicks[table] + first, rows_before);
     if (rows->lane_rows) pieces_add(owned, rows, asker, table, first, count, rows_before);
     return ST_OK;
@@ -379,7 +380,7 @@ size_t owned_floats(const struct owned *owned, uint32_t asker, uint64_t step)
 {
     size_t floats = 0;
     for (uint32_t t = 0; t < owned->graph->table_count; t++)
-        floats += (size_t)owned_key_count(owned, asker, t, step) * owned->graph->tables[t].dim;
+        floats += (size_t)owned_key_count(owned, asker, t, step) * row_vector_floats(&owned->graph->tables[t]);
     return floats;
 }
 
@@ -388,15 +389,15 @@ void owned_values(const struct owned *owned, uint32_t asker, uint64_t step, floa
     const struct owned_letter *letter = &of_step(owned, step)->letter[asker];
     float *const *span = letter->span;
     for (uint32_t t = 0; t < owned->graph->table_count; t++) {
-        const uint32_t dim = owned->graph->tables[t].dim, count = letter->letter.count[t];
-        for (uint32_t i = 0; i < count; i++, to += dim, span++) {
+        const uint32_t floats = row_vector_floats(&owned->graph->tables[t]), count = letter->letter.count[t];
+        for (uint32_t i = 0; i < count; i++, to += floats, span++) {
             const float *from = *span;
             if (from == NULL) { /* read as it would be made */
                 memset(owned->unseen, 0, owned->graph->tables[t].span_floats * sizeof *owned->unseen);
                 model_row_init(owned->model, t, letter->letter.key[t][i], owned->unseen);
                 from = owned->unseen;
             }
-            memcpy(to, from, dim * sizeof *to);
+            memcpy(to, from, floats * sizeof *to);
         }
     }
 }
@@ -418,11 +419,11 @@ status owned_look(struct owned *owned, const struct asked_letter *letter, const 
     struct store *store = owned->model->store;
     status st = store_sees_until(store, row_count, owned->done_ticket);
     for (uint32_t t = 0; t < owned->graph->table_count && st == ST_OK; t++) {
-        const uint32_t dim = owned->graph->tables[t].dim;
+        const uint32_t floats = row_vector_floats(&owned->graph->tables[t]);
         const struct asked_keys asked = {.key = letter->key[t], .count = letter->count[t]};
         st = table_look(owned, t, &asked);
-        for (uint32_t u = 0; u < asked.count && st == ST_OK; u++, to += dim)
-            memcpy(to, owned->resolved.span[u], dim * sizeof *to);
+        for (uint32_t u = 0; u < asked.count && st == ST_OK; u++, to += floats)
+            memcpy(to, owned->resolved.span[u], floats * sizeof *to);
     }
     store_sees_all(store);
     return st;

@@ -80,7 +80,7 @@ static void row_sums_list(const struct reduce *r, uint64_t step, uint32_t from, 
     /* What a node has not asked for yet it sends nothing of: a cursor looks as far ahead. */
     if (r->owned == NULL || !has_lanes(r, from) || (from != x->rank && !owned_is_settled(r->owned, from, step))) return;
     const uint32_t runs = r->shapes[from].run_count;
-    float *sums = from == x->rank ? x->rows.pieces + x->rows.asked->float_begin[to] * runs : NULL;
+    float *sums = from == x->rank ? x->rows.pieces + x->rows.asked->piece_begin[to] * runs : NULL;
     for (uint32_t t = 0; t < r->graph->table_count; t++) {
         const uint32_t count = from == x->rank ? x->rows.asked->count[to * r->graph->table_count + t]
                                                : owned_key_count(r->owned, from, t, step);

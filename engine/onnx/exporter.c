@@ -9,6 +9,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/words.h"
 #include "engine/onnx/onnx.h"
+#include "graph/row_vector.h"
 #include "io/store/store_rows.h"
 
 #define PART_KEYS    "order of rows"
@@ -181,7 +182,7 @@ static status vectors_put(struct exporter *e, uint32_t table, const uint64_t *ke
         const uint32_t some = count - begin < ROWS_AT_ONCE ? (uint32_t)(count - begin) : ROWS_AT_ONCE;
         st = store_copy(e->setup->model.store, table, key + begin, some, spans);
         for (uint32_t i = 0; i < some; i++)
-            memcpy(room + (size_t)(begin + i) * t->dim, spans + (size_t)i * t->span_floats, t->dim * sizeof *spans);
+            row_vector_read(t, spans + (size_t)i * t->span_floats, room + (size_t)(begin + i) * t->dim);
     }
     if (room) memset(room + (size_t)count * t->dim, 0, t->dim * sizeof *room);
     free(spans);

@@ -385,6 +385,7 @@ static status input_prepare(struct feed *feed, struct input *input)
                 step_rows_add_joined(&feed->numbers[t], &input->step_rows[t], &input->ticket.table[t], &lanes);
             else
                 step_rows_add(&feed->numbers[t], &input->step_rows[t], &input->ticket.table[t], lane);
+            step_rows_keys(&input->step_rows[t], &input->ticket.table[t], m->key);
             step_rows_judge(&input->step_rows[t], before, &input->ticket.table[t], m, feed->graph->field_count,
                             feed->graph->tables[t].life.click_label, feed->graph->label_count);
         }

@@ -77,7 +77,8 @@ static void run_layout(struct layout *l, struct run *r)
         uint32_t rows_max = (uint32_t)step_rows_max(r, t);
         bool reads_shows = optimizer_reads_shows(&g->optimizers[g->tables[t].optimizer]);
         row_numbers_layout(l->arena ? &r->numbers[t] : NULL, l, rows_max, r->micros_max);
-        struct step_rows_wants wants = {.shows = reads_shows, .lanes = r->shape.lanes > 1};
+        struct step_rows_wants wants = {
+            .shows = reads_shows, .lanes = r->shape.lanes > 1, .keys = g->tables[t].store == TABLE_BF16};
         step_rows_layout(l->arena ? &r->rows[t] : NULL, l, rows_max, wants);
     }
     gradients_layout(&r->gradients, l, g, r->shape.lanes, (uint64_t)r->micros_max * r->shape.micro);

@@ -116,8 +116,10 @@ static status slot_fill(struct run *r, struct slot *slot, uint32_t index, uint32
     TRY(batch_read(r, &slot->input->batch, examples));
     TRY(store_prepare(store, &slot->input->batch, STORE_CREATE, &slot->input->ticket));
     r->ticket = slot->input->ticket.number;
-    for (uint32_t t = 0; t < g->table_count; t++)
+    for (uint32_t t = 0; t < g->table_count; t++) {
         step_rows_add(&r->numbers[t], &r->rows[t], &slot->input->ticket.table[t], lane_of(r, index));
+        step_rows_keys(&r->rows[t], &slot->input->ticket.table[t], slot->input->batch.key);
+    }
     slot_bind(slot, slot->input, g, &r->model);
     slot->input->batch.step = r->step;
     slot->input->batch.micro_index = index;

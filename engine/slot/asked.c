@@ -3,6 +3,7 @@
 #include "engine/slot/asked.h"
 
 #include "graph/optimizer.h"
+#include "graph/row_vector.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -51,6 +52,14 @@ size_t asked_keys_bytes(const struct asked_shape *shape, const uint32_t *count, 
 }
 
 size_t asked_floats_max(const struct asked_shape *shape)
+{
+    size_t floats = 0;
+    for (uint32_t t = 0; t < shape->graph->table_count; t++)
+        floats += rows_max(shape, t) * row_vector_floats(&shape->graph->tables[t]);
+    return floats;
+}
+
+size_t asked_piece_floats_max(const struct asked_shape *shape)
 {
     size_t floats = 0;
     for (uint32_t t = 0; t < shape->graph->table_count; t++) floats += rows_max(shape, t) * shape->graph->tables[t].dim;
@@ -103,6 +112,7 @@ void asked_step_layout(struct asked_step *step, struct layout *l, const struct a
     LAYOUT_TAKE(l, taken.letter_begin, shape->owner_count + 1);
     LAYOUT_TAKE(l, taken.count, (size_t)shape->owner_count * tables);
     LAYOUT_TAKE(l, taken.float_begin, shape->owner_count + 1);
+    LAYOUT_TAKE(l, taken.piece_begin, shape->owner_count + 1);
     if (l->arena) *step = taken;
 }
 
@@ -120,16 +130,18 @@ static void keys_count(struct asked_step *step, const struct asked_shape *shape,
 static void owners_begin(struct asked_step *step, const struct asked_shape *shape)
 {
     const uint32_t tables = shape->graph->table_count;
-    step->letter_begin[0] = step->float_begin[0] = 0;
+    step->letter_begin[0] = step->float_begin[0] = step->piece_begin[0] = 0;
     for (uint32_t o = 0; o < shape->owner_count; o++) {
         const uint32_t *count = step->count + (size_t)o * tables;
-        size_t bytes = counts_bytes(shape), floats = 0;
+        size_t bytes = counts_bytes(shape), floats = 0, piece_floats = 0;
         for (uint32_t t = 0; t < tables; t++) {
             bytes += count[t] * row_bytes(shape, t);
-            floats += (size_t)count[t] * shape->graph->tables[t].dim;
+            floats += (size_t)count[t] * row_vector_floats(&shape->graph->tables[t]);
+            piece_floats += (size_t)count[t] * shape->graph->tables[t].dim;
         }
         step->letter_begin[o + 1] = step->letter_begin[o] + to_words(bytes);
         step->float_begin[o + 1] = step->float_begin[o] + floats;
+        step->piece_begin[o + 1] = step->piece_begin[o] + piece_floats;
     }
 }
 
@@ -137,7 +149,7 @@ static void owners_begin(struct asked_step *step, const struct asked_shape *shap
 static void table_write(struct asked_step *step, const struct asked_shape *shape, const struct key_numbers *numbers,
                         uint32_t table, float *values)
 {
-    const uint32_t tables = shape->graph->table_count, dim = shape->graph->tables[table].dim;
+    const uint32_t tables = shape->graph->table_count, floats = row_vector_floats(&shape->graph->tables[table]);
     const struct step_rows *rows = &step->rows[table];
     uint64_t *key[ASKED_OWNERS_MAX];
     uint32_t *occurrences[ASKED_OWNERS_MAX], *clicks[ASKED_OWNERS_MAX];
@@ -150,7 +162,7 @@ static void table_write(struct asked_step *step, const struct asked_shape *shape
         for (uint32_t t = 0; t < tables; t++) at += count[t] * sizeof(uint64_t);
         for (uint32_t t = 0; t < table; t++) {
             key[o] += count[t];
-            value[o] += (size_t)count[t] * shape->graph->tables[t].dim;
+            value[o] += (size_t)count[t] * row_vector_floats(&shape->graph->tables[t]);
             if (shape->shows[t]) at += count[t] * sizeof(uint32_t);
         }
         occurrences[o] = (uint32_t *)at;
@@ -167,7 +179,22 @@ static void table_write(struct asked_step *step, const struct asked_shape *shape
         if (shape->shows[table]) *occurrences[o]++ = rows->occurrence_count[r];
         if (shape->clicks[table]) *clicks[o]++ = rows->click_count[r];
         rows->span[r] = value[o];
-        value[o] += dim;
+        value[o] += floats;
+    }
+}
+
+void asked_table_begin(const struct asked_step *step, const struct asked_shape *shape, uint32_t table, size_t *value,
+                       size_t *piece)
+{
+    const struct graph_table *tables = shape->graph->tables;
+    for (uint32_t o = 0; o < shape->owner_count; o++) {
+        const uint32_t *count = step->count + (size_t)o * shape->graph->table_count;
+        value[o] = step->float_begin[o];
+        piece[o] = step->piece_begin[o];
+        for (uint32_t t = 0; t < table; t++) {
+            value[o] += (size_t)count[t] * row_vector_floats(&tables[t]);
+            piece[o] += (size_t)count[t] * tables[t].dim;
+        }
     }
 }
 

@@ -2,8 +2,8 @@
  * whose they are.
  *
  *     asker    micro-batches ──▶ keys of the step, each once ──close──▶ a letter for every owner: counts, keys, how often each occurs
- *              values [owner's keys, dim] ◀── the owner's rows                     span of row r of the step: where its value comes
- *              pieces [owner's keys, run, dim] ──▶ sums of its gradients           piece of row r: at run_count times that place
+ *              values [owner's keys, vector] ◀── the owner's rows                  span of row r of the step: where its value comes
+ *              pieces [owner's keys, run, dim] ──▶ sums of its gradients           piece of row r: of its place in the letter
  *
  * Values and pieces travel without keys, in the order of the letter. A key's owner follows from its shard
  * (io/store/shard.h). */
@@ -56,12 +56,14 @@ struct asked_step {
     uint8_t *letters;       /* one behind the other                                                     */
     size_t *letter_begin;   /* [owner_count + 1]                                                        */
     uint32_t *count;        /* [owner_count, table_count]: keys of each letter                          */
-    size_t
-        *float_begin; /* [owner_count + 1]: of an owner's values, in floats; its pieces are at run_count times that */
+    size_t *float_begin;    /* [owner_count + 1]: of an owner's values, in floats: as its rows store them    */
+    size_t *piece_begin;    /* [owner_count + 1]: of its pieces, in floats of one run                        */
 };
 void asked_step_layout(struct asked_step *step, struct layout *l, const struct asked_shape *shape);
 /* Floats that a step's values take at most. */
 size_t asked_floats_max(const struct asked_shape *shape);
+/* And one run's pieces. */
+size_t asked_piece_floats_max(const struct asked_shape *shape);
 /* Numbers of a step's keys, for one table. */
 struct key_numbers {
     struct distinct distinct, step; /* of a micro-batch, and of the step so far */
@@ -77,6 +79,9 @@ void asked_step_add(struct asked_step *step, const struct asked_shape *shape, st
 /* The step has all its keys: writes its letters, and the spans of its rows within `values` [asked_floats_max]. */
 void asked_step_close(struct asked_step *step, const struct asked_shape *shape, const struct key_numbers *numbers,
                       float *values);
+/* Where a table's rows begin among the values, and their pieces in floats of one run: of every owner [owner_count]. */
+void asked_table_begin(const struct asked_step *step, const struct asked_shape *shape, uint32_t table, size_t *value,
+                       size_t *piece);
 /* Then the spans of a micro-batch's ticket. */
 void asked_step_spans(const struct asked_step *step, uint32_t table_count, struct ticket *ticket);
 

@@ -205,6 +205,11 @@ void step_rows_judge(struct step_rows *rows, uint32_t first_new, const struct ti
         for (uint32_t i = table->occurrence_begin[u]; i < table->occurrence_begin[u + 1] && label < label_count; i++)
             clicks += m->label[(size_t)(m->key_home[table->occurrence[i]] / field_count) * label_count + label] > 0.5f;
         rows->click_count[row] = clicks;
-        if (rows->key) rows->key[row] = m->key[table->occurrence[table->occurrence_begin[u]]];
     }
+}
+
+void step_rows_keys(struct step_rows *rows, const struct ticket_table *table, const uint64_t *key)
+{
+    for (uint32_t u = 0; u < table->unique_count && rows->key; u++)
+        rows->key[table->step_row[u]] = key[table->occurrence[table->occurrence_begin[u]]];
 }

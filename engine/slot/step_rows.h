@@ -64,7 +64,9 @@ void step_rows_add_joined(struct row_numbers *numbers, struct step_rows *rows, s
  * begins. Spans are not known yet. */
 void step_rows_add_keys(const struct distinct *numbers, struct step_rows *rows, struct ticket_table *table,
                         const uint64_t *key, uint32_t lane);
-/* Then counts clicks and notes keys, where they are wanted: `first_new` rows were there before step_rows_add. `label`, of label_count:
+/* Then notes the keys, where they are wanted: `key` are the micro-batch's. */
+void step_rows_keys(struct step_rows *rows, const struct ticket_table *table, const uint64_t *key);
+/* And counts clicks, where they are: `first_new` rows were there before step_rows_add. `label`, of label_count:
  * clicked where it is above 0.5; UINT32_MAX: nothing is. */
 void step_rows_judge(struct step_rows *rows, uint32_t first_new, const struct ticket_table *table,
                      const struct micro_batch *m, uint32_t field_count, uint32_t label, uint32_t label_count);

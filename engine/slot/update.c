@@ -2,6 +2,7 @@
 #include "engine/slot/update.h"
 
 #include "graph/clip.h"
+#include "graph/row_vector.h"
 
 void gradients_layout(struct gradients *s, struct layout *l, const struct graph *g, uint32_t set_count,
                       uint64_t examples)
@@ -144,7 +145,6 @@ static void life_set(struct table_update *update, const struct graph *g, const s
     update->period = model_period(g, update->t - 1);
     update->init = random_stream(g->header->seed, RANDOM_ROW, table);
     if (rows->click_count) update->click_count = rows->click_count + begin;
-    if (rows->key) update->key = rows->key + begin;
 }
 
 status update_rows(const struct updater *w, const struct update *u, uint32_t table, uint32_t begin, uint32_t end)
@@ -174,6 +174,8 @@ status update_rows(const struct updater *w, const struct update *u, uint32_t tab
         update.last_lane_row = rows->last_lane_row + begin;
     }
     if (rows->occurrence_count) update.occurrence_count = rows->occurrence_count + begin;
+    if (rows->key) update.key = rows->key + begin;
+    if (g->tables[table].store == TABLE_BF16) update.noise = row_noise(g->header->seed, table, u->t);
     if (rows->nobody) life_set(&update, g, rows, table, begin);
     return device_update_rows(w->device, &update);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/parts.h"
+#include "graph/row_vector.h"
 #include "io/store/store_save.h"
 
 struct floats {
@@ -105,15 +106,25 @@ static void pieces_find(const struct exchange_rows *rows, uint32_t rank, uint64_
                         uint32_t count, float **to)
 {
     const struct asked_step *asked = rows->asked;
-    const struct graph *g = rows->shape.graph;
+    const struct graph_table *of = &rows->shape.graph->tables[table];
     const float *values = rows->values[step % 2];
-    size_t own = asked->float_begin[rank];
-    for (uint32_t t = 0; t < table; t++) own += (size_t)asked->count[rank * g->table_count + t] * g->tables[t].dim;
-    const size_t own_end = own + (size_t)asked->count[rank * g->table_count + table] * g->tables[table].dim;
+    const uint32_t floats = row_vector_floats(of);
+    size_t value[ASKED_OWNERS_MAX], piece[ASKED_OWNERS_MAX];
+    asked_table_begin(asked, &rows->shape, table, value, piece);
     for (uint32_t r = 0; r < count; r++) {
         const size_t at = (size_t)(asked->rows[table].span[begin + r] - values);
-        to[r] = at >= own && at < own_end ? rows->own_pieces[table] + (at - own) * rows->shape.run_count
-                                          : rows->pieces + at * rows->shape.run_count;
+        /* The last owner whose values begin no later: one without any begins where the next one does. */
+        uint32_t owner = 0;
+        for (uint32_t end = rows->shape.owner_count; end - owner > 1;) {
+            const uint32_t middle = owner + (end - owner) / 2;
+            if (value[middle] <= at)
+                owner = middle;
+            else
+                end = middle;
+        }
+        const size_t place = (at - value[owner]) / floats * of->dim;
+        to[r] = owner == rank ? rows->own_pieces[table] + place * rows->shape.run_count
+                              : rows->pieces + (piece[owner] + place) * rows->shape.run_count;
     }
 }
 

@@ -105,7 +105,7 @@ struct exchange_rows {
     struct asked_shape shape;
     float *values[2]; /* of rows of even and of odd steps, [asked_floats_max]                     */
     const struct asked_step *asked;
-    float *pieces;                    /* of the sums of their gradients, run_count times as many           */
+    float *pieces;                    /* of the sums of their gradients, [run_count asked_piece_floats_max]  */
     float *const *own_pieces;         /* [table_count]: those that this node itself owns lie here instead  */
     const struct step_rows *owned;    /* [table_count]: that this node updates …                            */
     const struct gradients *of_owned; /* … by these sums                                                   */

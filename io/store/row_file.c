@@ -7,6 +7,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "engine/base/bf16.h"
+
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are copied as they lie in memory");
 _Static_assert(sizeof(struct row_file_header) == 64, "the header of the table of offsets");
 _Static_assert(offsetof(struct row_file_header, version) == 8 && offsetof(struct row_file_header, dim) == 16 &&
@@ -44,18 +46,20 @@ size_t row_writer_block_bytes(uint32_t span_floats, size_t bytes_max)
     return rows * row_bytes(span_floats) + CHECKSUM_BYTES;
 }
 
-status row_writer_begin(struct row_writer *w, struct file_writer *file, const char *name, uint32_t dim,
-                        uint32_t span_floats, uint64_t row_count, void *block, size_t block_bytes)
+status row_writer_begin(struct row_writer *w, struct file_writer *file, const struct row_file_shape *shape,
+                        uint64_t row_count, void *block, size_t block_bytes)
 {
     *w = (struct row_writer){.file = file, .block = block};
     struct row_file_header *h = &w->header;
-    *h = (struct row_file_header){.version = ROW_FILE_VERSION,
-                                  .header_bytes = sizeof *h,
-                                  .dim = dim,
-                                  .span_floats = span_floats,
-                                  .row_count = row_count,
-                                  .block_rows = (uint32_t)((block_bytes - CHECKSUM_BYTES) / row_bytes(span_floats)),
-                                  .name_hash = XXH3_64bits(name, strlen(name))};
+    *h = (struct row_file_header){
+        .version = shape->vectors == ROW_FILE_F32 ? ROW_FILE_F32_VERSION : ROW_FILE_VERSION,
+        .header_bytes = sizeof *h,
+        .dim = shape->dim,
+        .span_floats = shape->span_floats,
+        .row_count = row_count,
+        .block_rows = (uint32_t)((block_bytes - CHECKSUM_BYTES) / row_bytes(shape->span_floats)),
+        .vectors = shape->vectors,
+        .name_hash = XXH3_64bits(shape->name, strlen(shape->name))};
     memcpy(h->magic, ROW_FILE_MAGIC, sizeof h->magic);
     CHECK(file->written_bytes == 0 && h->block_rows > 0);
     CHECK(file_bytes(h, &h->file_bytes));
@@ -123,13 +127,14 @@ status row_file_open(struct row_file *file, const char *path, const uint8_t *dat
         FAIL(INVALID, "%s: byte 0: not a file of rows (expected \"%s\")", path, ROW_FILE_MAGIC);
     bool is_sealed = XXH3_64bits(h, offsetof(struct row_file_header, checksum)) == h->checksum;
     /* Of another version the checksum may be elsewhere; damage is as likely where it does not hold here. */
-    if (h->version != ROW_FILE_VERSION)
-        FAIL(INVALID, "%s: byte 8: version %u, where this program reads %u: written by a newer heterps-run%s", path,
+    if (h->version < ROW_FILE_F32_VERSION || h->version > ROW_FILE_VERSION)
+        FAIL(INVALID, "%s: byte 8: version %u, where this program reads 1 to %u: written by a newer heterps-run%s", path,
              h->version, ROW_FILE_VERSION, is_sealed ? "" : ", or damaged");
     if (!is_sealed) FAIL(CORRUPT, "%s: bytes 0 to 63 (the header) do not match their checksum", path);
     uint64_t expected_bytes;
-    if (h->header_bytes != sizeof *h || h->reserved != 0 || h->dim == 0 || h->span_floats < h->dim ||
-        h->block_rows == 0 || h->block_rows > ROW_FILE_BLOCK_ROWS_MAX || !file_bytes(h, &expected_bytes) ||
+    const bool is_f32 = h->version == ROW_FILE_F32_VERSION;
+    if (h->header_bytes != sizeof *h || (h->vectors == ROW_FILE_F32) != is_f32 || h->vectors >= ROW_FILE_VECTORS_COUNT ||
+        h->dim == 0 || h->span_floats < (is_f32 ? h->dim : bf16_words(h->dim)) || h->block_rows == 0 || h->block_rows > ROW_FILE_BLOCK_ROWS_MAX || !file_bytes(h, &expected_bytes) ||
         expected_bytes != h->file_bytes)
         FAIL(INVALID,
              "%s: the header's numbers cannot be (dim %u, floats a row %u, rows %" PRIu64

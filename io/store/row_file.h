@@ -2,13 +2,13 @@
  *
  *   offset  bytes          meaning
  *   0       8              magic "HPSROWS1"
- *   8       4              version: 1
+ *   8       4              version: 1; 2, if vectors are not float32
  *   12      4              bytes of this header: 64
  *   16      4              dim: floats of a row's vector
  *   20      4              span_floats: floats of a row: vector, optimizer state, counters
  *   24      8              rows
  *   32      4              rows a block, 1 to 4096; the last block may have fewer
- *   36      4              zero
+ *   36      4              0: vectors are float32; of version 2 1: bfloat16, two in the place of a float, the first one lower
  *   40      8              xxh3-64 of the table's name
  *   48      8              bytes of the file
  *   56      8              xxh3-64 of bytes 0 to 55
@@ -23,8 +23,11 @@
 #include "io/store/store_rows.h"
 
 #define ROW_FILE_MAGIC          "HPSROWS1"
-#define ROW_FILE_VERSION        1u
+#define ROW_FILE_VERSION        2u
+#define ROW_FILE_F32_VERSION    1u /* of files whose vectors are float32, which older programs read */
 #define ROW_FILE_BLOCK_ROWS_MAX 4096u
+
+enum row_file_vectors { ROW_FILE_F32, ROW_FILE_BF16, ROW_FILE_VECTORS_COUNT };
 
 struct row_file_header {
     char magic[8];
@@ -34,7 +37,7 @@ struct row_file_header {
     uint32_t span_floats;
     uint64_t row_count;
     uint32_t block_rows;
-    uint32_t reserved;
+    uint32_t vectors; /* enum row_file_vectors */
     uint64_t name_hash;
     uint64_t file_bytes;
     uint64_t checksum;
@@ -50,9 +53,15 @@ struct row_writer {
 };
 /* Bytes of a block: as many rows as `bytes_max` hold, but at least one. */
 size_t row_writer_block_bytes(uint32_t span_floats, size_t bytes_max);
+/* What a table's rows are. */
+struct row_file_shape {
+    const char *name; /* of the table */
+    uint32_t dim, span_floats;
+    enum row_file_vectors vectors;
+};
 /* Begins a file of exactly row_count rows. `block` has block_bytes as row_writer_block_bytes says. */
-MUST_USE status row_writer_begin(struct row_writer *w, struct file_writer *file, const char *name, uint32_t dim,
-                                 uint32_t span_floats, uint64_t row_count, void *block, size_t block_bytes);
+MUST_USE status row_writer_begin(struct row_writer *w, struct file_writer *file, const struct row_file_shape *shape,
+                                 uint64_t row_count, void *block, size_t block_bytes);
 /* Makes room for a row in the block: IO as file_writer_put. */
 MUST_USE status row_writer_room(struct row_writer *w);
 /* Where the next row's span goes, once there is room; then its key, with which it counts. */

@@ -8,6 +8,7 @@
 #include "engine/bench/hand_graph.h"
 #include "engine/device/cpu/device.h"
 #include "gpu/ops.h"
+#include "graph/row_vector.h"
 #include "tests/engine/lanes_drawn.h"
 #include "tests/gpu/card_open.h"
 
@@ -107,7 +108,7 @@ static inline void update_same(struct update_card *c, const char *what, const fl
 }
 
 static inline void update_rows_check(const struct graph_optimizer *o, const char *text, uint32_t dim, uint32_t lanes,
-                                     uint32_t uses)
+                                     uint32_t uses, enum table_store store)
 {
     struct hand_graph h;
     struct device *cpu;
@@ -115,7 +116,9 @@ static inline void update_rows_check(const struct graph_optimizer *o, const char
     hand_open(&h, 4, dim + lanes);
     ok(cpu_device_open(&cpu, &h.graph, 1, NULL, "base"));
     update_card_open(&card);
-    const struct graph_table table = {.dim = dim, .span_floats = optimizer_span_floats(o, dim)};
+    struct graph_table table = {.dim = dim, .store = (uint16_t)store};
+    table.span_floats = optimizer_table_floats(o, &table);
+    uint64_t key[ROWS];
     struct lanes_drawn drawn;
     lanes_draw(&drawn, lanes, ROWS, dim);
     const size_t sum_floats = (size_t)drawn.count * dim;
@@ -123,7 +126,10 @@ static inline void update_rows_check(const struct graph_optimizer *o, const char
     uint32_t occurrences[ROWS];
     for (uint32_t r = 0; r < ROWS; r++) {
         span[r] = update_floats(&h, table.span_floats, true);
-        span[r][0] = r % 5 ? span[r][0] - 0.5f : 0;
+        for (uint32_t i = 0; i < dim && store == TABLE_BF16; i++) row_vector_put(&table, span[r], i, hand_random(&h));
+        row_vector_put(&table, span[r], 0, r % 5 ? row_vector_get(&table, span[r], 0) - 0.5f : 0);
+        if (store == TABLE_BF16 && dim % 2) bf16_put(span[r], dim, 0);
+        key[r] = UINT64_C(0x123456789) * (r + 1);
         if (optimizer_counts(o)) memcpy(&span[r][table.span_floats - 1], &(uint32_t){r == 7 ? UINT32_MAX : r}, 4);
         occurrences[r] = 1 + r % 3;
         card_span[r] = update_copy(&card, span[r], table.span_floats * sizeof(float));
@@ -143,6 +149,8 @@ static inline void update_rows_check(const struct graph_optimizer *o, const char
                              .lane_rows = drawn.rows,
                              .lane_row_count = drawn.count,
                              .occurrence_count = optimizer_reads_shows(o) ? occurrences : NULL,
+                             .key = key,
+                             .noise = row_noise(3, 1, 11),
                              .scale = 0.25f,
                              .rate = o->learning_rate,
                              .t = 11};
@@ -153,12 +161,13 @@ static inline void update_rows_check(const struct graph_optimizer *o, const char
         on_card.last_lane_row = update_copy(&card, drawn.last, ROWS * sizeof *drawn.last);
         on_card.lane_rows = update_copy(&card, drawn.rows, drawn.count * sizeof *drawn.rows);
     }
+    on_card.key = update_copy(&card, key, sizeof key);
     if (u.occurrence_count) on_card.occurrence_count = update_copy(&card, occurrences, sizeof occurrences);
     ok(device_update_rows(cpu, &u));
     ok(gpu_update_rows(&card.work, &on_card));
     char what[128];
-    snprintf(what, sizeof what, "%s, clip_norm %g, dim %u, %u lanes, %u uses", text, (double)o->clip_norm, dim, lanes,
-             uses);
+    snprintf(what, sizeof what, "%s, clip_norm %g, dim %u, %u lanes, %u uses, store %d", text, (double)o->clip_norm,
+             dim, lanes, uses, store);
     for (uint32_t r = 0; r < ROWS; r++) update_same(&card, what, card_span[r], span[r], table.span_floats);
     for (uint32_t i = 0; i < uses; i++) update_same(&card, "cleared sums", card_grad[i], grad[i], sum_floats);
     for (uint32_t r = 0; r < ROWS; r++) free(span[r]);
@@ -176,8 +185,9 @@ static inline void update_rows_check_all(void)
         for (uint32_t bounds = 0; bounds < 8; bounds += 1 + bounds % 3)
             for (size_t d = 0; d < 3; d++) {
                 const struct graph_optimizer o = rule_parse(rules[r], bounds);
-                update_rows_check(&o, rules[r], dims[d], 1, 1);
-                update_rows_check(&o, rules[r], dims[d], LANES, USES);
+                const enum table_store store = (bounds + d) % 2 ? TABLE_BF16 : TABLE_F32;
+                update_rows_check(&o, rules[r], dims[d], 1, 1, store);
+                update_rows_check(&o, rules[r], dims[d], LANES, USES, store);
             }
 }
 

@@ -110,6 +110,26 @@ static void graph_open_set__older_rules__stay(void **state)
     unlink(path);
 }
 
+/* A table's vectors in bfloat16: the shape of its rows, whose model it is, and rules that do not know it. */
+static void compile__store_bf16__halves_vectors_from_rules_11_on(void **state)
+{
+    (void)state;
+    struct graph f32 = compiled(MODEL, "emb.store=f32"), plain = compiled(MODEL, NULL),
+                 bf16 = compiled(MODEL, "emb.store=bf16");
+    const struct graph_table *whole = &f32.tables[0], *half = &bf16.tables[0];
+    assert_int_equal(half->store, TABLE_BF16);
+    assert_int_equal(half->span_floats, whole->span_floats - whole->dim + (whole->dim + 1) / 2);
+    assert_true(f32.header->model_hash == plain.header->model_hash);
+    assert_true(f32.header->model_hash != bf16.header->model_hash);
+    graph_close(&f32);
+    graph_close(&plain);
+    graph_close(&bf16);
+    struct graph g;
+    const char *const set = "emb.store=bf16", text[] = MODEL "[model]\nrules = 10\n";
+    assert_int_equal(graph_compile(&g, "m.cfg", text, strlen(text), &set, 1, NULL), ST_INVALID);
+    assert_non_null(strstr(status_message(), "store = bf16 needs [model] rules of 11 or more, and the text says 10"));
+}
+
 /* What counts keys for their admission, by the rules of the text. */
 static void compile__admission_by_bloom__shards_from_rules_10_on(void **state)
 {
@@ -701,6 +721,7 @@ int main(void)
         cmocka_unit_test(compile__same_text__gives_same_bytes),
         cmocka_unit_test(compile__embedded_text__compiles_to_the_same_graph),
         cmocka_unit_test(graph_open_set__older_rules__stay),
+        cmocka_unit_test(compile__store_bf16__halves_vectors_from_rules_11_on),
         cmocka_unit_test(compile__admission_by_bloom__shards_from_rules_10_on),
         cmocka_unit_test(compile__wrong_text__says_where_and_what),
         cmocka_unit_test(compile__batch__is_divided_as_asked),

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/device/cpu/device.h"
+#include "graph/row_vector.h"
 #include "io/store/store_rows.h"
 #include "io/store/store_save.h"
 
@@ -90,6 +91,7 @@ static status tables_find(struct card_rows *r, uint32_t node_begin, uint32_t nod
         struct card_table *t = &r->tables[r->table_count++];
         *t = (struct card_table){.table = i,
                                  .dim = g->tables[i].dim,
+                                 .vector = row_vector_floats(&g->tables[i]),
                                  .floats = g->tables[i].span_floats,
                                  .stride = (g->tables[i].span_floats + 3) / 4 * 4,
                                  .use_count = graph_table_lookups(g, i, NULL),
@@ -141,19 +143,21 @@ void card_rows_layout(struct card_rows *r, struct layout *card, struct layout *p
 {
     for (uint32_t i = 0; i < r->table_count && r->training; i++) {
         struct card_table *t = &r->tables[i];
+        const uint32_t packed = t->floats > t->dim ? t->floats : t->dim; /* spans, or sums */
         LAYOUT_TAKE(card, t->tier, (size_t)t->tier_rows * t->stride);
         for (uint32_t use = 0; use < t->use_count; use++)
             LAYOUT_TAKE(card, t->grad[use], (size_t)t->step_rows_max * t->dim);
         LAYOUT_TAKE(card, t->grad_list, t->use_count);
         LAYOUT_TAKE(card, t->span_list, (size_t)t->step_rows_max + t->chunk);
         LAYOUT_TAKE(card, t->counts, t->step_rows_max);
-        LAYOUT_TAKE(card, t->packed, (size_t)t->chunk * t->floats);
+        if (r->graph->tables[t->table].store == TABLE_BF16) LAYOUT_TAKE(card, t->key, t->step_rows_max);
+        LAYOUT_TAKE(card, t->packed, (size_t)t->chunk * packed);
         if (r->lanes > 1) LAYOUT_TAKE(card, t->last_lane_row, t->step_rows_max);
         if (r->lanes > 1) LAYOUT_TAKE(card, t->lane_rows, t->step_rows_max);
         LAYOUT_TAKE(pinned, t->span_list_host, t->step_rows_max);
         LAYOUT_TAKE(pinned, t->chunk_list_host, t->chunk);
         LAYOUT_TAKE(pinned, t->index_host, t->step_rows_max);
-        LAYOUT_TAKE(pinned, t->packed_host, (size_t)t->chunk * t->floats);
+        LAYOUT_TAKE(pinned, t->packed_host, (size_t)t->chunk * packed);
         for (uint32_t use = 0; use < t->use_count; use++) r->table_grad[t->lookups[use]] = t->grad[use];
     }
 }
@@ -165,9 +169,9 @@ void card_stream_rows_layout(const struct card_rows *r, struct card_stream_rows 
         const struct card_table *t = &r->tables[i];
         struct card_stream_table *of = &s->table[i];
         LAYOUT_TAKE(card, of->span, t->uniques_max);
-        LAYOUT_TAKE(card, of->cold, (size_t)t->uniques_max * t->dim);
+        LAYOUT_TAKE(card, of->cold, (size_t)t->uniques_max * t->vector);
         LAYOUT_TAKE(pinned, of->span_host, t->uniques_max);
-        LAYOUT_TAKE(pinned, of->cold_host, (size_t)t->uniques_max * t->dim);
+        LAYOUT_TAKE(pinned, of->cold_host, (size_t)t->uniques_max * t->vector);
     }
 }
 
@@ -211,8 +215,8 @@ static uint32_t spans_fill(const struct card_table *t, const struct card_stream_
             s->span_host[u] = tier_span(t, slot);
             continue;
         }
-        memcpy(s->cold_host + (size_t)cold * t->dim, from->span[u], t->dim * sizeof(float));
-        s->span_host[u] = s->cold + (size_t)cold++ * t->dim;
+        memcpy(s->cold_host + (size_t)cold * t->vector, from->span[u], t->vector * sizeof(float));
+        s->span_host[u] = s->cold + (size_t)cold++ * t->vector;
     }
     return cold;
 }
@@ -229,9 +233,9 @@ status card_rows_forward(struct card_rows *r, const struct gpu_work *w, struct c
         const size_t uniques = from->unique_count, cold = spans_fill(t, of, from, c->training);
         card->span = of->span;
         TRY(copy(w, of->span, of->span_host, uniques * sizeof *of->span));
-        TRY(copy(w, of->cold, of->cold_host, cold * t->dim * sizeof *of->cold));
+        TRY(copy(w, of->cold, of->cold_host, cold * t->vector * sizeof *of->cold));
         TRY(copy(w, card->unique_of, from->unique_of, keys * sizeof *card->unique_of));
-        *bytes += uniques * sizeof *of->span + cold * t->dim * sizeof *of->cold + keys * sizeof *card->unique_of;
+        *bytes += uniques * sizeof *of->span + cold * t->vector * sizeof *of->cold + keys * sizeof *card->unique_of;
         if (!c->training) continue;
         const size_t occurrences = from->occurrence_begin[uniques];
         TRY(copy(w, card->occurrence_begin, from->occurrence_begin, (uniques + 1) * sizeof *card->occurrence_begin));
@@ -396,6 +400,10 @@ static status resident_update(const struct gpu_work *w, const struct card_table 
     if (card.occurrence_count) {
         TRY(copy(w, t->counts, card.occurrence_count, card.row_count * sizeof *t->counts));
         card.occurrence_count = t->counts;
+    }
+    if (t->key) {
+        TRY(copy(w, t->key, card.key, card.row_count * sizeof *t->key));
+        card.key = t->key;
     }
     return gpu_update_rows(w, &card);
 }

@@ -29,6 +29,7 @@
 /* A table's. */
 struct card_table {
     uint32_t table, dim;
+    uint32_t vector;         /* floats of a row's vector, as its table stores it                  */
     uint32_t floats, stride; /* of a span; from one to the next in the tier: on 16 bytes        */
     uint32_t use_count;
     uint32_t *lookups;      /* [use_count]: numbers of its look-ups                         */
@@ -41,6 +42,7 @@ struct card_table {
     float **grad_list;          /* the same list on the card                                    */
     float **span_list;          /* [step_rows_max], then [chunk]: where rows are                */
     uint32_t *counts;           /* [step_rows_max]: occurrences, or indices of cold rows        */
+    uint64_t *key;              /* [step_rows_max]: of a table in bfloat16                      */
     float *packed;              /* [chunk, floats]                                               */
     uint32_t *last_lane_row;    /* [step_rows_max], of several lanes, as is …                    */
     struct lane_row *lane_rows; /* [step_rows_max]                                             */
@@ -70,7 +72,7 @@ struct card_table {
 struct card_stream_rows {
     struct card_stream_table {
         float **span, **span_host; /* [uniques_max]      */
-        float *cold, *cold_host;   /* [uniques_max, dim] */
+        float *cold, *cold_host;   /* [uniques_max, vector] */
     } * table;                     /* [table_count]       */
 };
 

@@ -16,7 +16,7 @@
 #include "tests/engine/fixture_files.h"
 
 /* But for the version of the program. */
-static const char golden[] = "{\n  \"format\": \"heterps-model\",\n  \"version\": 6,\n  \"heterps\": \"%s\",\n  "
+static const char golden[] = "{\n  \"format\": \"heterps-model\",\n  \"version\": 7,\n  \"heterps\": \"%s\",\n  "
                              "\"model\": \"tiny\",\n  \"model_hash\": \"0123456789abcdef\",\n"
                              "  \"save\": 7,\n  \"progress\": {\n    \"step\": 11,\n    \"epoch\": 12,\n    "
                              "\"epoch_examples\": 13,\n    \"examples\": 14,\n    \"pass_examples\": 15,\n"
@@ -41,8 +41,8 @@ static const char golden[] = "{\n  \"format\": \"heterps-model\",\n  \"version\"
                              "5\n          ]\n        }\n      ],\n"
                              "      \"admission\": {\n        \"file\": \"emb.7.admission\",\n        \"bytes\": 61,\n "
                              "       \"xxh3\": \"000000000000003e\"\n      }\n    },\n"
-                             "    {\n      \"name\": \"side\",\n      \"dim\": 1,\n      \"span_floats\": 2,\n      "
-                             "\"rows\": 0,\n      \"parts\": []\n    }\n  ],\n"
+                             "    {\n      \"name\": \"side\",\n      \"dim\": 3,\n      \"span_floats\": 2,\n      "
+                             "\"rows\": 0,\n      \"vectors\": \"bf16\",\n      \"parts\": []\n    }\n  ],\n"
                              "  \"dense\": {\n    \"file\": \"dense.7.safetensors\",\n    \"bytes\": 71,\n    "
                              "\"xxh3\": \"fedcba9876543210\"\n  },\n"
                              "  \"tensors\": [\n    {\n      \"name\": \"h.weight\",\n      \"shape\": [\n        "
@@ -86,8 +86,9 @@ static void manifest_fill(struct manifest *m)
                                                                        .block_begin = 2,
                                                                        .block_end = 5}));
     m->tables[1].name = "side";
-    m->tables[1].dim = 1;
+    m->tables[1].dim = 3;
     m->tables[1].span_floats = 2;
+    m->tables[1].store = TABLE_BF16;
     m->dense = (struct manifest_file){"dense.7.safetensors", 71, UINT64_C(0xfedcba9876543210)};
     m->tensors[0] = (struct manifest_tensor){"h.weight", {81, 82}};
     m->tensors[1] = (struct manifest_tensor){"h.bias", {1, 82}};
@@ -171,7 +172,7 @@ static void manifest_read__the_golden_text__is_read_field_by_field(void **state)
     const struct manifest_table *t = m.tables;
     assert_string_equal(t[0].name, "emb");
     assert_string_equal(t[0].optimizer, "adam");
-    assert_true(t[0].dim == 4 && t[0].span_floats == 13 && t[0].rows == 51 && t[0].part_count == 2);
+    assert_true(t[0].dim == 4 && t[0].store == TABLE_F32 && t[0].span_floats == 13 && t[0].rows == 51 && t[0].part_count == 2);
     file_check(&t[0].admission, "emb.7.admission", 61, 62);
     file_check(&t[0].part[0].file, "emb.7.rows", 52, 53);
     assert_true(t[0].part[0].rows == 54 && t[0].part[0].number == 0 && !t[0].part[0].is_hashed);
@@ -181,7 +182,7 @@ static void manifest_read__the_golden_text__is_read_field_by_field(void **state)
     assert_string_equal(t[1].name, "side");
     assert_null(t[1].optimizer);
     assert_null(t[1].admission.name);
-    assert_true(t[1].dim == 1 && t[1].span_floats == 2 && t[1].rows == 0 && t[1].part_count == 0);
+    assert_true(t[1].dim == 3 && t[1].store == TABLE_BF16 && t[1].span_floats == 2 && t[1].rows == 0 && t[1].part_count == 0);
     file_check(&m.dense, "dense.7.safetensors", 71, UINT64_C(0xfedcba9876543210));
     assert_int_equal(m.tensor_count, 2);
     assert_string_equal(m.tensors[0].name, "h.weight");
@@ -217,10 +218,14 @@ static void manifest_read__what_cannot_be__is_refused_by_its_place(void **state)
         const char *from, *to, *message; /* NULL: it is fine */
     } cases[] = {
         {"heterps-model", "heterps-modal", "m.json: its \"format\" is not \"heterps-model\""},
-        {"\"version\": 6", "\"version\": 7",
-         "m.json: version 7, where this program reads 1 to 6: saved by a newer heterps-run"},
-        {"\"version\": 6", "\"version\": 0", "m.json: version 0, where this program reads 1 to 6: there is none below"},
-        {"\"version\": 6", "\"version\": 4", NULL},
+        {"\"version\": 7", "\"version\": 8",
+         "m.json: version 8, where this program reads 1 to 7: saved by a newer heterps-run"},
+        {"\"version\": 7", "\"version\": 0", "m.json: version 0, where this program reads 1 to 7: there is none below"},
+        {"\"version\": 7", "\"version\": 4", NULL},
+        {"\"bf16\"", "\"bf17\"", "m.json: table 1: its \"vectors\" are not \"bf16\""},
+        {"\"dim\": 3", "\"dim\": 4", NULL},
+        {"\"dim\": 3", "\"dim\": 5", "m.json: table 1: rows of 2 floats are too few for a vector of 5 numbers"},
+        {"\"span_floats\": 13", "\"span_floats\": 3", "m.json: table 0: rows of 3 floats are too few for a vector of 4"},
         {"0123456789abcdef", "0123456789abcdeF", CANNOT},
         {"0123456789abcdef", "0123456789abcde", CANNOT},
         {"0123456789abcdef", "0123456789abcdef0", CANNOT},
@@ -266,7 +271,7 @@ static void manifest_read__what_cannot_be__is_refused_by_its_place(void **state)
          BEST},
         {"\"dim\": 4", "\"dim\": -4", "m.json: table 0: a number cannot be"},
         {"\"dim\": 4", "\"dim\": 4294967296", "m.json: table 0: a number cannot be"},
-        {"\"dim\": 4", "\"dim\": 4294967295", NULL},
+        {"\"dim\": 4", "\"dim\": 13", NULL},
         {"\"span_floats\": 2", "\"span_floats\": 4294967296", "m.json: table 1: a number cannot be"},
         {"\"rows\": 51", "\"rows\": " OVER, "m.json: table 0: a number cannot be"},
         {"\"name\": \"side\"", "\"name\": 5", "m.json: table 1: "},
@@ -357,12 +362,12 @@ static void manifest_read__older_versions__lack_what_came_later(void **state)
 {
     (void)state;
     struct manifest m;
-    assert_ok(changed_read(&m, "\"version\": 6", "\"version\": 3"));
+    assert_ok(changed_read(&m, "\"version\": 7", "\"version\": 3"));
     assert_false(m.tables[0].part[1].is_hashed);
     assert_int_equal(m.tables[0].part[1].file.xxh3, 0);
     assert_int_equal(m.tables[0].part[1].block_end, 5);
     manifest_free(&m);
-    assert_ok(changed_read(&m, "\"version\": 6", "\"version\": 4"));
+    assert_ok(changed_read(&m, "\"version\": 7", "\"version\": 4"));
     assert_true(m.tables[0].part[1].is_hashed);
     manifest_free(&m);
     snprintf(text, sizeof text,

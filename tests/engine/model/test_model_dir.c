@@ -534,9 +534,9 @@ static void model_load__manifest_of_a_later_version__is_refused(void **state)
     (void)state;
     struct model model;
     save_new(fixture_path("later"), 1, 6);
-    manifest_change(fixture_path("later/manifest.json"), 7, false);
+    manifest_change(fixture_path("later/manifest.json"), 8, false);
     assert_int_equal(load(&model, fixture_path("later")), ST_INVALID);
-    assert_message("version 7, where this program reads 1 to 6: saved by a newer heterps-run");
+    assert_message("version 8, where this program reads 1 to 7: saved by a newer heterps-run");
     manifest_change(fixture_path("later/manifest.json"), 0, false);
     assert_int_equal(model_load(&model, fixture_path("later")), ST_INVALID);
     assert_message("version 0");

@@ -92,7 +92,8 @@ static void row_writer__the_same_rows__writes_the_documented_bytes_golden(void *
     assert_int_equal(row_writer_block_bytes(SPAN, 2 * ROW_BYTES), BLOCK_BYTES);
     assert_int_equal(row_writer_block_bytes(SPAN, 3 * ROW_BYTES - 1), BLOCK_BYTES);
     assert_int_equal(file_writer_open(&file, path), ST_OK);
-    assert_int_equal(row_writer_begin(&w, &file, "emb", DIM, SPAN, ROWS, block, sizeof block), ST_OK);
+    const struct row_file_shape shape = {"emb", DIM, SPAN, ROW_FILE_F32};
+    assert_int_equal(row_writer_begin(&w, &file, &shape, ROWS, block, sizeof block), ST_OK);
     for (uint64_t r = 0; r < ROWS; r++) {
         const float span[SPAN] = {(float)r, (float)r + 0.25f, (float)r + 0.5f};
         assert_int_equal(row_writer_room(&w), ST_OK);
@@ -139,9 +140,20 @@ static void row_file_open__sealed_header_that_cannot_be__is_refused(void **state
         assert_non_null(strstr(status_message(), "FILE"));                                                             \
     } while (0)
     REFUSED(INVALID, h.magic[7] = '2');
-    REFUSED(INVALID, h.version = 2);
+    REFUSED(INVALID, h.version = 3);
     assert_non_null(
-        strstr(status_message(), "byte 8: version 2, where this program reads 1: written by a newer heterps-run"));
+        strstr(status_message(), "byte 8: version 3, where this program reads 1 to 2: written by a newer heterps-run"));
+    /* Of version 1 vectors are float32, and of version 2 bfloat16, which take half the floats. */
+    REFUSED(INVALID, h.version = 2);
+    REFUSED(INVALID, h.vectors = ROW_FILE_BF16);
+    REFUSED(INVALID, (h.version = 2, h.vectors = ROW_FILE_BF16 + 1));
+    REFUSED(INVALID, (h.version = 2, h.vectors = ROW_FILE_BF16, h.dim = 2 * SPAN + 1));
+    h = good;
+    h.version = 2;
+    h.vectors = ROW_FILE_BF16;
+    h.dim = 2 * SPAN;
+    header_seal(data, &h);
+    assert_int_equal(row_file_open(&file, "FILE", data, sizeof data), ST_OK);
     REFUSED(INVALID, h.header_bytes = 128);
     REFUSED(INVALID, h.dim = 0);
     REFUSED(INVALID, h.dim = 4);
@@ -152,7 +164,6 @@ static void row_file_open__sealed_header_that_cannot_be__is_refused(void **state
     REFUSED(INVALID, h.block_rows = 0);
     REFUSED(INVALID, h.block_rows = ROW_FILE_BLOCK_ROWS_MAX + 1);
     REFUSED(INVALID, h.block_rows = 1);
-    REFUSED(INVALID, h.reserved = 1);
     REFUSED(INVALID, h.file_bytes--);
     REFUSED(CORRUPT, (h.row_count--, h.file_bytes -= ROW_BYTES + 8));
     for (size_t bytes = 0; bytes < 64; bytes++) assert_int_equal(row_file_open(&file, "FILE", data, bytes), ST_INVALID);

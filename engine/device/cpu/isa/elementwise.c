@@ -2,6 +2,7 @@
  * its random numbers, busy by what it is told to spend), cut by examples. Only columns of the op are written: its output may be part of a wider row. */
 #include "engine/device/cpu/isa/act.h"
 #include "engine/device/cpu/isa/kernels_isa.h"
+#include "engine/device/cpu/isa/philox.h"
 #include "engine/device/cpu/isa/rows.h"
 
 struct rows_call {
@@ -151,51 +152,18 @@ void KERNEL(concat_backward_f32)(const struct cpu_work *work, const struct op_co
 
 /* --- dropout ---------------------------------------------------------------------------------- */
 
-/* random_block() of neighbouring blocks of four columns, Philox4x32-10: a 64-bit lane is a block, of whose words the lower
- * half of a lane counts. Several vectors of blocks at a time, for a round waits for its products. */
-#define DRAW_VECTORS 2u
-#define DRAW_BLOCKS  (DRAW_VECTORS * VF / 2)
-#define DRAW_COLS    (4 * DRAW_BLOCKS)
+/* random_block() of neighbouring blocks of four columns. */
+#define DRAW_COLS (4 * PHILOX_BLOCKS)
 
-/* Numbers of a vector's blocks; halves of blocks from two vectors, next to each other. */
-#if VF == 16
-#define BLOCK_NUMBERS 0, 1, 2, 3, 4, 5, 6, 7
-#define PAIRS_LOW     0, 8, 1, 9, 2, 10, 3, 11
-#define PAIRS_HIGH    4, 12, 5, 13, 6, 14, 7, 15
-#elif VF == 8
-#define BLOCK_NUMBERS 0, 1, 2, 3
-#define PAIRS_LOW     0, 4, 1, 5
-#define PAIRS_HIGH    2, 6, 3, 7
-#else
-#define BLOCK_NUMBERS 0, 1
-#define PAIRS_LOW     0, 2
-#define PAIRS_HIGH    1, 3
-#endif
-
-ALWAYS_INLINE void draw(vu bits[2 * DRAW_VECTORS], struct random_stream stream, uint64_t item, uint32_t block)
+ALWAYS_INLINE void draw(vu bits[2 * PHILOX_VECTORS], struct random_stream stream, uint64_t item, uint32_t block)
 {
-    const vw m0 = (vw){0} + UINT32_C(0xD2511F53), m1 = (vw){0} + UINT32_C(0xCD9E8D57), low = (vw){0} + UINT32_MAX;
-    vw x0[DRAW_VECTORS], x1[DRAW_VECTORS], x2[DRAW_VECTORS], x3[DRAW_VECTORS];
-    uint32_t k0 = stream.key[0], k1 = stream.key[1];
-    for (uint32_t v = 0; v < DRAW_VECTORS; v++) {
-        x0[v] = (vw){0} + (item & UINT32_MAX);
-        x1[v] = (vw){0} + (item >> 32);
-        x2[v] = (vw){BLOCK_NUMBERS} + (block + v * VF / 2);
-        x3[v] = (vw){0};
+    struct philox x;
+    for (uint32_t v = 0; v < PHILOX_VECTORS; v++) {
+        x.word[0][v] = (vw){0} + (item & UINT32_MAX);
+        x.word[1][v] = (vw){0} + (item >> 32);
+        x.word[2][v] = (vw){PHILOX_NUMBERS} + (block + v * VF / 2);
     }
-    for (int round = 0; round < 10; round++, k0 += UINT32_C(0x9E3779B9), k1 += UINT32_C(0xBB67AE85))
-        for (uint32_t v = 0; v < DRAW_VECTORS; v++) {
-            const vw product0 = vw_low_product(m0, x0[v]), product1 = vw_low_product(m1, x2[v]);
-            x0[v] = (product1 >> 32) ^ x1[v] ^ k0;
-            x1[v] = product1;
-            x2[v] = (product0 >> 32) ^ x3[v] ^ k1;
-            x3[v] = product0;
-        }
-    for (uint32_t v = 0; v < DRAW_VECTORS; v++) {
-        const vw first = (x0[v] & low) | x1[v] << 32, second = (x2[v] & low) | x3[v] << 32;
-        bits[2 * v] = (vu)VF_SHUFFLE(first, second, PAIRS_LOW);
-        bits[2 * v + 1] = (vu)VF_SHUFFLE(first, second, PAIRS_HIGH);
-    }
+    philox_draw(bits, &x, stream);
 }
 
 static void dropout_piece(void *context, uint32_t piece, void *scratch)
@@ -207,9 +175,9 @@ static void dropout_piece(void *context, uint32_t piece, void *scratch)
         float *to = row_of(call->to, b);
         const float *from = row_of(call->from, b);
         for (uint32_t begin = 0; begin < call->to.cols; begin += DRAW_COLS) {
-            vu bits[2 * DRAW_VECTORS];
+            vu bits[2 * PHILOX_VECTORS];
             draw(bits, call->stream, call->item + b, begin / 4);
-            for (uint32_t v = 0, i = begin; v < 2 * DRAW_VECTORS && i < call->to.cols; v++, i += VF) {
+            for (uint32_t v = 0, i = begin; v < 2 * PHILOX_VECTORS && i < call->to.cols; v++, i += VF) {
                 const size_t left = call->to.cols - i;
                 const vf unit = (__builtin_convertvector((vi)(bits[v] >> 9), vf) + 0.5f) * 0x1p-23f;
                 vf kept = (vf)((vi)(vf_load_upto(from + i, left) * kept_scale) & (unit >= call->rate));

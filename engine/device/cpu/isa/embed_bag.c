@@ -10,6 +10,7 @@
  * The common case, sums and rows side by side of keys without values, of fields that follow one another, has loops of its own for the
  * widths that models use. */
 #include "engine/device/cpu/isa/kernels_isa.h"
+#include "engine/device/cpu/isa/row_bf16.h"
 
 /* Keys of a piece: enough that the rows at its beginning, which nobody has asked for ahead, do not count. */
 #define PIECE_KEYS_MIN 512u
@@ -29,6 +30,7 @@ struct bag_call {
     const struct graph_node *n;
     const struct ticket_table *ticket;
     struct embed_bag_attr attr;
+    bool is_bf16;           /* the table stores vectors so: graph/row_vector.h */
     struct view out, saved; /* backward: out is dout */
     const uint32_t *column_of_field;
     float *table_grad;
@@ -45,6 +47,7 @@ static struct bag_call call_of(const struct op_context *c, const struct graph_no
     struct bag_call call = {.c = c, .n = n};
     memcpy(&call.attr, n->attr, sizeof call.attr);
     call.ticket = &c->ticket->table[call.attr.table];
+    call.is_bf16 = c->graph->tables[call.attr.table].store == TABLE_BF16;
     if (call.attr.pool == POOL_MAX) call.saved = op_saved(c, n, 0);
     return call;
 }
@@ -82,13 +85,17 @@ static void floats_prefetch(const float *p, uint32_t count)
     for (uint32_t i = 0; i < count; i += CACHE_LINE_BYTES / sizeof(float)) prefetch_read(p + i);
 }
 
+/* Floats of memory that a vector of `dim` takes. */
+ALWAYS_INLINE uint32_t floats_of(uint32_t dim, bool is_bf16) { return is_bf16 ? bf16_words(dim) : dim; }
+
 static void example_prefetch(const struct bag_call *call, uint32_t b)
 {
+    const uint32_t floats = floats_of(call->attr.dim, call->is_bf16);
     const uint32_t *key_begin = call->c->batch->key_begin, *unique_of = call->ticket->unique_of;
     for (uint32_t s = 0; s < call->n->input_count; s++) {
         uint32_t home = home_of(call, b, s);
         for (uint32_t position = key_begin[home]; position < key_begin[home + 1]; position++)
-            floats_prefetch(call->ticket->span[unique_of[position]], call->attr.dim);
+            floats_prefetch(call->ticket->span[unique_of[position]], floats);
     }
 }
 
@@ -102,12 +109,18 @@ ALWAYS_INLINE void bag_sum(const struct bag_call *call, const float *value, floa
     for (uint32_t d = 0; d < dim; d += VF) {
         vf sum = {0};
         for (uint32_t position = begin; position < end; position++) {
-            vf row = vf_load_upto(span[unique_of[position]] + d, dim - d);
+            vf row = row_load_upto(span[unique_of[position]], d, dim - d, call->is_bf16);
             sum += value != NULL ? row * value[position] : row;
         }
         if (is_mean) sum *= share;
         vf_store_upto(out + d, sum, dim - d);
     }
+}
+
+/* Column d of a row. */
+ALWAYS_INLINE float row_number(const struct bag_call *call, const float *row, uint32_t d)
+{
+    return call->is_bf16 ? bf16_get(row, d) : row[d];
 }
 
 ALWAYS_INLINE void bag_max(const struct bag_call *call, const float *value, float *out, uint32_t *argmax,
@@ -116,13 +129,15 @@ ALWAYS_INLINE void bag_max(const struct bag_call *call, const float *value, floa
     uint32_t dim = call->attr.dim;
     const float *first = begin < end ? call->ticket->span[call->ticket->unique_of[begin]] : NULL;
     for (uint32_t d = 0; d < dim; d++) {
-        out[d] = first == NULL ? 0 : value != NULL ? first[d] * value[begin] : first[d];
+        const float x = first == NULL ? 0 : row_number(call, first, d);
+        out[d] = first != NULL && value != NULL ? x * value[begin] : x;
         argmax[d] = first != NULL ? begin : ROW_NONE;
     }
     for (uint32_t position = begin + 1; position < end; position++) {
         const float *row = call->ticket->span[call->ticket->unique_of[position]];
         for (uint32_t d = 0; d < dim; d++) {
-            float x = value != NULL ? row[d] * value[position] : row[d];
+            float x = row_number(call, row, d);
+            if (value != NULL) x *= value[position];
             argmax[d] = x > out[d] ? position : argmax[d];
             out[d] = x > out[d] ? x : out[d];
         }
@@ -138,7 +153,7 @@ ALWAYS_INLINE void bag_rows(const struct bag_call *call, const float *value, flo
     for (uint32_t position = begin; position < end; position++, out += dim) {
         const float *row = call->ticket->span[call->ticket->unique_of[position]];
         for (uint32_t d = 0; d < dim; d += VF) {
-            vf x = vf_load_upto(row + d, dim - d);
+            vf x = row_load_upto(row, d, dim - d, call->is_bf16);
             vf_store_upto(out + d, value != NULL ? x * value[position] : x, dim - d);
         }
     }
@@ -191,8 +206,8 @@ struct ahead {
     uint32_t example, end_example, position, end; /* the keys that are left of the present example */
 };
 
-/* Asks for the rows of the next `count` keys. */
-ALWAYS_INLINE void rows_ask(const struct bag_call *call, struct ahead *ahead, uint32_t count, uint32_t dim)
+/* Asks for the rows of the next `count` keys, of `floats` each. */
+ALWAYS_INLINE void rows_ask(const struct bag_call *call, struct ahead *ahead, uint32_t count, uint32_t floats)
 {
     const struct ticket_table *t = call->ticket;
     for (; count > 0; count--) {
@@ -204,20 +219,21 @@ ALWAYS_INLINE void rows_ask(const struct bag_call *call, struct ahead *ahead, ui
             ahead->end = home[call->n->input_count];
         }
         const float *row = t->span[t->unique_of[ahead->position++]];
-        for (uint32_t i = 0; i < dim; i += CACHE_LINE_BYTES / sizeof(float)) prefetch_far(row + i);
+        for (uint32_t i = 0; i < floats; i += CACHE_LINE_BYTES / sizeof(float)) prefetch_far(row + i);
     }
 }
 
 /* The sum of the rows of keys [begin, end). */
-ALWAYS_INLINE void rows_sum(const struct ticket_table *t, float *out, uint32_t begin, uint32_t end, uint32_t dim)
+ALWAYS_INLINE void rows_sum(const struct ticket_table *t, float *out, uint32_t begin, uint32_t end, uint32_t dim,
+                            bool is_bf16)
 {
     for (uint32_t from = 0; from < dim; from += SUM_VECTORS * VF) {
         vf sum[SUM_VECTORS] = {{0}};
         for (uint32_t position = begin; position < end; position++) {
-            const float *row = t->span[t->unique_of[position]] + from;
+            const float *row = t->span[t->unique_of[position]];
 #pragma GCC unroll 8
             for (uint32_t k = 0; k < SUM_VECTORS; k++)
-                if (from + k * VF < dim) sum[k] += vf_load_upto(row + k * VF, dim - from - k * VF);
+                if (from + k * VF < dim) sum[k] += row_load_upto(row, from + k * VF, dim - from - k * VF, is_bf16);
         }
 #pragma GCC unroll 8
         for (uint32_t k = 0; k < SUM_VECTORS; k++)
@@ -226,22 +242,35 @@ ALWAYS_INLINE void rows_sum(const struct ticket_table *t, float *out, uint32_t b
 }
 
 /* Sums of keys without values, of fields that follow one another. */
-ALWAYS_INLINE void forward_run(const struct bag_call *call, uint32_t begin, uint32_t end, uint32_t dim)
+ALWAYS_INLINE void forward_run(const struct bag_call *call, uint32_t begin, uint32_t end, uint32_t dim, bool is_bf16)
 {
     const uint32_t *key_begin = call->c->batch->key_begin;
-    uint32_t lines = (dim + 15) / 16, field_count = call->c->graph->field_count, inputs = call->n->input_count;
+    const uint32_t floats = floats_of(dim, is_bf16);
+    uint32_t lines = (floats + 15) / 16, field_count = call->c->graph->field_count, inputs = call->n->input_count;
     struct ahead ahead = {.example = begin, .end_example = end};
-    rows_ask(call, &ahead, ROWS_AHEAD * lines < LINES_AHEAD ? ROWS_AHEAD : (LINES_AHEAD + lines - 1) / lines, dim);
+    rows_ask(call, &ahead, ROWS_AHEAD * lines < LINES_AHEAD ? ROWS_AHEAD : (LINES_AHEAD + lines - 1) / lines, floats);
     for (uint32_t b = begin; b < end; b++) {
         const uint32_t *home = key_begin + (size_t)b * field_count + call->first_field;
         float *out = call->out.data + (size_t)b * call->out.stride;
         uint32_t position = home[0];
         for (uint32_t s = 0; s < inputs; s++, out += dim) {
             uint32_t next = home[s + 1];
-            rows_ask(call, &ahead, next - position, dim);
-            rows_sum(call->ticket, out, position, next, dim);
+            rows_ask(call, &ahead, next - position, floats);
+            rows_sum(call->ticket, out, position, next, dim, is_bf16);
             position = next;
         }
+    }
+}
+
+ALWAYS_INLINE void forward_widths(const struct bag_call *call, uint32_t begin, uint32_t end, bool is_bf16)
+{
+    switch (call->attr.dim) {
+    case 8: forward_run(call, begin, end, 8, is_bf16); break;
+    case 16: forward_run(call, begin, end, 16, is_bf16); break;
+    case 32: forward_run(call, begin, end, 32, is_bf16); break;
+    case 64: forward_run(call, begin, end, 64, is_bf16); break;
+    case 128: forward_run(call, begin, end, 128, is_bf16); break;
+    default: forward_run(call, begin, end, call->attr.dim, is_bf16);
     }
 }
 
@@ -255,14 +284,10 @@ static void forward_piece(void *context, uint32_t piece, void *scratch)
         forward_any(call, begin, end);
         return;
     }
-    switch (call->attr.dim) {
-    case 8: forward_run(call, begin, end, 8); break;
-    case 16: forward_run(call, begin, end, 16); break;
-    case 32: forward_run(call, begin, end, 32); break;
-    case 64: forward_run(call, begin, end, 64); break;
-    case 128: forward_run(call, begin, end, 128); break;
-    default: forward_run(call, begin, end, call->attr.dim);
-    }
+    if (call->is_bf16)
+        forward_widths(call, begin, end, true);
+    else
+        forward_widths(call, begin, end, false);
 }
 
 void KERNEL(embed_bag_forward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)

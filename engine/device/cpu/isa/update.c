@@ -4,7 +4,9 @@
  * Uses are added in order, then lanes along a binary tree: level by level sum[i] = sum[2i] + sum[2i+1], an odd last one passing
  * through. Of a row only lanes that have it are there; the others' sums are zeros. */
 #include "engine/device/cpu/isa/kernels_isa.h"
+#include "engine/device/cpu/isa/philox.h"
 #include "engine/device/cpu/isa/round_bf16.h"
+#include "engine/device/cpu/isa/row_bf16.h"
 
 #include "graph/optimizer_rules.h"
 #include "graph/row_end.h"
@@ -379,6 +381,82 @@ ALWAYS_INLINE void rows_plain_of(const struct rows_call *call, uint32_t piece, r
     }
 }
 
+/* Room for the noise of some rows: of one of the widest that there may be at least. Behind it a vector may be read. */
+struct noise_room {
+    uint16_t half[ROW_BF16_DIM_MAX + VF];
+};
+/* Halves from one row's noise to the next, of a table of this dim. */
+ALWAYS_INLINE uint32_t noise_stride(uint32_t dim) { return (dim + ROW_NOISE_COLS - 1) / ROW_NOISE_COLS * ROW_NOISE_COLS; }
+ALWAYS_INLINE uint32_t noise_rows(uint32_t dim) { return ROW_BF16_DIM_MAX / noise_stride(dim); }
+/* Fills the noise of `count` rows, at most noise_rows(). */
+static __attribute__((noinline)) void noise_fill(struct noise_room *noise, struct random_stream stream,
+                                                 const uint64_t *key, uint32_t count, uint32_t dim)
+{
+    const uint32_t blocks = noise_stride(dim) / ROW_NOISE_COLS;
+    uint32_t row = 0, block = 0, done = 0;
+    for (const uint32_t all = count * blocks; done < all; done += PHILOX_BLOCKS) {
+        struct philox x;
+        uint64_t word[3][PHILOX_BLOCKS];
+        for (uint32_t lane = 0; lane < PHILOX_BLOCKS; lane++) {
+            word[0][lane] = key[row] & UINT32_MAX;
+            word[1][lane] = key[row] >> 32;
+            word[2][lane] = block;
+            if (++block < blocks) continue;
+            block = 0;
+            row += row + 1 < count;
+        }
+        _Static_assert(sizeof word == sizeof x, "lane after lane");
+        memcpy(&x, word, sizeof x);
+        vu bits[2 * PHILOX_VECTORS];
+        philox_draw(bits, &x, stream);
+        const uint32_t left = all - done < PHILOX_BLOCKS ? all - done : PHILOX_BLOCKS;
+        memcpy(noise->half + (size_t)done * ROW_NOISE_COLS, bits, left * ROW_NOISE_COLS * sizeof *noise->half);
+    }
+}
+
+/* The same of a table in bfloat16: a vector is widened, updated and rounded at random. */
+ALWAYS_INLINE void rows_plain_bf16(const struct rows_call *call, uint32_t piece, rule_apply *apply,
+                                   uint32_t state_count, bool counts, uint32_t dim)
+{
+    struct graph_optimizer o = *call->u.optimizer;
+    struct rule rule = {.o = &o, .scale = call->u.scale, .rate = call->u.rate};
+    struct noise_room noise;
+    const uint32_t words = bf16_words(dim), span_floats = words + dim * state_count + counts;
+    uint32_t r, end, drawn = 0, first = 0;
+    float *const *span = call->u.span, *grad = call->u.grad[0];
+    if (!counts) rule_count(&rule, call->u.t);
+    rows_begin(call, piece, &r, &end);
+    for (; r < end; r++) {
+        row_ask(call, r, end, span_floats);
+        if (r >= drawn) {
+            first = r;
+            drawn = end - r < noise_rows(dim) ? end : r + noise_rows(dim);
+            noise_fill(&noise, call->u.noise, call->u.key + r, drawn - r, dim);
+        }
+        const uint16_t *half = noise.half + (size_t)(r - first) * noise_stride(dim);
+        float *weight = span[r], *state = weight + words, *sums = grad + (size_t)r * dim;
+        if (counts) rule_count(&rule, row_count(weight + span_floats - 1));
+        for (uint32_t i = 0; i < dim; i += VF) {
+            uint32_t left = dim - i;
+            vf s[2] = {{0}, {0}};
+            for (uint32_t j = 0; j < state_count; j++) s[j] = vf_load_upto(state + j * dim + i, left);
+            vf sum = vf_load_upto(sums + i, left);
+            vf_store_upto(sums + i, (vf){0}, left);
+            bf16_store_random(weight, i, apply(&rule, bf16_load_upto(weight, i, left), s, sum), half + i, left);
+            for (uint32_t j = 0; j < state_count; j++) vf_store_upto(state + j * dim + i, s[j], left);
+        }
+    }
+}
+
+ALWAYS_INLINE void rows_plain_bf16_of(const struct rows_call *call, uint32_t piece, rule_apply *apply,
+                                      uint32_t state_count, bool counts)
+{
+    switch (call->u.table->dim) {
+    case 16: rows_plain_bf16(call, piece, apply, state_count, counts, 16); break;
+    default: rows_plain_bf16(call, piece, apply, state_count, counts, call->u.table->dim);
+    }
+}
+
 static bool is_plain(const struct table_update *u)
 {
     return u->lanes == 1 && u->use_count == 1 && !u->lives && !(u->optimizer->clip_norm > 0);
@@ -393,6 +471,30 @@ static void sums_drop(const struct sums *sums, size_t at, size_t count)
             memset(sums->grad[use] + (size_t)row * sums->dim + at, 0, count * sizeof(float));
         row = sums->lane_rows ? sums->lane_rows[row].before : ROW_NONE;
     } while (row != ROW_NONE);
+}
+
+/* Updates the first `columns` of a row's vector, of a table in bfloat16, which are widened for it. */
+ALWAYS_INLINE void row_run_bf16(const struct table_update *u, uint32_t r, const struct rule *rule, run_update *run,
+                                const struct sums *sums, size_t at, uint32_t columns)
+{
+    struct noise_room noise;
+    float wide[ROW_BF16_DIM_MAX], *span = u->span[r];
+    const uint32_t dim = u->table->dim;
+    for (uint32_t i = 0; i < columns; i += VF)
+        vf_store_upto(wide + i, bf16_load_upto(span, i, columns - i), columns - i);
+    run(rule, wide, span + bf16_words(dim), dim, sums, at, columns);
+    noise_fill(&noise, u->noise, u->key + r, 1, columns);
+    for (uint32_t i = 0; i < columns; i += VF)
+        bf16_store_random(span, i, vf_load_upto(wide + i, columns - i), noise.half + i, columns - i);
+}
+
+ALWAYS_INLINE void row_run(const struct table_update *u, uint32_t r, const struct rule *rule, run_update *run,
+                           const struct sums *sums, size_t at, uint32_t columns)
+{
+    if (u->table->store == TABLE_BF16)
+        row_run_bf16(u, r, rule, run, sums, at, columns);
+    else
+        run(rule, u->span[r], u->span[r] + u->table->dim, u->table->dim, sums, at, columns);
 }
 
 ALWAYS_INLINE void rows_each(const struct rows_call *call, uint32_t piece, run_update *run, bool counts)
@@ -424,11 +526,11 @@ ALWAYS_INLINE void rows_each(const struct rows_call *call, uint32_t piece, run_u
             float scale = rule.scale;
             rule.scale = optimizer_clip_scale(scale, optimizer_squares(sums_collapse(&sums, at, columns), columns),
                                               o->clip_norm);
-            run(&rule, span, span + dim, dim, &(struct sums){u->grad, 1, 1, .dim = dim},
-                (size_t)(sums_home(&sums, at) - u->grad[0]), columns);
+            row_run(u, r, &rule, run, &(struct sums){u->grad, 1, 1, .dim = dim},
+                    (size_t)(sums_home(&sums, at) - u->grad[0]), columns);
             rule.scale = scale;
         } else {
-            run(&rule, span, span + dim, dim, &sums, at, columns);
+            row_run(u, r, &rule, run, &sums, at, columns);
         }
         if (u->lives) row_end(u, r);
     }
@@ -444,8 +546,12 @@ ALWAYS_INLINE void rows_each(const struct rows_call *call, uint32_t piece, run_u
     }
 #define RUN_1(id, state_count)
 #define PLAIN_0(id, state_count, counts)                                                                               \
-    if (is_plain(&((const struct rows_call *)context)->u)) {                                                           \
-        rows_plain_of(context, piece, apply_##id, state_count, counts);                                                \
+    const struct table_update *u = &((const struct rows_call *)context)->u;                                            \
+    if (is_plain(u)) {                                                                                                 \
+        if (u->table->store == TABLE_BF16)                                                                             \
+            rows_plain_bf16_of(context, piece, apply_##id, state_count, counts);                                       \
+        else                                                                                                           \
+            rows_plain_of(context, piece, apply_##id, state_count, counts);                                            \
         return;                                                                                                        \
     }
 #define PLAIN_1(id, state_count, counts)
@@ -494,7 +600,8 @@ void KERNEL(rows_update_f32)(const struct cpu_work *work, const struct table_upd
     struct rows_call call = {.u = *update};
     const struct table_update *u = &call.u;
     CHECK(u->lanes > 0 && u->use_count > 0 && (u->lanes == 1) == (u->lane_rows == NULL) &&
-          (u->occurrence_count || !optimizer_reads_shows(u->optimizer)));
+          (u->occurrence_count || !optimizer_reads_shows(u->optimizer)) &&
+          (u->table->store == TABLE_F32 || u->key != NULL));
     uint32_t lines = (u->table->span_floats + 15) / 16;
     call.ahead = LINES_AHEAD / lines;
     call.ahead = call.ahead < ROWS_NEAR ? ROWS_NEAR : call.ahead > ROWS_AHEAD ? ROWS_AHEAD : call.ahead;

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "graph/row_vector.h"
 #include "tests/engine/device/cpu/kernel_case.h"
 
 #define BAG_FIELDS 5u
@@ -16,6 +17,7 @@ struct bag_params {
     enum pool pool;
     bool repeats_field, has_value, is_run; /* is_run: the op looks up fields 2 and 3 only, which lie side by side */
     bool is_whole;                         /* the op looks up all fields                                          */
+    enum table_store store;                /* of the table                                                        */
 };
 
 /* Fields 0, 2 and 3 are looked up in table 1 by the op, field 4 in table 1 by somebody else, field 1 in table 0; if it is_whole all in
@@ -32,7 +34,7 @@ static void bag_build(struct fixture *f, const void *params)
     h->graph.tables = f->table;
     h->graph.fields = f->field;
     for (uint32_t i = 0; i < BAG_FIELDS; i++) f->field[i].ids_max = p->keys_max + i; /* beyond keys_max: zeros */
-    f->table[BAG_TABLE] = (struct graph_table){.dim = p->dim, .span_floats = 2 * p->dim + 1};
+    f->table[BAG_TABLE] = (struct graph_table){.dim = p->dim, .store = p->store, .span_floats = 2 * p->dim + 1};
     uint32_t homes = p->B * BAG_FIELDS, positions_max = homes * p->keys_max + 1;
     m->key_begin = calloc(homes + 1, sizeof *m->key_begin);
     m->key_home = calloc(positions_max, sizeof *m->key_home);
@@ -70,12 +72,14 @@ static void bag_build(struct fixture *f, const void *params)
     }
     t->span = calloc(t->unique_count + 1, sizeof *t->span);
     t->lane_row = calloc(t->unique_count + 1, sizeof *t->lane_row);
-    f->row = malloc((t->unique_count + 1) * (size_t)p->dim * sizeof *f->row);
+    const uint32_t floats = row_vector_floats(&f->table[BAG_TABLE]);
+    f->row = calloc((t->unique_count + 1) * (size_t)floats, sizeof *f->row);
     /* A few values only, so that maxima tie. */
     for (uint32_t i = 0; i < t->unique_count * p->dim; i++)
-        f->row[i] = p->pool == POOL_MAX ? rintf(2 * hand_random(h)) : hand_random(h);
+        row_vector_put(&f->table[BAG_TABLE], f->row + (size_t)(i / p->dim) * floats, i % p->dim,
+                       p->pool == POOL_MAX ? rintf(2 * hand_random(h)) : hand_random(h));
     for (uint32_t u = 0; u < t->unique_count; u++) {
-        t->span[u] = f->row + (size_t)u * p->dim;
+        t->span[u] = f->row + (size_t)u * floats;
         t->lane_row[u] = t->unique_count - u; /* row 0 is another micro-batch's */
     }
     f->table_grad_floats = (t->unique_count + 1) * p->dim;
@@ -106,18 +110,23 @@ static void embed_bag__any_pool_and_dim__equals_reference_to_the_bit(void **stat
     for (uint32_t pool = 0; pool < POOL_COUNT; pool++)
         for (size_t d = 0; d < sizeof dims / sizeof dims[0]; d++)
             for (uint32_t B = 1; B <= 129; B += 64) {
+                /* Of each width and pool both ways of storing, with one of these batches or another. */
+                const enum table_store store = (B / 64 + d) % 2 ? TABLE_BF16 : TABLE_F32;
                 struct bag_params p = {B, dims[d], B % 4, 3, 40, (enum pool)pool, .repeats_field = dims[d] == 10};
+                p.store = store;
                 snprintf(what, sizeof what, "embed_bag pool %u dim %u B %u", pool, dims[d], B);
                 case_check(what, bag_build, &p, EXACT);
                 p.has_value = true;
                 case_check("embed_bag of keys with values", bag_build, &p, EXACT);
                 /* Fields side by side, also when a row occurs more often than dout is asked for ahead. */
                 p = (struct bag_params){B, dims[d], B % 4, 1 + B % 5, B < 65 ? 40 : 3, (enum pool)pool, .is_run = true};
+                p.store = store;
                 case_check("embed_bag of fields side by side", bag_build, &p, EXACT);
                 p.has_value = true;
                 case_check("embed_bag of fields side by side with values", bag_build, &p, EXACT);
                 /* All fields; keys for several pieces, each with runs of rows. */
                 p = (struct bag_params){4 * B, dims[d], B % 4, 3, 200, (enum pool)pool, .is_whole = true};
+                p.store = store;
                 if (dims[d] < 33) case_check("embed_bag of all fields", bag_build, &p, EXACT);
             }
 }

@@ -11,6 +11,7 @@
 #include "engine/bench/hand_graph.h"
 #include "engine/device/cpu/device.h"
 #include "graph/optimizer.h"
+#include "graph/row_vector.h"
 #include "tests/engine/device/cpu/kernel_check.h"
 #include "tests/engine/lanes_drawn.h"
 
@@ -107,21 +108,34 @@ static void params_check(struct device *device, struct graph_optimizer o, uint32
     free(weight_halves), free(state_halves);
 }
 
+/* How the table of rows_update_check stores its vectors. */
+static enum table_store row_store;
+
+static const float *vector_random(struct hand_graph *h, float *vector, uint32_t dim)
+{
+    for (uint32_t i = 0; i < dim; i++) vector[i] = hand_random(h);
+    return vector;
+}
+
 static void rows_update_check(struct device *device, struct graph_optimizer o, uint32_t lanes, uint32_t use_count,
                               uint32_t dim, uint32_t row_count)
 {
     struct hand_graph h = {.draw = dim};
     uint32_t kind = o.kind;
-    struct graph_table table = {.dim = dim, .span_floats = optimizer_span_floats(&o, dim)};
+    struct graph_table table = {.dim = dim, .store = row_store};
+    table.span_floats = optimizer_table_floats(&o, &table);
+    const struct random_stream noise = row_noise(5, 2, 12);
     size_t span_floats = table.span_floats, floats = row_count * span_floats, grad_floats = (size_t)row_count * dim;
     struct lanes_drawn drawn;
     lanes_draw(&drawn, lanes, row_count, dim);
     float *spans = floats_random(&h, floats, true), **span = malloc(row_count * sizeof *span), *grad[64],
           *sum = malloc(dim * sizeof *sum);
+    float vector[64]; /* the widest below */
     for (uint32_t r = 0; r < row_count; r++) {
         span[r] = spans + (row_count - 1 - r) * span_floats;
         uint32_t t = r % 7;
-        for (uint32_t i = 0; i < dim; i += 3) span[r][i] = -0.0f; /* what a sum of -0 shows in */
+        if (row_store == TABLE_BF16) row_vector_write(&table, span[r], vector_random(&h, vector, dim));
+        for (uint32_t i = 0; i < dim; i += 3) row_vector_put(&table, span[r], i, -0.0f); /* what a sum of -0 shows in */
         if (optimizer_counts(&o)) memcpy(span[r] + span_floats - 1, &t, sizeof t);
     }
     float *expected = floats_copy(spans, floats);
@@ -143,6 +157,7 @@ static void rows_update_check(struct device *device, struct graph_optimizer o, u
     }
     const uint64_t step = 12;
     uint32_t *occurrence_count = malloc((row_count + 1) * sizeof *occurrence_count);
+    uint64_t *key = malloc((row_count + 1) * sizeof *key);
     for (uint32_t r = 0; r < row_count; r++) {
         float *row = expected + (span[r] - spans);
         occurrence_count[r] = r % 9 + 1;
@@ -156,7 +171,13 @@ static void rows_update_check(struct device *device, struct graph_optimizer o, u
         for (uint32_t d = 0; d < dim; d++)
             sum[d] = lanes_sum((const float *const *)lane_sum, lanes, (size_t)r * dim + d);
         if (o.clip_norm > 0) scale = optimizer_clip_scale(scale, optimizer_squares(sum, dim), o.clip_norm);
-        optimizer_table[kind].update(&o, row, row + dim, sum, dim, scale, 0.04f, t);
+        row_vector_read(&table, row, vector);
+        optimizer_table[kind].update(&o, vector, row + row_vector_floats(&table), sum, dim, scale, 0.04f, t);
+        key[r] = (uint64_t)r << 30 ^ r;
+        if (row_store == TABLE_BF16)
+            row_vector_round(noise, key[r], vector, dim, row);
+        else
+            row_vector_write(&table, row, vector);
     }
     struct table_update u = {.table = &table,
                              .optimizer = &o,
@@ -169,18 +190,20 @@ static void rows_update_check(struct device *device, struct graph_optimizer o, u
                              .lane_rows = drawn.rows,
                              .lane_row_count = drawn.count,
                              .occurrence_count = optimizer_reads_shows(&o) ? occurrence_count : NULL,
+                             .key = key,
+                             .noise = noise,
                              .scale = 0.25f,
                              .rate = 0.04f,
                              .t = step};
     assert_int_equal(device_update_rows(device, &u), ST_OK);
     for (size_t i = 0; i < floats; i++)
         if (memcmp(&spans[i], &expected[i], sizeof(float)) != 0)
-            fail_msg("%s dim %u lanes %u: float %zu of a row is %a, expected %a", optimizer_table[kind].name, dim,
-                     lanes, i % span_floats, (double)spans[i], (double)expected[i]);
+            fail_msg("%s %s dim %u lanes %u: float %zu of a row is %a, expected %a", optimizer_table[kind].name,
+                     row_store == TABLE_BF16 ? "bf16" : "f32", dim, lanes, i % span_floats, (double)spans[i], (double)expected[i]);
     for (uint32_t i = 0; i < use_count; i++) zeros_check(grad[i], sum_floats), free(grad[i]);
     lanes_drawn_free(&drawn);
     for (uint32_t l = 0; l < lanes; l++) free(lane_sum[l]);
-    free(spans), free(span), free(expected), free(sum), free(occurrence_count);
+    free(spans), free(span), free(expected), free(sum), free(occurrence_count), free(key);
 }
 
 /* The rules use no fma, so every instruction set gives the reference's bits. */
@@ -210,12 +233,17 @@ static void updates__every_optimizer__equal_reference_to_the_bit(void **state)
                     params_check(device, o, lanes, lanes * 1001);
                 }
                 is_bf16 = false;
-                for (uint32_t dim = 1; dim <= 33; dim += 4)
+                for (uint32_t dim = 1; dim <= 33; dim += 4) {
+                    row_store = dim % 8 == 1 ? TABLE_BF16 : TABLE_F32;
                     rows_update_check(device, o, dim % 7 + 1, dim % 3 + 1, dim, 300);
-                rows_update_check(device, o, 1, 1, 16, 0);
-                static const uint32_t widths[] = {4, 8, 16, 32, 64};
-                for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
-                    rows_update_check(device, o, 1, 1, widths[w], 301);
+                }
+                static const uint32_t widths[] = {4, 8, 13, 16, 32, 64};
+                for (size_t w = 0; w < 2 * sizeof widths / sizeof *widths; w++) {
+                    row_store = w % 2 ? TABLE_BF16 : TABLE_F32;
+                    rows_update_check(device, o, 1, 1, widths[w / 2], 301);
+                    rows_update_check(device, o, 1, 1, 16, 0);
+                }
+                row_store = TABLE_F32;
             }
             device_close(device);
         }
