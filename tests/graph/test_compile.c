@@ -126,7 +126,7 @@ static void compile__store_bf16__halves_vectors_from_rules_11_on(void **state)
     graph_close(&bf16);
     struct graph g;
     const char *const set = "emb.store=bf16", text[] = MODEL "[model]\nrules = 10\n";
-    assert_int_equal(graph_compile(&g, "m.cfg", text, strlen(text), &set, 1, NULL), ST_INVALID);
+    assert_int_equal(graph_compile(&g, "m.cfg", text, strlen(text), &set, 1, NULL), ST_USAGE);
     assert_non_null(strstr(status_message(), "store = bf16 needs [model] rules of 11 or more, and the text says 10"));
 }
 

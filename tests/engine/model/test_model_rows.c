@@ -38,8 +38,8 @@ static void rows_put(void)
     const size_t block_bytes = row_writer_block_bytes(SPAN, 3 * (8 + SPAN * sizeof(float)) + 8);
     assert_true(block_bytes <= sizeof block);
     assert_ok(file_writer_open(&file, fixture_path("emb.rows")));
-    const struct row_file_shape rows = {"emb", DIM, SPAN, ROW_FILE_F32};
-    assert_ok(row_writer_begin(&w, &file, &rows, FILE_ROWS, block, block_bytes));
+    const struct row_file_shape of = {"emb", DIM, SPAN, ROW_FILE_F32};
+    assert_ok(row_writer_begin(&w, &file, &of, FILE_ROWS, block, block_bytes));
     for (uint64_t key = 1; key <= FILE_ROWS; key++) {
         assert_ok(row_writer_room(&w));
         for (uint32_t i = 0; i < SPAN; i++) row_writer_span(&w)[i] = value_of(key, i);
