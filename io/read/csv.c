@@ -463,15 +463,29 @@ static inline bool dense_parse(const struct csv *c, uint32_t i, struct csv_span 
     return true;
 }
 
+/* Notes where columns lie, for kernels; of those that are absent 0 bytes. Which have marks is hard to predict. */
+static void spans_find(const struct csv *c, const uint32_t *restrict column, uint32_t count)
+{
+    uint32_t *restrict at = c->text_at, *restrict bytes = c->text_bytes;
+    const bool is_bare = c->is_trimmed && c->missing_bytes == 0;
+    for (uint32_t i = 0; i < count && is_bare; i++) {
+        const uint32_t from = c->begin[column[i]], length = c->begin[column[i] + 1] - from - 1;
+        const uint32_t has_marks = c->is_quoted & (length > 0) & (c->base[from] == '"');
+        at[i] = from + has_marks;
+        bytes[i] = length - 2 * has_marks;
+    }
+    for (uint32_t i = 0; i < count && !is_bare; i++) {
+        const struct csv_span s = span_of(c, column[i]);
+        at[i] = (uint32_t)(s.text - c->base);
+        bytes[i] = is_missing(c, s) ? 0 : s.bytes;
+    }
+}
+
 /* All numeric columns, if they are short integers or absent, as most are; false: some is not, and nothing is said of `dense`. */
 static bool integers_parse(const struct csv *c, const uint32_t *column, float *dense)
 {
     if (!c->kernels->integers) return false;
-    for (uint32_t i = 0; i < c->dense_count; i++) {
-        struct csv_span s = span_of(c, column[i]);
-        c->text_at[i] = (uint32_t)(s.text - c->base);
-        c->text_bytes[i] = c->missing_bytes && is_missing(c, s) ? 0 : s.bytes;
-    }
+    spans_find(c, column, c->dense_count);
     for (size_t i = c->dense_count; i < numbers_padded(c->dense_count); i++) c->text_at[i] = c->text_bytes[i] = 0;
     for (uint32_t i = 0; i < c->dense_count; i += 16) {
         uint32_t left = c->dense_count - i;
@@ -480,8 +494,7 @@ static bool integers_parse(const struct csv *c, const uint32_t *column, float *d
             return false;
     }
     for (uint32_t i = 0; i < c->dense_count; i++) {
-        const struct reader_column *d = &c->dense[i];
-        float value = (c->number[i] - d->mean) * d->scale;
+        const float value = (c->number[i] - c->dense[i].mean) * c->dense[i].scale;
         dense[i] = c->text_bytes[i] ? value : c->missing_value;
     }
     return true;
@@ -599,12 +612,7 @@ static enum reader_found plain_fields_parse(const struct csv *c, const uint32_t 
                                             struct reader_example *example)
 {
     const uint32_t field_count = c->field_count;
-    for (uint32_t f = 0; f < field_count; f++) {
-        struct csv_span s = span_of(c, field_column[f]);
-        bool is_text = c->missing_bytes == 0 || !is_missing(c, s);
-        c->text_at[f] = (uint32_t)(s.text - c->base);
-        c->text_bytes[f] = is_text ? s.bytes : 0;
-    }
+    spans_find(c, field_column, field_count);
     c->kernels->keys(c->found, c->base, c->text_at, c->text_bytes, &c->seeds, field_count);
     uint64_t *restrict key = example->key;
     uint32_t *restrict key_end = example->key_end;
