@@ -619,9 +619,10 @@ static void tell(const struct warm_start *w, const struct names *untaken, const 
     for (uint32_t t = 0; t < g->table_count; t++) {
         const struct source_table *source = &w->tables[t];
         char count[27];
+        const bool lacks_state = !source->has_state && row_vector_floats(&g->tables[t]) < g->tables[t].span_floats;
         if (!source->is_taken) continue;
         names_add(&rows, "%s rows of %" NAME_SHOWN "%s", words_whole(count, source->row_count),
-                  graph_string(g, g->tables[t].name), source->has_state ? "" : " (their vectors only)");
+                  graph_string(g, g->tables[t].name), lacks_state ? " (their vectors only)" : "");
     }
     names_end(&rows);
     converted_list(w, &converted);
