@@ -285,6 +285,7 @@ static void embed_bag_forward__each_pool__by_hand(void **state)
     /* Room for two keys of the first field and for three of the second. */
     static const float expected_rows[2 * 10] = {1, -2, 3, -4, 0, 0, 0, 0, 0, 0, 1, -2, 0, 0, 1, -8, 1, -2, 0, 0};
     static const struct graph_field fields[2] = {{.ids_max = 2}, {.ids_max = 3}};
+    static const struct graph_table of_rows = {.dim = 2};
     static const uint32_t expected_argmax[8] = {1, 0, ROW_NONE, ROW_NONE,
                                                 2, 2, 3,        4}; /* the first of equals wins: 3, not 4 */
     for (uint32_t pool = 0; pool < POOL_COUNT; pool++) {
@@ -296,6 +297,7 @@ static void embed_bag_forward__each_pool__by_hand(void **state)
         x.node.saved_count = pool == POOL_MAX;
         x.graph.field_count = 2;
         x.graph.fields = fields;
+        x.graph.tables = &of_rows;
         x.tensors[1].cols = 1;
         x.batch.key_begin = key_begin;
         x.context.ticket = &ticket;
