@@ -12,7 +12,7 @@ struct cpu_work {
     const struct graph *graph;
     float *dz; /* [micro, dz_stride]: fc's gradient before its activation   */
     uint32_t dz_stride;
-    float *packed; /* [packed_floats]: the right factors of an fc's products in bfloat16, in one pass               */
+    float *packed; /* [packed_floats]: right factors of an fc's products in bfloat16, or a tree's, in one pass           */
     size_t packed_floats;
     uint64_t *product_count; /* the latest product's number */
     bool bf16_pairs; /* how these are packed (isa/product_bf16.c)                                              */
@@ -80,6 +80,11 @@ size_t shared_scratch_place(struct shared_scratch *at, float *packed, uint32_t m
 #define FC_PANEL_MAX       32u /* columns of a panel                                                                  */
 #define PRODUCT_KEPT       (2u * PRODUCT_TERMS * PRODUCT_COLS) /* floats of the blocks: half of a usual second cache   */
 #define PRODUCT_KEPT_BYTES 16u
+/* Floats of a right factor that is packed whole (isa/product_whole.c), of any set. */
+static inline size_t product_whole_floats(size_t terms, size_t cols)
+{
+    return terms * ((cols + FC_PANEL_MAX - 1) / FC_PANEL_MAX * FC_PANEL_MAX);
+}
 /* Products are numbered from here: the upper half is a signalling NaN, as no arithmetic and no rounding leaves one in a scratch. */
 #define PRODUCT_NUMBERS (UINT64_C(0x7fa00000) << 32)
 #define CPU_SCRATCH_BYTES                                                                                              \

@@ -4,6 +4,7 @@
 #include "cfg/settings.h"
 #include "engine/base/memory.h"
 #include "engine/device/cpu/kernels.h"
+#include "graph/cell.h"
 
 #define RAISE(most, value)                                                                                             \
     do {                                                                                                               \
@@ -65,6 +66,27 @@ static void shared_softmax_scratch(const struct graph *g, const struct graph_nod
     RAISE(most->packed_floats,
           shared_scratch_place(&at, NULL, g->header->micro, g->tensors[inputs[1]].cols / D - 1, D));
     RAISE(most->member_bytes, SHARED_PIECE_ROWS * ((size_t)at.D_stride + at.N_stride + at.D_stride) * sizeof(float));
+}
+
+/* The weights of all products, packed whole, of the pass that needs more. */
+static void tree_scratch(const struct graph *g, const struct graph_node *n, struct cpu_scratch *most)
+{
+    struct tree_attr attr;
+    memcpy(&attr, n->attr, sizeof attr);
+    struct cells cells = {
+        .units = attr.units, .word_cols = n->input_count > 1 ? attr.dim : 0, .state_count = attr.state_count};
+    const uint32_t *at = g->args + n->program_begin, *end = at + n->program_count;
+    struct cell_view view;
+    size_t forward = 0, backward = 0;
+    CHECK(cells_check(&cells, at, n->program_count) == ST_OK);
+    while (at < end && cell_view_next(&at, end, &view))
+        for (uint32_t i = 0; i < view.cell->product_count; i++) {
+            size_t K = cell_product_cols(&cells, &view.products[i]),
+                   N = (size_t)view.products[i].output_count * attr.units;
+            forward += product_whole_floats(K, N);
+            backward += product_whole_floats(N, K);
+        }
+    RAISE(most->packed_floats, forward > backward ? forward : backward);
 }
 
 /* [field]: the column of its output where a field begins, or NONE. */

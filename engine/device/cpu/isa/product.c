@@ -337,16 +337,20 @@ struct block {
     struct block_ahead next;
 };
 
-/* The whole panels of a block whose columns lie side by side, of few rows: strips, then what is left of them. Returns where they end. */
+/* The whole panels of a block whose columns lie side by side, or are packed, of few rows: strips, then what is left of them. Returns where
+ * they end. */
 static uint32_t strips_multiply(const struct product *p, struct place at, const struct block *block, bool goes_on,
                                 bool is_last, float *tile)
 {
+    const bool is_packed = block->way == BLOCK_PACKED;
+    const float *right = is_packed ? block->panels : block->right;
+    size_t right_term = is_packed ? PANEL : p->right_term, panel_step = is_packed ? (size_t)PANEL * at.terms : PANEL;
     const float *left = p->left + at.row * p->left_row + at.begin * p->left_term;
     uint32_t wide = THIN_PANELS(at.rows), c = 0;
     while (c + PANEL <= at.cols) {
         uint32_t panels = c + wide * PANEL <= at.cols ? wide : 1;
-        (panels > 1 ? strip_wide : strip_one)(at.rows, left, p->left_row, p->left_term, block->right + c, p->right_term,
-                                              at.terms, tile);
+        (panels > 1 ? strip_wide : strip_one)(at.rows, left, p->left_row, p->left_term, right + c / PANEL * panel_step,
+                                              right_term, panel_step, at.terms, tile);
         for (uint32_t i = 0; i < panels; i++, c += PANEL) {
             float *to = p->result + at.row * p->result_row + at.col + c, *sums = tile + i * at.rows * PANEL;
             if (goes_on || !is_last) sums_wait(to, p->result_row, sums, at.rows, PANEL, goes_on, is_last);
@@ -423,7 +427,7 @@ static void block_multiply(const struct product *p, struct place at, const struc
             f.left_term = LEFT_STEP;
         }
         uint32_t c = 0;
-        if (block->way == BLOCK_IN_PLACE && p->right_col == 1) {
+        if ((block->way == BLOCK_IN_PLACE && p->right_col == 1) || (p->whole != NULL && at.rows <= THIN_ROWS)) {
             c = strips_multiply(p, at, block, goes_on, is_last, tile);
         } else if (rows == TILE && block->way != BLOCK_IN_PLACE && end != TILE_BY_PARTS) {
             static row_whole *const rows_whole[3][2] = {
@@ -512,10 +516,11 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
     struct kept *kept = (struct kept *)(tile + PRODUCT_TILE_BYTES / sizeof *tile);
     float *col_sums = p->col_sums != NULL && at.row == 0 ? p->col_sums + at.col : NULL;
     uint32_t block_terms = p->end == PRODUCT_ADDS ? adds_terms(p) : PRODUCT_TERMS;
-    bool is_thin =
-        col_sums == NULL && p->lane_terms == 0 && (uint64_t)at.rows * groups <= THIN_ROWS && (p->right_col == 1 || p->left_term == 1);
+    bool is_thin = p->whole == NULL && col_sums == NULL && p->lane_terms == 0 &&
+                   (uint64_t)at.rows * groups <= THIN_ROWS && (p->right_col == 1 || p->left_term == 1);
     bool keeps = p->keeps && !is_thin;
-    bool is_kept = keeps && col_sums == NULL && kept->number == p->number && kept->col == at.col;
+    bool is_kept = p->whole != NULL ||
+                   (keeps && col_sums == NULL && kept->number == p->number && kept->col == at.col);
     enum block_way way = BLOCK_PACKED;
     if (is_thin)
         way = BLOCK_IN_PLACE; /* too few rows to be worth packing a panel for */
@@ -529,6 +534,8 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
             const float *right = p->right + t * p->right_group + at.begin * p->right_term + at.col * p->right_col;
             struct block block = {.way = way, .right = right, .col_sums = col_sums};
             block.panels = keeps ? panels + (size_t)(t * p->terms + at.begin) * p->piece_cols : panels;
+            if (p->whole != NULL)
+                block.panels = (float *)p->whole + at.begin * whole_cols(p->cols) + (size_t)at.col * at.terms;
             if (!is_thin && !is_kept && p->right_col == 1) block.next = block_after(p, at, t, block_terms, right);
             uint32_t packed_from = way == BLOCK_PACKED ? 0 : at.cols / PANEL * PANEL;
             const float *rest = right + packed_from * p->right_col;
@@ -563,10 +570,13 @@ void KERNEL(product_cut)(struct product *p, uint32_t members)
     uint32_t col_chunks =
         divide_up(p->cols, (p->end == PRODUCT_ADDS && p->lane_terms == 0) || p->type == PRODUCT_BF16 ? ADDS_COLS
                                                                                                      : PRODUCT_COLS);
+    /* What nobody has to pack can be cut by columns as well: few rows would not keep all members busy. */
+    if (p->whole != NULL && members > 1 && divide_up(p->rows, TILE) < PIECES_EACH * members)
+        col_chunks = divide_up(col_chunks, members) * members;
     p->piece_cols = divide_up(divide_up(p->cols, PANEL), col_chunks) * PANEL;
     p->col_chunks = divide_up(p->cols, p->piece_cols);
     p->keeps =
-        members > 1 && (p->type == PRODUCT_BF16 || (uint64_t)p->term_groups * p->terms * p->piece_cols <= PRODUCT_KEPT);
+        members > 1 && p->whole == NULL && (p->type == PRODUCT_BF16 || (uint64_t)p->term_groups * p->terms * p->piece_cols <= PRODUCT_KEPT);
     uint32_t each = !p->keeps ? PIECES_EACH : tile_rows(p) > TILE ? PIECES_EACH_TILES : PIECES_EACH_KEPT;
     uint32_t wanted = members == 1 ? 1 : each * members;
     wanted = divide_up(wanted, p->col_chunks);

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "engine/device/cpu/isa/vec.h"
+#include "engine/device/cpu/kernels.h"
 #include "graph/op.h"
 
 /* What a packed factor's elements are. Sums are float32. */
@@ -53,6 +54,7 @@ struct product {
     uint32_t lane_terms;
     float *col_sums; /* right_col 1: sums of the right factor's columns over all terms are added here; or NULL */
     uint64_t number; /* F32: given to no other product that finds the same scratch                          */
+    const float *whole; /* F32, not ADDS: the right factor as product_whole_pack() has packed it; or NULL         */
     /* set by product_cut() */
     uint32_t piece_count;
     uint32_t piece_cols, piece_groups, col_chunks, row_chunks;
@@ -75,6 +77,10 @@ struct product_place {
 void KERNEL(product_cut)(struct product *p, uint32_t members);
 /* Packs a piece. All are done before the first product_piece(). */
 void KERNEL(product_pack)(const struct product *p, uint32_t piece);
+/* A right factor that several F32 products share, packed once for all of them: `piece_count` pieces fill `whole`, which has room for
+ * product_whole_floats() (kernels.h). Which rows a product has does not matter, nor do its bytes depend on whether it was packed. */
+uint32_t KERNEL(product_whole_pieces)(const struct product *p);
+void KERNEL(product_whole_pack)(const struct product *p, float *whole, uint32_t piece);
 /* Computes a piece. scratch: CPU_SCRATCH_BYTES, as team_work's. */
 void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratch);
 /* The end of finished sums [rows, 2 VF] of rows [row_begin, row_begin + rows) of a group of rows, and of the panel from column col on. */

@@ -18,6 +18,13 @@ static inline uint32_t count_from(uint32_t begin, uint32_t end, uint32_t most)
 /* Columns of a panel, of which `cols` are left: PANEL, or half of it. */
 ALWAYS_INLINE uint32_t panel_width(uint32_t cols) { return cols > VF ? PANEL : VF; }
 
+/* Columns of a factor that is packed whole, panel after panel (product_whole.c). */
+ALWAYS_INLINE size_t whole_cols(uint32_t cols)
+{
+    uint32_t rest = cols % PANEL;
+    return cols - rest + (rest ? panel_width(rest) : 0);
+}
+
 /* Packs terms x cols of a factor whose columns are side by side, panel after panel, a panel term after term; columns beyond become zeros.
  * Adds the sums of the columns to col_sums unless that is NULL. */
 #define PACK_VECTORS 8u
@@ -80,7 +87,7 @@ ALWAYS_INLINE vf lane_vectors_end(const struct lane_vectors *l)
 }
 
 /* What pack_rows() adds to col_sums, lane by lane. */
-static __attribute__((noinline)) void lanes_col_sums(const float *right, size_t right_term, uint32_t terms,
+static __attribute__((noinline, unused)) void lanes_col_sums(const float *right, size_t right_term, uint32_t terms,
                                                      uint32_t cols, uint32_t lane_terms, float *col_sums)
 {
     for (uint32_t c = 0; c < cols; c += VF) {
@@ -143,7 +150,7 @@ ALWAYS_INLINE void panel_sum(const float *panel, uint32_t terms, vf both[2])
 }
 
 /* Adds them to col_sums, those of lanes along the tree. */
-static __attribute__((noinline)) void panel_sums(const float *panel, uint32_t terms, uint32_t lane_terms,
+static __attribute__((noinline, unused)) void panel_sums(const float *panel, uint32_t terms, uint32_t lane_terms,
                                                  float *col_sums)
 {
     struct lane_vectors lanes[2] = {{.count = 0}, {.count = 0}};

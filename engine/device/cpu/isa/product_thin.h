@@ -1,4 +1,5 @@
-/* Sums of so few rows that a right factor is not worth packing for them: it is read where it lies, once (product.c). */
+/* Sums of so few rows that a right factor is not worth packing for them: it is read where it lies, once (product.c); or where it has been
+ * packed for others. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_PRODUCT_THIN_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_PRODUCT_THIN_H
 
@@ -57,18 +58,21 @@ static inline void tile_thin(uint32_t rows, const float *left, size_t left_row, 
 }
 
 /* Sums of few rows with `panels` panels whose columns lie side by side, read where they lie, once: a strip as wide as the registers hold sums,
- * for a row of a few lines comes from memory as fast as its neighbours do. sums: a panel's rows, then the next panel's. */
+ * for a row of a few lines comes from memory as fast as its neighbours do. The next panel lies panel_step further. sums: a panel's rows, then
+ * the next panel's. */
 #define THIN_SUMS         (VF == 16 ? 16u : 8u)
 #define THIN_PANELS(rows) (THIN_SUMS / (2 * ((rows) == 3 ? 4 : (rows))))
 ALWAYS_INLINE void strip_multiply(const uint32_t rows, const uint32_t panels, const float *left, size_t left_row,
-                                  size_t left_term, const float *right, size_t right_term, uint32_t terms, float *sums)
+                                  size_t left_term, const float *right, size_t right_term, size_t panel_step,
+                                  uint32_t terms, float *sums)
 {
     vf sum[THIN_ROWS][THIN_SUMS] = {{{0}}};
     for (uint32_t t = 0; t < terms; t++, left += left_term, right += right_term) {
 #pragma GCC unroll 16
         for (uint32_t v = 0; v < 2 * panels; v++) {
-            if (v * VF % LINE_FLOATS == 0) prefetch_read(right + ROWS_AHEAD * right_term + v * VF);
-            vf x = vf_load(right + v * VF);
+            const float *at = right + v / 2 * panel_step + v % 2 * VF;
+            if (v * VF % LINE_FLOATS == 0) prefetch_read(at + ROWS_AHEAD * right_term);
+            vf x = vf_load(at);
 #pragma GCC unroll 4
             for (uint32_t r = 0; r < rows; r++) vf_fma_into(&sum[r][v], vf_splat(left[r * left_row]), x);
         }
@@ -80,9 +84,9 @@ ALWAYS_INLINE void strip_multiply(const uint32_t rows, const uint32_t panels, co
 }
 
 #define STRIP_CASE(rows, panels)                                                                                       \
-    case rows: strip_multiply(rows, panels, left, left_row, left_term, right, right_term, terms, sums); break;
+    case rows: strip_multiply(rows, panels, left, left_row, left_term, right, right_term, panel_step, terms, sums); break;
 static inline void strip_one(uint32_t rows, const float *left, size_t left_row, size_t left_term, const float *right,
-                      size_t right_term, uint32_t terms, float *sums)
+                             size_t right_term, size_t panel_step, uint32_t terms, float *sums)
 {
     switch (rows) {
         STRIP_CASE(1, 1)
@@ -93,7 +97,7 @@ static inline void strip_one(uint32_t rows, const float *left, size_t left_row, 
 }
 
 static inline void strip_wide(uint32_t rows, const float *left, size_t left_row, size_t left_term, const float *right,
-                       size_t right_term, uint32_t terms, float *sums)
+                              size_t right_term, size_t panel_step, uint32_t terms, float *sums)
 {
     switch (rows) {
         STRIP_CASE(1, THIN_PANELS(1))

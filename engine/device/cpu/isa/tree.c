@@ -1,6 +1,7 @@
 /* Cells over trees, many nodes together: a batch is all nodes of one kind and one height in a micro-batch, whose
  * children are done.
  *
+ *     both       for each product    pack its weights, where several batches need them packed
  *     forward    for each batch      gather inputs ─▶ product ─▶ the other steps, row by row
  *     backward   for each, from the  gradients of its states ─▶ steps in reverse ─▶ product ─▶ to its inputs: children,
  *                last                words, registers
@@ -22,8 +23,17 @@ struct tree_call {
     uint32_t product; /* of the cell */
     struct product *products;
     uint32_t product_count;
+    const struct tree_whole *whole;
 };
 #define TREE_ROWS 8u
+
+/* Weights packed for all batches of a pass, by number of their parameter; NULL: each batch packs them, or reads them in place. */
+struct tree_whole {
+    float *of[OP_PARAMS_MAX];
+};
+/* Batches that need them packed, to be worth it; and of how many rows. Fewer rows read them in place. */
+#define WHOLE_BATCHES 2u
+#define WHOLE_ROWS    5u
 
 /* Of a vector, or of a number that stands for one. */
 ALWAYS_INLINE vf value_load(const float *p, uint32_t step, uint32_t i, size_t left)
@@ -300,28 +310,35 @@ static void spread_piece(void *context, uint32_t piece, void *scratch)
     inputs_piece(context, piece, true);
 }
 
+/* A product by a weight, or by its transpose. */
+static struct product weight_product(const struct tree_call *call, uint32_t param, bool is_backward)
+{
+    struct view weight = op_param(call->run->c, call->run->n, param);
+    return (struct product){.end = is_backward ? PRODUCT_SLOPES : PRODUCT_ACTIVATES,
+                            .cols = is_backward ? weight.rows : weight.cols,
+                            .terms = is_backward ? weight.cols : weight.rows,
+                            .right = weight.data,
+                            .right_term = is_backward ? 1 : weight.stride,
+                            .right_col = is_backward ? weight.stride : 1,
+                            .whole = call->whole->of[param]};
+}
+
 static void product_forward(const struct cpu_work *work, struct tree_call *call)
 {
     const struct tree_run *r = call->run;
     const struct cell_product *p = &r->view[call->kind].products[call->product];
     uint32_t param = r->param[call->kind] + 2 * call->product;
-    struct view weight = op_param(r->c, r->n, param);
     team_run(work->team, gather_piece, call, pieces_of(call->rows));
     const struct product_rows rows = product_rows_of(call, p);
     if (rows.count == 0) return;
-    struct product product = {.end = PRODUCT_ACTIVATES,
-                              .rows = rows.count,
-                              .cols = weight.cols,
-                              .terms = weight.rows,
-                              .left = rows.in + rows.begin * rows.in_stride,
-                              .left_row = rows.in_stride,
-                              .left_term = 1,
-                              .right = weight.data,
-                              .right_term = weight.stride,
-                              .right_col = 1,
-                              .result = rows.out + rows.begin * rows.out_stride,
-                              .result_row = rows.out_stride,
-                              .bias = op_param(r->c, r->n, param + 1).data};
+    struct product product = weight_product(call, param, false);
+    product.rows = rows.count;
+    product.left = rows.in + rows.begin * rows.in_stride;
+    product.left_row = rows.in_stride;
+    product.left_term = 1;
+    product.result = rows.out + rows.begin * rows.out_stride;
+    product.result_row = rows.out_stride;
+    product.bias = op_param(r->c, r->n, param + 1).data;
     product_run(work, call, &product);
 }
 
@@ -329,22 +346,16 @@ static void product_backward(const struct cpu_work *work, struct tree_call *call
 {
     const struct tree_run *r = call->run;
     const struct cell_product *p = &r->view[call->kind].products[call->product];
-    struct view weight = op_param(r->c, r->n, r->param[call->kind] + 2 * call->product);
     const struct product_rows rows = product_rows_of(call, p);
     bool is_word = p->input_count == 1 && cell_operand(p->input[0]).kind == CELL_WORD;
     if (rows.count == 0 || (is_word && !r->has_dx)) return;
-    struct product product = {.end = PRODUCT_SLOPES,
-                              .rows = rows.count,
-                              .cols = weight.rows,
-                              .terms = weight.cols,
-                              .left = rows.dout + rows.begin * rows.out_stride,
-                              .left_row = rows.out_stride,
-                              .left_term = 1,
-                              .right = weight.data,
-                              .right_term = 1,
-                              .right_col = weight.stride,
-                              .result = r->frame.din,
-                              .result_row = r->cells.input_cols};
+    struct product product = weight_product(call, r->param[call->kind] + 2 * call->product, true);
+    product.rows = rows.count;
+    product.left = rows.dout + rows.begin * rows.out_stride;
+    product.left_row = rows.out_stride;
+    product.left_term = 1;
+    product.result = r->frame.din;
+    product.result_row = r->cells.input_cols;
     product_run(work, call, &product);
     team_run(work->team, spread_piece, call, pieces_of(call->rows));
 }
@@ -378,20 +389,61 @@ static void weights_backward(const struct cpu_work *work, struct tree_call *call
 
 /* --- passes ----------------------------------------------------------------------------------- */
 
-static struct tree_call batch_of(const struct tree_run *r, uint32_t number)
+static struct tree_call batch_of(const struct tree_run *r, const struct tree_whole *whole, uint32_t number)
 {
     const struct tree_frame *f = &r->frame;
     uint32_t b = f->batch[number], row = f->batch_begin[b];
     return (struct tree_call){
-        .run = r, .kind = f->nodes.kind[f->node_at[row]], .row = row, .rows = f->batch_begin[b + 1] - row};
+        .run = r,
+        .whole = whole,
+         .kind = f->nodes.kind[f->node_at[row]], .row = row, .rows = f->batch_begin[b + 1] - row};
+}
+
+struct whole_call {
+    const struct product *product;
+    float *whole;
+};
+
+static void whole_piece(void *context, uint32_t piece, void *scratch)
+{
+    (void)scratch;
+    const struct whole_call *call = context;
+    KERNEL(product_whole_pack)(call->product, call->whole, piece);
+}
+
+/* Packs the weights that several batches of more than a few rows multiply by. */
+static void weights_pack(const struct cpu_work *work, const struct tree_run *r, struct tree_whole *whole,
+                         bool is_backward)
+{
+    const struct tree_whole none = {{NULL}};
+    uint32_t batches[OP_PARAMS_MAX] = {0};
+    size_t floats = 0;
+    for (uint32_t i = 0; i < *r->frame.batch_count; i++) {
+        struct tree_call call = batch_of(r, &none, i);
+        const struct cell_view *v = &r->view[call.kind];
+        for (uint32_t p = 0; p < v->cell->product_count; p++)
+            batches[r->param[call.kind] + 2 * p] += product_rows_of(&call, &v->products[p]).count >= WHOLE_ROWS;
+    }
+    *whole = none;
+    for (uint32_t param = 0; param < 2 * r->cells.product_count; param += 2) {
+        if (batches[param] < WHOLE_BATCHES) continue;
+        struct product product = weight_product(&(struct tree_call){.run = r, .whole = &none}, param, is_backward);
+        struct whole_call call = {&product, work->packed + floats};
+        floats += product_whole_floats(product.terms, product.cols);
+        CHECK(floats <= work->packed_floats);
+        team_run(work->team, whole_piece, &call, KERNEL(product_whole_pieces)(&product));
+        whole->of[param] = call.whole;
+    }
 }
 
 void KERNEL(tree_forward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)
 {
     struct tree_run r;
+    struct tree_whole whole;
     tree_forward_begin(&r, c, n);
+    weights_pack(work, &r, &whole, false);
     for (uint32_t i = 0; i < *r.frame.batch_count; i++) {
-        struct tree_call call = batch_of(&r, i);
+        struct tree_call call = batch_of(&r, &whole, i);
         const struct cell_view *v = &r.view[call.kind];
         for (uint32_t s = 0; s < v->cell->step_count; s++) {
             if (v->steps[s].op != CELL_PRODUCT) continue;
@@ -410,9 +462,11 @@ void KERNEL(tree_forward_f32)(const struct cpu_work *work, const struct op_conte
 void KERNEL(tree_backward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)
 {
     struct tree_run r;
+    struct tree_whole whole;
     tree_backward_begin(&r, c, n);
+    weights_pack(work, &r, &whole, true);
     for (uint32_t i = *r.frame.batch_count; i-- > 0;) {
-        struct tree_call call = batch_of(&r, i);
+        struct tree_call call = batch_of(&r, &whole, i);
         const struct cell_view *v = &r.view[call.kind];
         team_run(work->team, begin_piece, &call, pieces_of(call.rows));
         call.step_end = v->cell->step_count;
