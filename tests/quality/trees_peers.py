@@ -2,7 +2,7 @@
 """How fast others run the binary Tree-LSTM on the Stanford Sentiment Treebank, trees a second, beside ours.
 
     python3 tests/quality/trees_peers.py DATA [--rounds 5] [--seconds 3] [--only PATTERN] [--json FILE]
-        [--dgl-python PYTHON] [--heterps PROGRAM --graph GRAPH]
+        [--dgl-python PYTHON] [--heterps PROGRAM]
 
 DATA has train.txt. Words of 300, 150 units, five classes at every node (trees_net.py: cells paper and tai). Peers, each in a process of its own,
 left out with a sentence if it is not installed:
@@ -13,9 +13,10 @@ left out with a sentence if it is not installed:
             dgl==2.1.0 torch==2.2.1 torchdata==0.7.1 'numpy<2' 'setuptools<70' pandas pyyaml pydantic
 A case is PEER-CELL-train|infer-BATCH-THREADS; train is forward, backward and Adagrad's update; --only is a regular expression that cases
 match. Trees are parsed before the clock starts; what a peer makes of a batch, levels or graphs, is on it. A round runs each case once; the figure
-is the rounds' median. With --heterps and --graph, a compiled graph of that cell and size, ours is run in turn with every training case of its cell
-(--cell), and each round gives a ratio of two neighbours in time."""
-import argparse, json, os, re, statistics, subprocess, sys, time
+is the rounds' median. With --heterps ours, of the same cell, sizes and recipe, is run in turn with every training case, and each round gives two ratios
+of two neighbours in time: of trees a second by the clock, and by the processor's time of one thread, which is what counts on a machine that others use.
+Ours reads its text within the time. Its share of the peak is of the products' multiply-adds, of which `heterps-run bench gemm` measures the peak."""
+import argparse, json, os, re, resource, statistics, subprocess, sys, tempfile, time
 
 DIM, UNITS, CLASSES, RATE, TREES = 300, 150, 5, 0.05, 1000
 PEERS, CELLS, WORKS, BATCHES, THREADS = ('node', 'level', 'dynet', 'dgl'), ('paper', 'tai'), ('train', 'infer'), (25, 1), (1, 2)
@@ -172,33 +173,102 @@ def case_run(data, case, seconds):
         sys.exit(f'{peer} is left out: {error}')
     for first in range(0, 4 * batch, batch):
         step(trees[first:first + batch])
-    begin, done = time.perf_counter(), 0
+    begin, begin_cpu, done = time.perf_counter(), time.process_time(), 0
     while time.perf_counter() - begin < seconds:
         first = (4 * batch + done) % (TREES - TREES % batch)
         step(trees[first:first + batch])
         done += batch
-    print(done / (time.perf_counter() - begin))
+    print(done / (time.perf_counter() - begin), done / (time.process_time() - begin_cpu))
 
 
 # --- ours, rounds, table ----------------------------------------------------------------------------------------------------
 
 
+OURS_LEAF = {'paper': 'c = affine(x)\nh = sigmoid(affine(x)) * tanh(c)\n',
+             'tai': 'c = sigmoid(affine(x)) * tanh(affine(x))\nh = sigmoid(affine(x)) * tanh(c)\n'}
+OURS_INNER = """i = sigmoid(affine(left.h, right.h))
+l = sigmoid(affine(left.h, right.h))
+r = sigmoid(affine(left.h, right.h))
+u = tanh(affine(left.h, right.h))
+c = i * u + l * left.c + r * right.c
+"""
+OURS_OUT = {'paper': 'h = tanh(c)\n', 'tai': 'h = sigmoid(affine(left.h, right.h)) * tanh(c)\n'}
+
+
+def ours_text(cell, trees):
+    """The model of trees_net.py with this recipe, for the longest of these trees."""
+    words = max(len(tree.words) for tree in trees)
+    nodes = max(len(tree.children) for tree in trees)
+    return f"""[model]
+name = peer
+[data]
+format = trees
+sparse = word, tree
+label = label
+[column word]
+ids_max = {words}
+[column tree]
+ids_max = {nodes}
+[table words]
+dim = {DIM}
+init = uniform 0.05
+optimizer = adagrad {RATE}
+[embedding e]
+table = words
+input = word
+pool = none
+[cell leaf]
+{OURS_LEAF[cell]}
+[cell inner]
+{OURS_INNER}{OURS_OUT[cell]}
+[tree t]
+input = tree, e
+units = {UNITS}
+dim = {DIM}
+state = h, c
+gives = nodes
+[fc y]
+input = t
+groups = {nodes}
+units = {CLASSES}
+[loss sentiment]
+kind = softmax_nodes
+input = y, tree
+[train]
+optimizer = adagrad {RATE}
+"""
+
+
+def ours_compile(program, cell, data, folder):
+    from trees_net import Tree
+    path = f'{folder}/{cell}.bin'
+    with open(f'{data}/train.txt', encoding='utf-8') as text:
+        trees = [Tree(line, CLASSES) for line in text]
+    with open(f'{folder}/{cell}.cfg', 'w', encoding='utf-8') as out:
+        out.write(ours_text(cell, trees))
+    subprocess.run([program, 'compile', out.name, '-o', path], check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
 def ours_run(program, graph, data, batch, threads, passes=3):
-    """Trees a second of a training of so many passes."""
+    """Trees a second of a training of so many passes, by the clock and by the processor's time."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([program, graph, '--data', f'{data}/train.txt', '--log', 'json', '--threads', str(threads), '--set',
                            f'train.batch={batch}', '--set', f'train.epochs={passes}'], capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    speeds = [json.loads(line)['samples_per_s'] for line in done.stdout.splitlines() if line.startswith('{"event":"done"')]
-    if done.returncode or not speeds:
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ends = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"event":"done"')]
+    if done.returncode or not ends:
         sys.exit(f'trees_peers.py: {program} {graph}: {done.stderr}')
-    return speeds[-1]
+    cpu_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return ends[-1]['samples_per_s'], ends[-1]['samples'] / cpu_s
 
 
 def peer_run(python, data, case, seconds):
     done = subprocess.run([python, '-W', 'ignore', os.path.abspath(__file__), data, '--case', case, '--seconds', str(seconds)],
                           capture_output=True, text=True)
     if done.returncode:
-        return None, (done.stderr.strip().splitlines() or ['no output'])[-1]
-    return float(done.stdout.split()[-1]), None
+        return (None, None), (done.stderr.strip().splitlines() or ['no output'])[-1]
+    return [float(word) for word in done.stdout.split()[-2:]], None
 
 
 def main():
@@ -210,41 +280,45 @@ def main():
     parser.add_argument('--json')
     parser.add_argument('--dgl-python', default=sys.executable)
     parser.add_argument('--heterps')
-    parser.add_argument('--graph')
-    parser.add_argument('--cell', choices=CELLS, default='paper', help="the graph's")
+    parser.add_argument('--passes', type=int, default=3, help='of ours over the data')
     parser.add_argument('--case', help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.case:
         return case_run(args.data, args.case, args.seconds)
-    if bool(args.heterps) != bool(args.graph):
-        parser.error('--heterps and --graph belong together')
     cases = [f'{p}-{c}-{w}-{b}-{t}' for c in CELLS for w in WORKS for b in BATCHES for t in THREADS for p in PEERS]
     cases = [case for case in cases if re.search(args.only, case) and not (case.startswith('dynet') and case[-1] != '1')]
-    speeds, ratios, out = {case: [] for case in cases}, {case: [] for case in cases}, set()
-    for number in range(args.rounds):
-        for case in cases:
-            if case in out:
-                continue
-            peer, cell, work, batch, threads = case.split('-')
-            speed, why = peer_run(args.dgl_python if peer == 'dgl' else sys.executable, args.data, case, args.seconds)
-            if why:
-                print(f'{case}: {why}', file=sys.stderr)
-                out.add(case)
-                continue
-            speeds[case].append(speed)
-            if args.heterps and work == 'train' and cell == args.cell:
-                ratios[case].append(ours_run(os.path.abspath(args.heterps), args.graph, args.data, batch, threads) / speed)
-        print(f'round {number + 1} of {args.rounds}', file=sys.stderr)
-    print(f'{"case":26s} {"trees/s":>9s} {"least":>9s} {"greatest":>9s}   ours/peer   (medians of {args.rounds})')
+    out, found = set(), {case: {'peer': [], 'ours': [], 'clock': [], 'cpu': []} for case in cases}
+    with tempfile.TemporaryDirectory() as folder:
+        program = os.path.abspath(args.heterps) if args.heterps else None
+        graphs = {cell: ours_compile(program, cell, args.data, folder) for cell in CELLS} if program else {}
+        for number in range(args.rounds):
+            for case in cases:
+                if case in out:
+                    continue
+                peer, cell, work, batch, threads = case.split('-')
+                speed, why = peer_run(args.dgl_python if peer == 'dgl' else sys.executable, args.data, case, args.seconds)
+                if why:
+                    print(f'{case}: {why}', file=sys.stderr)
+                    out.add(case)
+                    continue
+                found[case]['peer'].append(speed[0])
+                if program and work == 'train':
+                    ours = ours_run(program, graphs[cell], args.data, batch, threads, args.passes)
+                    found[case]['ours'].append(ours[0])
+                    found[case]['clock'].append(ours[0] / speed[0])
+                    if threads == '1':
+                        found[case]['cpu'].append(ours[1] / speed[1])
+            print(f'round {number + 1} of {args.rounds}', file=sys.stderr)
+    print(f'{"case":22s} {"peer":>9s} {"ours":>9s}  trees/s   ours/peer by the clock       by the processor\'s time   (medians of {args.rounds})')
     told = []
     for case in cases:
-        if not speeds[case]:
+        if case in out:
             continue
-        row = {'case': case, 'trees_per_s': statistics.median(speeds[case]), 'least': min(speeds[case]), 'greatest': max(speeds[case])}
-        line = f'{case:26s} {row["trees_per_s"]:9.1f} {row["least"]:9.1f} {row["greatest"]:9.1f}'
-        if ratios[case]:
-            row['ratio'] = statistics.median(ratios[case])
-            line += f'   {row["ratio"]:9.2f}   ({min(ratios[case]):.2f} - {max(ratios[case]):.2f})'
+        row = {'case': case} | {name: statistics.median(values) for name, values in found[case].items() if values}
+        line = f'{case:22s} {row["peer"]:9.1f} {row.get("ours", 0):9.1f}         '
+        for name in ('clock', 'cpu'):
+            values = found[case][name]
+            line += f'   {row[name]:8.2f} ({min(values):.2f} - {max(values):.2f})' if values else ''
         told.append(row)
         print(line)
     if args.json:

@@ -43,28 +43,55 @@ ALWAYS_INLINE vf value_load(const float *p, uint32_t step, uint32_t i, size_t le
 
 /* --- steps, forward --------------------------------------------------------------------------- */
 
+/* `op`, `act` and whether a and b are vectors are constants in every instance, so that a loop has nothing to decide. */
+ALWAYS_INLINE void vector_forward(const enum cell_op op, const enum activation act, float *to, const float *a,
+                                  const uint32_t step_a, const float *b, const uint32_t step_b, uint32_t i, size_t left)
+{
+    vf x = value_load(a, step_a, i, left), y = value_load(b, step_b, i, left);
+    switch (op) {
+    case CELL_ADD: x = x + y; break;
+    case CELL_SUBTRACT: x = x - y; break;
+    case CELL_MULTIPLY: x = x * y; break;
+    case CELL_FMA: x = vf_load_upto(to + i, left) + x * y; break;
+    case CELL_ACTIVATE: x = vf_activation(act, 0, x); break;
+    default: break;
+    }
+    vf_store_upto(to + i, x, left);
+}
+
+ALWAYS_INLINE void vectors_forward(const enum cell_op op, const enum activation act, float *to, const float *a,
+                                   const uint32_t step_a, const float *b, const uint32_t step_b, uint32_t U)
+{
+    uint32_t i = 0;
+    for (; i + VF <= U; i += VF) vector_forward(op, act, to, a, step_a, b, step_b, i, VF);
+    if (i < U) vector_forward(op, act, to, a, step_a, b, step_b, i, U - i);
+}
+
 static void step_forward(const struct tree_run *r, struct tree_at at, const struct cell_step *s)
 {
-    uint32_t step, step_a, step_b = 0, U = r->attr.units;
+    uint32_t step, step_a, step_b = 1, U = r->attr.units;
     float *to = tree_value(r, at, s->to, &step);
     const float *a = tree_value(r, at, s->a, &step_a), *b = cell_step_has_b(s) ? tree_value(r, at, s->b, &step_b) : a;
     if (s->op == CELL_SIN || s->op == CELL_COS) {
         for (uint32_t i = 0; i < U; i++) to[i] = s->op == CELL_SIN ? cell_sin(a[i * step_a]) : cell_cos(a[i * step_a]);
         return;
     }
-    for (uint32_t i = 0; i < U; i += VF) {
-        size_t left = U - i;
-        vf x = value_load(a, step_a, i, left), y = value_load(b, step_b, i, left);
-        switch ((enum cell_op)s->op) {
-        case CELL_ADD: x = x + y; break;
-        case CELL_SUBTRACT: x = x - y; break;
-        case CELL_MULTIPLY: x = x * y; break;
-        case CELL_FMA: x = vf_load_upto(to + i, left) + x * y; break;
-        case CELL_ACTIVATE: x = vf_activation((enum activation)s->b, 0, x); break;
-        default: break;
-        }
-        vf_store_upto(to + i, x, left);
-    }
+#define FORWARD(op, act) vectors_forward(op, act, to, a, 1, b, 1, U)
+    if (step_a != 1 || step_b != 1)
+        vectors_forward((enum cell_op)s->op, (enum activation)s->b, to, a, step_a, b, step_b, U);
+    else if (s->op == CELL_MULTIPLY)
+        FORWARD(CELL_MULTIPLY, ACT_NONE);
+    else if (s->op == CELL_FMA)
+        FORWARD(CELL_FMA, ACT_NONE);
+    else if (s->op == CELL_ADD)
+        FORWARD(CELL_ADD, ACT_NONE);
+    else if (s->op == CELL_ACTIVATE && s->b == ACT_SIGMOID)
+        FORWARD(CELL_ACTIVATE, ACT_SIGMOID);
+    else if (s->op == CELL_ACTIVATE && s->b == ACT_TANH)
+        FORWARD(CELL_ACTIVATE, ACT_TANH);
+    else
+        FORWARD((enum cell_op)s->op, (enum activation)s->b);
+#undef FORWARD
 }
 
 /* sum(…), prod(…) of a node's edges but for edge `without`: of the numbers from i on. */
@@ -91,7 +118,7 @@ static void fold_forward(const struct tree_run *r, struct tree_at at, const stru
 
 /* --- steps, backward -------------------------------------------------------------------------- */
 
-static void gradient_add(float *to, vf d, uint32_t i, size_t left)
+ALWAYS_INLINE void gradient_add(float *to, vf d, uint32_t i, size_t left)
 {
     if (to) vf_store_upto(to + i, vf_load_upto(to + i, left) + d, left);
 }
@@ -103,36 +130,71 @@ static void turn_backward(const struct tree_run *r, const struct cell_step *s, c
         da[i] += s->op == CELL_SIN ? dto[i] * cell_cos(a[i * step_a]) : -dto[i] * cell_sin(a[i * step_a]);
 }
 
+/* What a step's backward pass reads and adds to. da and db may be NULL: nobody wants them. */
+struct step_values {
+    const float *to, *a, *b, *dto;
+    float *da, *db;
+    uint32_t step_a, step_b;
+};
+
+/* Constants as above; is_over: `to` is a, whose gradient is where it belongs. */
+ALWAYS_INLINE void vector_backward(const enum cell_op op, const enum activation act, const bool is_over,
+                                   const struct step_values *v, const uint32_t step_a, const uint32_t step_b, uint32_t i,
+                                   size_t left)
+{
+    const bool multiplies = op == CELL_MULTIPLY || op == CELL_FMA;
+    vf d = vf_load_upto(v->dto + i, left), dx = d;
+    if (multiplies)
+        dx = d * value_load(v->b, step_b, i, left);
+    else if (op == CELL_ACTIVATE)
+        dx = vf_activation_grad(act, 0, vf_load_upto(v->to + i, left), d);
+    if (is_over)
+        vf_store_upto(v->da + i, dx, left);
+    else
+        gradient_add(v->da, dx, i, left);
+    if (multiplies)
+        gradient_add(v->db, d * value_load(v->a, step_a, i, left), i, left);
+    else
+        gradient_add(v->db, op == CELL_SUBTRACT ? -d : d, i, left);
+}
+
+ALWAYS_INLINE void vectors_backward(const enum cell_op op, const enum activation act, const bool is_over,
+                                    const struct step_values *v, const uint32_t step_a, const uint32_t step_b,
+                                    uint32_t U)
+{
+    const struct step_values values = *v;
+    uint32_t i = 0;
+    for (; i + VF <= U; i += VF) vector_backward(op, act, is_over, &values, step_a, step_b, i, VF);
+    if (i < U) vector_backward(op, act, is_over, &values, step_a, step_b, i, U - i);
+}
+
 static void step_backward(const struct tree_run *r, struct tree_at at, const struct cell_step *s)
 {
-    uint32_t step, step_a, step_b = 0, U = r->attr.units;
-    bool multiplies = s->op == CELL_MULTIPLY || s->op == CELL_FMA;
-    const float *to = tree_value(r, at, s->to, &step), *a = tree_value(r, at, s->a, &step_a),
-                *b = cell_step_has_b(s) ? tree_value(r, at, s->b, &step_b) : a;
-    float *dto = tree_gradient(r, at, s->to), *da = tree_gradient(r, at, s->a),
-          *db = cell_step_has_b(s) ? tree_gradient(r, at, s->b) : NULL;
-    if (s->op == CELL_SIN || s->op == CELL_COS) {
-        turn_backward(r, s, a, step_a, dto, da);
-        return;
-    }
-    for (uint32_t i = 0; i < U; i += VF) {
-        size_t left = U - i;
-        vf d = vf_load_upto(dto + i, left), dx = d;
-        if (multiplies)
-            dx = d * value_load(b, step_b, i, left);
-        else if (s->op == CELL_ACTIVATE)
-            dx = vf_activation_grad((enum activation)s->b, 0, vf_load_upto(to + i, left), d);
-        if (s->to == s->a)
-            vf_store_upto(dto + i, dx, left);
-        else
-            gradient_add(da, dx, i, left);
-        if (db)
-            gradient_add(db,
-                         multiplies               ? d * value_load(a, step_a, i, left)
-                         : s->op == CELL_SUBTRACT ? -d
-                                                  : d,
-                         i, left);
-    }
+    uint32_t step, U = r->attr.units;
+    bool has_b = cell_step_has_b(s), is_over = s->to == s->a;
+    struct step_values v = {.step_b = 1};
+    v.to = tree_value(r, at, s->to, &step);
+    v.a = tree_value(r, at, s->a, &v.step_a);
+    v.b = has_b ? tree_value(r, at, s->b, &v.step_b) : v.a;
+    v.dto = tree_gradient(r, at, s->to);
+    v.da = tree_gradient(r, at, s->a);
+    v.db = has_b ? tree_gradient(r, at, s->b) : NULL;
+    if (s->op == CELL_SIN || s->op == CELL_COS)
+        turn_backward(r, s, v.a, v.step_a, v.dto, v.da);
+    else if (v.step_a != 1 || v.step_b != 1)
+        vectors_backward((enum cell_op)s->op, (enum activation)s->b, is_over, &v, v.step_a, v.step_b, U);
+    else if (s->op == CELL_MULTIPLY && !is_over && v.da && v.db)
+        vectors_backward(CELL_MULTIPLY, ACT_NONE, false, &v, 1, 1, U);
+    else if (s->op == CELL_FMA && !is_over && v.da && v.db)
+        vectors_backward(CELL_FMA, ACT_NONE, false, &v, 1, 1, U);
+    else if (s->op == CELL_ACTIVATE && s->b == ACT_SIGMOID && is_over)
+        vectors_backward(CELL_ACTIVATE, ACT_SIGMOID, true, &v, 1, 1, U);
+    else if (s->op == CELL_ACTIVATE && s->b == ACT_TANH && is_over)
+        vectors_backward(CELL_ACTIVATE, ACT_TANH, true, &v, 1, 1, U);
+    else if (s->op == CELL_ACTIVATE && s->b == ACT_TANH && v.da)
+        vectors_backward(CELL_ACTIVATE, ACT_TANH, false, &v, 1, 1, U);
+    else
+        vectors_backward((enum cell_op)s->op, (enum activation)s->b, is_over, &v, 1, 1, U);
 }
 
 static void fold_backward(const struct tree_run *r, struct tree_at at, const struct cell_step *s)
