@@ -148,10 +148,13 @@ enum { DATA_NORM_SIZE, DATA_NORM_SUM, DATA_NORM_SQUARE_SUM, DATA_NORM_PARAMS };
 struct softmax_attr {
     uint32_t groups;
 };
+/* Which nodes of a micro-batch are computed together (sched/trees/batching.def); results do not depend on it. */
+enum tree_batching { TREE_BY_HEIGHT, TREE_AGENDA, TREE_PER_NODE, TREE_BATCHINGS };
 struct tree_attr {
     uint32_t units, state_count; /* a state's numbers; states that parents see          */
     uint32_t dim;                /* of a word's vector                                  */
     uint32_t gives;              /* 0: the root's first state, 1: that of all nodes     */
+    uint32_t batching;           /* enum tree_batching                                  */
 };
 struct slice_attr {
     uint32_t begin, end; /* columns; end 0: behind the last */

@@ -15,8 +15,9 @@
 #include <string.h>
 
 static const char *const gives_names[] = {"root", "nodes", NULL};
+static const char *const batching_names[] = {"height", "agenda", "node", NULL};
 struct tree_keys {
-    uint32_t units, dim, gives;
+    uint32_t units, dim, gives, batching;
     const char *state;
 };
 static const struct cfg_key tree_keys[] = {
@@ -27,6 +28,10 @@ static const struct cfg_key tree_keys[] = {
      .offset = offsetof(struct tree_keys, dim)},
     {"gives", CFG_CHOICE, "root", 0, 0, "", "whose state goes out: the root's, or those of all nodes, the root's first",
      .offset = offsetof(struct tree_keys, gives), .choices = gives_names},
+    {"batching", CFG_CHOICE, "height", 0, 0, "",
+     "which nodes of a micro-batch are computed together, never what they are: those of a kind and a height; all of a "
+     "kind that are ready, the lowest kind first; each by itself",
+     .offset = offsetof(struct tree_keys, batching), .choices = batching_names},
 };
 const struct op_keys op_tree_keys = OP_KEYS(tree_keys, struct tree_keys);
 
@@ -40,13 +45,16 @@ static struct tree_attr attr_of(const uint8_t *bytes)
 void op_tree_words(const uint8_t *bytes_of_attr, char *text, size_t bytes)
 {
     const struct tree_attr attr = attr_of(bytes_of_attr);
-    snprintf(text, bytes, ", %u units, %s", attr.units, gives_names[attr.gives != 0]);
+    const bool is_named = attr.batching > TREE_BY_HEIGHT && attr.batching < TREE_BATCHINGS;
+    snprintf(text, bytes, ", %u units, %s%s%s", attr.units, gives_names[attr.gives != 0], is_named ? ", by " : "",
+             is_named ? batching_names[attr.batching] : "");
 }
 
 status op_tree_parse(const struct op_parse *p)
 {
     const struct tree_keys *keys = p->keys;
-    struct tree_attr attr = {.units = keys->units, .dim = keys->dim ? keys->dim : keys->units, .gives = keys->gives};
+    struct tree_attr attr = {.units = keys->units, .dim = keys->dim ? keys->dim : keys->units, .gives = keys->gives,
+                             .batching = keys->batching};
     TRY(p->cells_add(p, keys->state, &attr.state_count));
     memcpy(p->attr, &attr, sizeof attr);
     return ST_OK;
@@ -60,6 +68,8 @@ status op_tree_shape(struct op_shape *s, const struct graph_table *tables, uint3
         FAIL(INVALID, "expected the field of the trees, and at most the vectors of their words, found %u inputs",
              s->input_count);
     bool has_words = s->input_count == 2;
+    if (attr.batching >= TREE_BATCHINGS)
+        FAIL(INVALID, "expected a batching below %d, found %u", TREE_BATCHINGS, attr.batching);
     if (attr.gives > 1 || (has_words && (attr.dim == 0 || s->input_cols[1] % attr.dim != 0)))
         FAIL(INVALID, "expected vectors of dim = %u numbers, found %u columns", attr.dim,
              has_words ? s->input_cols[1] : 0);

@@ -23,6 +23,7 @@ void tree_frame_layout(struct tree_frame *f, struct layout *l, const struct cell
     LAYOUT_TAKE(l, f->height, nodes);
     LAYOUT_TAKE(l, f->row, nodes);
     LAYOUT_TAKE(l, f->node_at, nodes);
+    LAYOUT_TAKE(l, f->sum_order, nodes);
     LAYOUT_TAKE(l, f->edge_row, nodes);
     LAYOUT_TAKE(l, f->edge_at, nodes + examples);
     LAYOUT_TAKE(l, f->batch_begin, nodes + examples);
@@ -133,6 +134,16 @@ static void batches_sort(struct tree_frame *f, uint32_t *counts)
     for (uint32_t b = 0; b < *f->batch_count; b++) f->batch[counts[f->height[f->node_at[f->batch_begin[b]]]]++] = b;
 }
 
+static void edges_place(struct tree_frame *f)
+{
+    f->edge_at[0] = 0;
+    for (uint32_t r = 0, at = 0; r < f->nodes.count; r++) {
+        uint32_t node = f->node_at[r];
+        for (uint32_t e = f->nodes.child_begin[node]; e < f->nodes.child_begin[node + 1]; e++) f->edge_row[e] = at++;
+        f->edge_at[r + 1] = at;
+    }
+}
+
 static void rows_number(struct tree_frame *f, uint32_t kind_count)
 {
     uint32_t *counts = f->edge_at; /* free until edges are placed */
@@ -143,12 +154,19 @@ static void rows_number(struct tree_frame *f, uint32_t kind_count)
     CHECK(row == f->nodes.count);
     f->batch_begin[*f->batch_count] = row;
     batches_sort(f, counts);
-    f->edge_at[0] = 0;
-    for (uint32_t r = 0, at = 0; r < row; r++) {
-        uint32_t node = f->node_at[r];
-        for (uint32_t e = f->nodes.child_begin[node]; e < f->nodes.child_begin[node + 1]; e++) f->edge_row[e] = at++;
-        f->edge_at[r + 1] = at;
-    }
+    memcpy(f->sum_order, f->node_at, row * sizeof *f->sum_order);
+    edges_place(f);
+}
+
+void tree_batches_set(struct tree_run *r, const uint32_t *order, const uint32_t *batch_begin, uint32_t batch_count)
+{
+    struct tree_frame *f = &r->frame;
+    *f->batch_count = batch_count;
+    memcpy(f->batch_begin, batch_begin, (batch_count + 1) * sizeof *batch_begin);
+    memcpy(f->node_at, order, f->nodes.count * sizeof *order);
+    for (uint32_t b = 0; b < batch_count; b++) f->batch[b] = b;
+    for (uint32_t row = 0; row < f->nodes.count; row++) f->row[order[row]] = row;
+    edges_place(f);
 }
 
 /* --- a pass ----------------------------------------------------------------------------------- */

@@ -2,9 +2,10 @@
  * the tensor that the op saves. What says where a value lies and where its gradient adds up is here, for the reference
  * (op_tree.c) and for kernels.
  *
- * A node's row is its place among nodes by kind, then height, then number, a function of the data: nodes of one kind
- * and one height are a batch, whose rows lie side by side, and so do those of their edges. An edge is a node's child,
- * in the order of children. */
+ * Nodes by kind, then height, then number, a function of the data, are in the order in which their parts of a weight's
+ * gradient add up. A node's row is its place there too, unless nodes are batched otherwise than by height: then batches
+ * are numbered anew, and their rows with them. A batch's nodes are of one kind, their rows lie side by side, and so do
+ * those of their edges. An edge is a node's child, in the order of children. */
 #ifndef HETERPS_GRAPH_TREE_FRAME_H
 #define HETERPS_GRAPH_TREE_FRAME_H
 
@@ -22,6 +23,7 @@ struct tree_frame {
     uint32_t *stack;                 /* [nodes of an example]                                             */
     uint32_t *height;                /* [nodes]: 0 without children, else 1 more than the highest         */
     uint32_t *row, *node_at;         /* [nodes]: of a node; of a row                                      */
+    uint32_t *sum_order;             /* [nodes]: by kind, height, number                                  */
     uint32_t *edge_row;              /* [edges]: of an edge                                               */
     uint32_t *edge_at;               /* [rows + 1]: the first row of a row's edges                        */
     uint32_t *batch_begin, *batch;   /* [nodes + 1], [nodes]: first rows; the batches in order of time    */
@@ -48,6 +50,9 @@ struct tree_run {
 };
 /* Reads the nodes of the micro-batch and numbers their rows. */
 void tree_forward_begin(struct tree_run *run, const struct op_context *c, const struct graph_node *n);
+/* Other batches than by height: in the order of time, batch b of nodes order[batch_begin[b]], … up to order[batch_begin[b + 1] - 1], of one
+ * kind; children come in earlier batches. */
+void tree_batches_set(struct tree_run *run, const uint32_t *order, const uint32_t *batch_begin, uint32_t batch_count);
 /* The same nodes and rows, which lie in what the forward pass has saved; clears the gradient of words' vectors, where
  * nothing is in it yet. */
 void tree_backward_begin(struct tree_run *run, const struct op_context *c, const struct graph_node *n);

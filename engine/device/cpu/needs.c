@@ -4,6 +4,7 @@
 #include "cfg/settings.h"
 #include "engine/base/memory.h"
 #include "engine/device/cpu/kernels.h"
+#include "engine/device/cpu/tree_batches.h"
 #include "graph/cell.h"
 
 #define RAISE(most, value)                                                                                             \
@@ -87,6 +88,8 @@ static void tree_scratch(const struct graph *g, const struct graph_node *n, stru
             backward += product_whole_floats(N, K);
         }
     RAISE(most->packed_floats, forward > backward ? forward : backward);
+    size_t batches = tree_batches_bytes(g->header->micro, g->fields[g->tensors[g->args[n->arg_begin]].cols].ids_max);
+    if (attr.batching != TREE_BY_HEIGHT) RAISE(most->packed_floats, (batches + sizeof(float) - 1) / sizeof(float));
 }
 
 /* [field]: the column of its output where a field begins, or NONE. */

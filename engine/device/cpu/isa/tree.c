@@ -10,6 +10,7 @@
  * Rows are numbered by the data alone (graph/tree_frame.h), so no sum's order depends on who computes it. */
 #include "graph/tree_frame.h"
 
+#include "engine/device/cpu/tree_batches.h"
 #include "engine/device/cpu/isa/act.h"
 #include "engine/device/cpu/isa/kernels_isa.h"
 #include "engine/device/cpu/isa/product.h"
@@ -422,25 +423,64 @@ static void product_backward(const struct cpu_work *work, struct tree_call *call
     team_run(work->team, spread_piece, call, pieces_of(call->rows));
 }
 
-/* d weight and d bias of all products of a kind, whose rows are [call->row, + rows). */
+/* Rows whose inputs and gradients of outputs add up to a weight's gradient, in the order of sums. */
+struct sum_rows {
+    const float *in, *dout;
+    size_t in_stride, dout_stride;
+    uint32_t count;
+};
+
+/* Copies them into that order, to where nothing is needed any more when all gradients are there: from whichever batches, a sum is the
+ * same. */
+static struct sum_rows sum_rows_sort(const struct tree_call *call, const struct cell_product *p, uint32_t in_cols,
+                                     uint32_t out_cols)
+{
+    const struct tree_frame *f = &call->run->frame;
+    struct tree_call all = *call;
+    all.row = 0, all.rows = f->nodes.count;
+    const struct product_rows rows = product_rows_of(&all, p);
+    float *in = f->din, *dout = p->is_edge ? f->edge : f->reg;
+    const size_t in_stride = call->run->cells.input_cols, dout_stride = rows.out_stride;
+    uint32_t to = 0;
+    for (uint32_t i = call->row; i < call->row + call->rows; i++) {
+        uint32_t row = f->row[f->sum_order[i]], at = p->is_edge ? f->edge_at[row] : row,
+                 end = p->is_edge ? f->edge_at[row + 1] : row + 1;
+        for (; at < end; at++, to++) {
+            memcpy(in + to * in_stride, rows.in + at * rows.in_stride, in_cols * sizeof *in);
+            memcpy(dout + to * dout_stride, rows.dout + at * rows.out_stride, out_cols * sizeof *dout);
+        }
+    }
+    return (struct sum_rows){in, dout, in_stride, dout_stride, to};
+}
+
+/* d weight and d bias of all products of a kind, whose nodes are [call->row, + rows) of the order of sums. */
 static void weights_backward(const struct cpu_work *work, struct tree_call *call)
 {
     const struct tree_run *r = call->run;
     const struct cell_view *v = &r->view[call->kind];
     for (call->product = 0; call->product < v->cell->product_count; call->product++) {
+        const struct cell_product *p = &v->products[call->product];
         uint32_t param = r->param[call->kind] + 2 * call->product;
         struct view weight = op_param(r->c, r->n, param), dweight = op_dparam(r->c, r->n, param);
-        const struct product_rows rows = product_rows_of(call, &v->products[call->product]);
-        if (rows.count == 0 || dweight.data == NULL) continue;
+        if (call->rows == 0 || dweight.data == NULL) continue;
+        struct sum_rows sum;
+        if (r->attr.batching == TREE_BY_HEIGHT) {
+            const struct product_rows rows = product_rows_of(call, p);
+            sum = (struct sum_rows){rows.in + rows.begin * rows.in_stride, rows.dout + rows.begin * rows.out_stride,
+                                    rows.in_stride, rows.out_stride, rows.count};
+        } else {
+            sum = sum_rows_sort(call, p, weight.rows, weight.cols);
+        }
+        if (sum.count == 0) continue;
         struct product product = {.end = PRODUCT_ADDS,
                                   .rows = weight.rows,
                                   .cols = weight.cols,
-                                  .terms = rows.count,
-                                  .left = rows.in + rows.begin * rows.in_stride,
+                                  .terms = sum.count,
+                                  .left = sum.in,
                                   .left_row = 1,
-                                  .left_term = rows.in_stride,
-                                  .right = rows.dout + rows.begin * rows.out_stride,
-                                  .right_term = rows.out_stride,
+                                  .left_term = sum.in_stride,
+                                  .right = sum.dout,
+                                  .right_term = sum.dout_stride,
                                   .right_col = 1,
                                   .result = dweight.data,
                                   .result_row = dweight.stride,
@@ -503,6 +543,7 @@ void KERNEL(tree_forward_f32)(const struct cpu_work *work, const struct op_conte
     struct tree_run r;
     struct tree_whole whole;
     tree_forward_begin(&r, c, n);
+    tree_batches_make(&r, work->packed, work->packed_floats * sizeof(float));
     weights_pack(work, &r, &whole, false);
     for (uint32_t i = 0; i < *r.frame.batch_count; i++) {
         struct tree_call call = batch_of(&r, &whole, i);
@@ -545,7 +586,7 @@ void KERNEL(tree_backward_f32)(const struct cpu_work *work, const struct op_cont
     }
     for (uint32_t k = 0, row = 0; k < r.cells.kind_count; k++) {
         struct tree_call call = {.run = &r, .kind = k, .row = row};
-        while (row < r.frame.nodes.count && r.frame.nodes.kind[r.frame.node_at[row]] == k) row++;
+        while (row < r.frame.nodes.count && r.frame.nodes.kind[r.frame.sum_order[row]] == k) row++;
         call.rows = row - call.row;
         weights_backward(work, &call);
     }

@@ -50,38 +50,59 @@ static void compare(const char *what, const struct rig *r, const struct rig *exp
     }
 }
 
+/* Compiles a text whose trees are batched by `policy`. */
+static void text_compile(struct graph *g, const struct op_text *text, const char *policy)
+{
+    static const char *const names[] = {"h", "t", "a", "b"};
+    char sets[4][32];
+    const char *list[4];
+    uint32_t count = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char header[16];
+        snprintf(header, sizeof header, "[tree %s]", names[i]);
+        if (strstr(text->text, header) == NULL) continue;
+        snprintf(sets[count], sizeof sets[count], "%s.batching=%s", names[i], policy);
+        list[count] = sets[count];
+        count++;
+    }
+    assert_true(count > 0);
+    if (graph_compile(g, "test.cfg", text->text, strlen(text->text), list, count, NULL) != ST_OK)
+        fail_msg("%s", status_message());
+}
+
+/* Against the reference; by every team and every policy of batching the same bytes. */
 static void text_check(const struct op_text *text, uint32_t examples, uint64_t seed)
 {
-    struct graph g;
+    static const char *const policies[] = {"height", "agenda", "node"};
+    struct graph g[3];
     struct rig expected;
-    if (graph_compile(&g, "test.cfg", text->text, strlen(text->text), NULL, 0, NULL) != ST_OK)
-        fail_msg("%s", status_message());
-    rig_open(&expected, &g, seed, examples);
+    for (uint32_t p = 0; p < 3; p++) text_compile(&g[p], text, policies[p]);
+    rig_open(&expected, &g[0], seed, examples);
     rig_forward(&expected);
     rig_backward(&expected);
     for (int isa = 0; isa < ISA_COUNT; isa++) {
         struct rig first;
-        bool is_first = true;
         if (!isa_runs_here((enum isa)isa)) continue;
-        for (size_t m = 0; m < MEMBERS_TRIED; m++) {
+        for (uint32_t m = 0; m < 3 * MEMBERS_TRIED; m++) {
+            const uint32_t members = members_tried[m / 3], p = m % 3;
             struct device *device;
             struct rig r;
             char what[96];
-            snprintf(what, sizeof what, "%s of %u, %s by %u", text->name, examples, isa_names[isa], members_tried[m]);
-            rig_open(&r, &g, seed, examples);
-            assert_int_equal(cpu_device_open(&device, &g, members_tried[m], NULL, isa_names[isa]), ST_OK);
+            snprintf(what, sizeof what, "%s of %u, %s by %u, %s", text->name, examples, isa_names[isa], members,
+                     policies[p]);
+            rig_open(&r, &g[p], seed, examples);
+            assert_int_equal(cpu_device_open(&device, &g[p], members, NULL, isa_names[isa]), ST_OK);
             run(&r, device);
             device_close(device);
             compare(what, &r, &expected, TOLERANCE);
-            if (!is_first) compare(what, &r, &first, EXACT);
-            if (!is_first) rig_close(&r);
-            if (is_first) first = r, first.context.tensor = r.tensor;
-            is_first = false;
+            if (m > 0) compare(what, &r, &first, EXACT);
+            if (m > 0) rig_close(&r);
+            if (m == 0) first = r, first.context.tensor = r.tensor;
         }
         rig_close(&first);
     }
     rig_close(&expected);
-    graph_close(&g);
+    for (uint32_t p = 0; p < 3; p++) graph_close(&g[p]);
 }
 
 static void tree__every_text__equals_reference(void **state)

@@ -1,0 +1,36 @@
+/* Itineraries (sched/trees/itinerary.h) as the batches of a run. */
+#include "engine/device/cpu/tree_batches.h"
+
+#include "sched/trees/itinerary.h"
+
+static const batching_id policies[TREE_BATCHINGS] = {
+    [TREE_BY_HEIGHT] = BATCHING_ID_by_height,
+    [TREE_AGENDA] = BATCHING_ID_agenda,
+    [TREE_PER_NODE] = BATCHING_ID_per_node,
+};
+
+static size_t place(struct itinerary *it, struct itinerary_scratch *scratch, uint8_t *memory, size_t nodes)
+{
+    struct layout l = {.base = memory};
+    itinerary_layout(it, &l, nodes);
+    itinerary_scratch_layout(scratch, &l, nodes, nodes); /* an edge, too, has a key */
+    return l.bytes;
+}
+
+size_t tree_batches_bytes(uint32_t examples, uint32_t key_max)
+{
+    struct itinerary it;
+    struct itinerary_scratch scratch;
+    return place(&it, &scratch, NULL, (size_t)examples * key_max);
+}
+
+void tree_batches_make(struct tree_run *r, void *memory, size_t bytes)
+{
+    const struct batching policy = {.id = policies[r->attr.batching]};
+    struct itinerary it;
+    struct itinerary_scratch scratch;
+    if (policy.id == BATCHING_ID_by_height || r->frame.nodes.count == 0) return; /* they are there */
+    CHECK(place(&it, &scratch, memory, r->frame.nodes.count) <= bytes);
+    itinerary_make(&it, &r->frame.nodes, r->cells.kind_count, &policy, &scratch);
+    tree_batches_set(r, it.order, it.batch_begin, it.batch_count);
+}
