@@ -14,6 +14,7 @@
 #include "engine/cmd/command.h"
 #include "engine/data/gen_criteo.h"
 #include "engine/data/gen_graph.h"
+#include "engine/data/gen_math.h"
 #include "engine/eval/metrics.h"
 #include "engine/base/stop.h"
 
@@ -67,8 +68,10 @@ static status truth_flush(struct truth *truth)
     return ST_OK;
 }
 
-/* Either generator. */
+/* One of the generators; mathfunc's has nothing to keep. */
 struct generator {
+    bool is_math;
+    uint64_t seed;
     struct gen_criteo *criteo;
     struct gen_graph *graph;
     struct graph opened; /* what the second is for */
@@ -81,6 +84,12 @@ struct generator {
 static status generator_open(struct generator *g, const char *format, const struct gen_options *o)
 {
     g->line_bytes_max = GEN_CRITEO_LINE_BYTES_MAX;
+    g->seed = o->seed;
+    if (strcmp(format, "mathfunc") == 0) {
+        g->is_math = true;
+        g->line_bytes_max = GEN_MATH_LINE_BYTES_MAX;
+        return ST_OK;
+    }
     const struct gen_criteo_options criteo = {o->seed, o->vocab, o->zipf};
     if (strcmp(format, "criteo") == 0) return gen_criteo_open(&g->criteo, &criteo);
     TRY(inputs_add(NULL, format));
@@ -105,14 +114,20 @@ static void generator_close(struct generator *g)
     graph_close(&g->opened);
 }
 
+static size_t row_write(struct generator *gen, uint64_t row, char *line, struct gen_criteo_truth *truth)
+{
+    *truth = (struct gen_criteo_truth){.label = NAN};
+    if (gen->is_math) return gen_math_row(gen->seed, row, line);
+    return gen->criteo ? gen_criteo_row(gen->criteo, row, line, truth) : gen_graph_row(gen->graph, row, line, truth);
+}
+
 static status rows_write(const struct gen_options *options, struct generator *gen, struct file_writer *output,
                          struct truth *truth, char *buffer)
 {
     size_t used = gen->graph ? gen_graph_header(gen->graph, buffer) : 0;
     for (uint64_t i = 0; i < options->rows; i++) {
         struct gen_criteo_truth row;
-        used += gen->criteo ? gen_criteo_row(gen->criteo, options->skip + i, buffer + used, &row)
-                            : gen_graph_row(gen->graph, options->skip + i, buffer + used, &row);
+        used += row_write(gen, options->skip + i, buffer + used, &row);
         if (used > BUFFER_BYTES || i + 1 == options->rows) {
             TRY(file_writer_put(output, buffer, used));
             used = 0;
@@ -191,8 +206,9 @@ const struct command command_gen = {
     .positionals = "WHAT",
     .summary = "write generated data whose best possible AUC is known",
     .help =
-        "WHAT is criteo: label, 13 integers, 26 categorical values of 8 hexadecimal digits, separated by tabs; or a\n"
-        "compiled graph: then it is data in the format and with the columns that the graph reads.\n"
+        "WHAT is criteo: label, 13 integers, 26 categorical values of 8 hexadecimal digits, separated by tabs; mathfunc:\n"
+        "expressions of 1 to 128 nodes with the value of each, for samples/mathfunc.cfg; or a compiled graph: then it is\n"
+        "data in the format and with the columns that the graph reads.\n"
         "Row i depends on --seed, --vocab, --zipf, the graph's columns and i only. A training set and a test set of "
         "one planted model:\n"
         "    heterps-run gen criteo --rows 2000000 -o train.tsv\n"
