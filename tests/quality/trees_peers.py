@@ -184,8 +184,9 @@ def case_run(data, case, seconds):
 # --- ours, rounds, table ----------------------------------------------------------------------------------------------------
 
 
+# Gates in the order of trees_net.py's.
 OURS_LEAF = {'paper': 'c = affine(x)\nh = sigmoid(affine(x)) * tanh(c)\n',
-             'tai': 'c = sigmoid(affine(x)) * tanh(affine(x))\nh = sigmoid(affine(x)) * tanh(c)\n'}
+             'tai': 'i = sigmoid(affine(x))\no = sigmoid(affine(x))\nc = i * tanh(affine(x))\nh = o * tanh(c)\n'}
 OURS_INNER = """i = sigmoid(affine(left.h, right.h))
 l = sigmoid(affine(left.h, right.h))
 r = sigmoid(affine(left.h, right.h))
@@ -326,4 +327,5 @@ def main():
             json.dump(told, file, indent=1)
 
 
-main()
+if __name__ == "__main__":
+    main()
