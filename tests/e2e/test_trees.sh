@@ -22,6 +22,10 @@ heterps compile samples/sst.cfg -o "$graph" $small || { echo "not ok 1 - fixture
 
 check 'trains' trains plain "$graph" --data "$data"
 check 'the same by one thread' trains_same plain "$graph" --data "$data" --threads 1
+for by in agenda node; do
+    heterps compile samples/sst.cfg -o "$folder/by.bin" $small --set t.batching=$by
+    check "the same by batches of $by" trains_same plain "$folder/by.bin" --data "$data"
+done
 check 'the same from the cache' trains_same plain "$graph" --data "$data" --set cache.ram=64MiB
 check 'the same by three readers' trains_same plain "$graph" --data "$data" --set train.readers=3
 learns() {
@@ -130,6 +134,37 @@ CFG
         "$HETERPS" eval "$folder/sum.bin" --model "$folder/sum.model" --data "$folder/sum.txt" 2>&1 | grep -Eq ' AUC (0\.9|1)'
 }
 check 'words of parents, and any number of children' dependencies
+sequences() { # the class is the first word's, of one to six
+    python3 - "$folder/sequences.txt" <<'PYTHON'
+import random, sys
+random.seed(5)
+with open(sys.argv[1], "w") as file:
+    for _ in range(1200):
+        words = [random.choice(("good%d", "bad%d")) % random.randrange(5) for _ in range(random.randrange(1, 7))]
+        line = ""
+        for i, word in enumerate(words):
+            kind = "step" if i + 1 < len(words) else int(words[0].startswith("good"))
+            line = "(%s %s%s)" % (kind, word, line and " " + line)
+        print(line, file=file)
+PYTHON
+    for what in lstm elman; do
+        sed "$1" samples/sequence.cfg >"$folder/$what.cfg"
+        [ $what = lstm ] || sed -i -e '/^[ifouc] = /d' -e 's/^h = .*/h = tanh(affine(x, s))/' -e 's/^state = .*/state = h/' "$folder/$what.cfg"
+        heterps compile "$folder/$what.cfg" -o "$folder/$what.bin" --set t.units=24 --set words.dim=12 --set t.dim=12 &&
+            trains $what "$folder/$what.bin" --data "$folder/sequences.txt" &&
+            "$HETERPS" eval "$folder/$what.bin" --model "$folder/$what.model" --data "$folder/sequences.txt" >"$folder/$what.eval" 2>&1 || return 1
+    done
+    grep -Eq ' AUC (0\.9[5-9]|1)' "$folder/lstm.eval" && grep -Eq ' AUC (0\.[89]|1)' "$folder/elman.eval"
+}
+check 'an LSTM, and Elman'"'"'s net, over sequences' sequences ''
+math() { # values of 200 expressions; the longest chains of float32 may be a few units of its last place away
+    heterps compile samples/mathfunc.cfg -o "$folder/math.bin" && heterps gen mathfunc --rows 200 -o "$folder/math.txt" &&
+        trains math "$folder/math.bin" --data "$folder/math.txt" &&
+        heterps predict "$folder/math.bin" --model "$folder/math.model" --data "$folder/math.txt" -o "$folder/math.out" &&
+        sed 's/^([a-z]*:\([^ )]*\).*/\1/' "$folder/math.txt" | paste - "$folder/math.out" |
+        awk '{ d = $1 - $2; s = $1 * $1 > 1 ? $1 : 1; if ((d / s) ^ 2 > 1e-12) far++ } END { exit !(NR == 200 && far <= 1) }'
+}
+check 'cells compute MathFunc' math
 says() { # PATTERN SED: what compiling samples/sst.cfg changed so says
     sed "$2" samples/sst.cfg >"$folder/changed.cfg"
     ! "$HETERPS" compile "$folder/changed.cfg" -o "$folder/changed.bin" 2>"$folder/log" && grep -q "$1" "$folder/log"

@@ -54,7 +54,7 @@ def difference(program, cell, lines, folder):
     for command in (['compile', f'{folder}/model.cfg', '-o', graph],
                     ['import', graph, foreign, '--map', f'{folder}/names', '--transpose', 't.weight0.0,t.weight1.0,y.weight', '--strict',
                      '--out', model],
-                    ['predict', graph, '--model', model, '--data', data, '--nodes', '-o', f'{folder}/out']):
+                    ['predict', graph, '--model', model, '--data', data, '--tree-nodes', '-o', f'{folder}/out']):
         subprocess.run([program] + command, check=True, stdout=subprocess.DEVNULL)
     with open(f'{folder}/out', encoding='utf-8') as text:
         found = [[float(word) for word in line.split('\t')[2].split()] for line in text]
