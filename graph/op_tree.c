@@ -97,7 +97,7 @@ status op_tree_shape(struct op_shape *s, const struct graph_table *tables, uint3
         }
     struct tree_frame frame;
     struct layout sum = {0};
-    tree_frame_layout(&frame, &sum, &cells, 1, key_max);
+    tree_frame_layout(&frame, &sum, &cells, attr.batching, 1, key_max);
     uint64_t out_cols = attr.gives ? (uint64_t)key_max * attr.units : attr.units;
     if (sum.bytes / sizeof(float) > OP_COLS_MAX || out_cols > OP_COLS_MAX)
         FAIL(INVALID,

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
-void tree_frame_layout(struct tree_frame *f, struct layout *l, const struct cells *cells, uint32_t examples,
-                       uint32_t key_max)
+void tree_frame_layout(struct tree_frame *f, struct layout *l, const struct cells *cells, uint32_t batching,
+                       uint32_t examples, uint32_t key_max)
 {
     const size_t nodes = (size_t)examples * key_max, units = cells->units;
     LAYOUT_TAKE(l, f->nodes.kind, nodes);
@@ -23,7 +23,6 @@ void tree_frame_layout(struct tree_frame *f, struct layout *l, const struct cell
     LAYOUT_TAKE(l, f->height, nodes);
     LAYOUT_TAKE(l, f->row, nodes);
     LAYOUT_TAKE(l, f->node_at, nodes);
-    LAYOUT_TAKE(l, f->sum_order, nodes);
     LAYOUT_TAKE(l, f->edge_row, nodes);
     LAYOUT_TAKE(l, f->edge_at, nodes + examples);
     LAYOUT_TAKE(l, f->batch_begin, nodes + examples);
@@ -37,6 +36,10 @@ void tree_frame_layout(struct tree_frame *f, struct layout *l, const struct cell
     LAYOUT_TAKE(l, f->in, nodes * cells->node_inputs);
     LAYOUT_TAKE(l, f->edge_in, nodes * cells->edge_inputs);
     LAYOUT_TAKE(l, f->din, (nodes + examples) * cells->input_cols);
+    if (batching == TREE_BY_HEIGHT)
+        f->sum_order = f->node_at;
+    else
+        LAYOUT_TAKE(l, f->sum_order, nodes);
 }
 
 /* --- nodes ------------------------------------------------------------------------------------ */
@@ -154,7 +157,7 @@ static void rows_number(struct tree_frame *f, uint32_t kind_count)
     CHECK(row == f->nodes.count);
     f->batch_begin[*f->batch_count] = row;
     batches_sort(f, counts);
-    memcpy(f->sum_order, f->node_at, row * sizeof *f->sum_order);
+    if (f->sum_order != f->node_at) memcpy(f->sum_order, f->node_at, row * sizeof *f->sum_order);
     edges_place(f);
 }
 
@@ -188,7 +191,7 @@ static void run_open(struct tree_run *r, const struct op_context *c, const struc
     }
     uint32_t key_max = c->graph->fields[c->graph->tensors[op_arg(c, n, 0)].cols].ids_max;
     struct layout l = {.base = (uint8_t *)op_saved(c, n, 0).data};
-    tree_frame_layout(&r->frame, &l, &r->cells, c->batch->example_count, key_max);
+    tree_frame_layout(&r->frame, &l, &r->cells, r->attr.batching, c->batch->example_count, key_max);
     CHECK(l.bytes <= (size_t)c->batch->example_count * op_saved(c, n, 0).stride * sizeof(float));
 }
 

@@ -23,7 +23,7 @@ struct tree_frame {
     uint32_t *stack;                 /* [nodes of an example]                                             */
     uint32_t *height;                /* [nodes]: 0 without children, else 1 more than the highest         */
     uint32_t *row, *node_at;         /* [nodes]: of a node; of a row                                      */
-    uint32_t *sum_order;             /* [nodes]: by kind, height, number                                  */
+    uint32_t *sum_order;             /* [nodes]: by kind, height, number; node_at, where that is it       */
     uint32_t *edge_row;              /* [edges]: of an edge                                               */
     uint32_t *edge_at;               /* [rows + 1]: the first row of a row's edges                        */
     uint32_t *batch_begin, *batch;   /* [nodes + 1], [nodes]: first rows; the batches in order of time    */
@@ -34,9 +34,10 @@ struct tree_frame {
     float *in, *edge_in;             /* [rows, node_inputs], [edge rows, edge_inputs]: of products         */
     float *din;                      /* [1 + rows or edge rows of a batch, input_cols]                    */
 };
-/* Of `examples` with at most key_max keys each. */
-void tree_frame_layout(struct tree_frame *f, struct layout *l, const struct cells *cells, uint32_t examples,
-                       uint32_t key_max);
+/* Of `examples` with at most key_max keys each, whose nodes are batched so (enum tree_batching). By height it takes what it always has:
+ * graphs say how much. */
+void tree_frame_layout(struct tree_frame *f, struct layout *l, const struct cells *cells, uint32_t batching,
+                       uint32_t examples, uint32_t key_max);
 
 struct tree_run {
     const struct op_context *c;

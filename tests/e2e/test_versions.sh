@@ -80,6 +80,15 @@ newer_graph() { # the save of version 4 by a graph of other rules
     "$HETERPS" compile "$golden/model.cfg" -o "$work/newer.bin" -q --set model.rules=8 && "$HETERPS" export "$work/newer.bin" --model "$golden/model4" -o "$work/none" -q
 }
 check 'a model of older rules and a graph of newer ones: what to do is said' newer_graph
+# What a tree's nodes need is in the graph, so a graph says how their memory lies.
+tree_trained_as_then() {
+    "$HETERPS" gen "$golden/tree10.bin" --rows 200 --seed 7 -o "$work/trees.txt" -q && rm -rf "$work/tree" "$work/export" &&
+        "$HETERPS" "$golden/tree10.bin" --data "$work/trees.txt" --isa base --out "$work/tree" -q &&
+        "$HETERPS" export "$golden/tree10.bin" --model "$work/tree" -o "$work/export" -q || return 1
+    found=$(cat "$work/export/dense.safetensors" "$work/export/words.safetensors" | cksum)
+    [ "$found" = '1800746130 8892' ] || { echo "the values have the sum $found"; return 1; }
+}
+check 'a graph with a tree trains to the bytes of then' tree_trained_as_then
 check 'a model, every save, by fsck' "$HETERPS" fsck "$work/model"
 check '… its values' values "$work/model" 1930941339 1780
 check '… those of the older save' values "$work/model/manifest.2.json" 3939050590 1268
