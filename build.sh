@@ -47,8 +47,8 @@ gather_licences() {
             printf '\n=== %s\n\n' "$(dpkg-query -W -f '${Package} ${Version}' "$package")"
             cat "$file"
         done
-    } >build/licences.new
-    cmp -s build/licences.new build/licences || mv build/licences.new build/licences
+    } >build/licences.$$
+    if cmp -s build/licences.$$ build/licences; then rm build/licences.$$; else mv build/licences.$$ build/licences; fi
 }
 
 # One compiler call for a source and its object; an object under isa/ carries its instruction set in its name.
