@@ -1,10 +1,11 @@
-/* By which rules a model text is read. When a default or a rule of a newer version differs, graphs that were compiled before keep
- * theirs: [model] rules is the version of graphs whose rules and defaults hold. A compiled graph's text says it (graph_compile writes
- * the newest into one that does not); texts of graphs of version 8, and of saves by them, do not, and are of 8.
+/* By which rules a model text is read. When a default or a rule of a newer version differs, graphs that were
+ * compiled before keep theirs: [model] rules is the version of graphs whose rules and defaults hold. A compiled
+ * graph's text says it (graph_compile writes the newest into one that does not); texts of graphs of version 8,
+ * and of saves by them, do not, and are of 8.
  *
- * To change a default: its line in keys.def, or in the table of an optimizer, gets the new one, and UNTIL(8, "the old one") at its end;
- * a key that had one before that, too, OLDER(8, "the oldest one") behind it.
- * What else differs asks rules_of, or settings.model_rules: the list.
+ * To change a default: its line in keys.def, or in the table of an optimizer, gets the new one, and UNTIL(8,
+ * "the old one") at its end; a key that had one before that, too, OLDER(8, "the oldest one") behind it. What
+ * else differs asks rules_of, or settings.model_rules: the list.
  *
  *   9   the field `features` needs an ids_max; [fm] needs two vectors (graph/compile_columns.c, graph/op_fm.c)
  *       keys of Criteo's columns have their names for seeds, as those of all formats, and not their numbers

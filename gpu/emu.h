@@ -1,9 +1,10 @@
 /* Runs CUDA kernels on the host, one launch at a time on the thread that calls, and finds what a card would not tell.
  *
- * A thread of a block is a fiber with a stack of its own; whoever can run is chosen by a seeded draw, and goes on until it has to wait for
- * others (a barrier, a shuffle) or ends. Kernels are compiled with the compiler's thread-sanitizer calls before every access to memory;
- * here they ask (emu_check.c) whether the byte lies in memory of the device, and whether another thread of the block has
- * touched it since the last barrier of both. So a launch fails when
+ * A thread of a block is a fiber with a stack of its own; whoever can run is chosen by a seeded draw, and goes
+ * on until it has to wait for others (a barrier, a shuffle) or ends. Kernels are compiled with the compiler's
+ * thread-sanitizer calls before every access to memory; here they ask (emu_check.c) whether the byte lies in
+ * memory of the device, and whether another thread of the block has touched it since the last barrier of both.
+ * So a launch fails when
  *
  *     an access is out of bounds, or of memory that has been freed
  *     two threads access the same byte, at least one of them writes, and no barrier lies between: also of two blocks
@@ -12,8 +13,8 @@
  *     shared memory is touched while an asynchronous copy is under way to it: copies are done as late as can be, when their thread waits
  *     a copy that a barrier counts, or a product of four warps, is not waited for by those who need it (gpu/emu/emu_wgmma.c)
  *
- * whatever the result was: a missing __syncthreads is found even if the order drawn happens to be harmless. Part of test builds only, and not
- * of one under ThreadSanitizer, whose calls these are. */
+ * whatever the result was: a missing __syncthreads is found even if the order drawn happens to be harmless.
+ * Part of test builds only, and not of one under ThreadSanitizer, whose calls these are. */
 #ifndef HETERPS_GPU_EMU_H
 #define HETERPS_GPU_EMU_H
 
@@ -36,11 +37,12 @@ struct emu_launch {
     const void *args;           /* borrowed; copied for each thread */
     uint32_t args_bytes;
 };
-/* Runs the kernel to its end. INVALID: what is wrong with it, in which thread of which block, and where; memory that it has written
- * then holds anything. MEMORY. */
+/* Runs the kernel to its end. INVALID: what is wrong with it, in which thread of which block, and where; memory
+ * that it has written then holds anything. MEMORY. */
 MUST_USE status emu_launch(const struct emu_launch *launch, uint64_t seed);
 
-/* Memory of the device, not zeroed, 256-byte aligned, with bytes around it that nobody may touch. MEMORY. Any thread. */
+/* Memory of the device, not zeroed, 256-byte aligned, with bytes around it that nobody may touch. MEMORY. Any
+ * thread. */
 MUST_USE status emu_alloc(void **memory, size_t bytes, const char *name);
 /* NULL is ignored; anything else that is not allocated stops the program. */
 void emu_free(void *memory);
@@ -55,7 +57,8 @@ struct emu_site {
 };
 /* From now on threads pass by this barrier of the calling thread's launches as if it were not there; NULL: none. */
 void emu_drop(const struct emu_site *site);
-/* Barriers that launches of the calling thread have reached, each once: copies up to `max`, returns how many there are. */
+/* Barriers that launches of the calling thread have reached, each once: copies up to `max`, returns how many
+ * there are. */
 uint32_t emu_sites(const struct emu_site **sites, uint32_t max);
 
 /* --- what kernels call (gpu/kernel.h) -------------------------------------------------------------- */
@@ -75,16 +78,18 @@ void *emu_shared(const struct emu_site *site, size_t bytes);
 uint32_t emu_atomic_add(uint32_t *at, uint32_t value);
 /* All 32 lanes come, each with something of its own; work is called once with all of it, then they go on. */
 void emu_warp_do(const struct emu_site *site, void (*work)(void *const lane[]), void *own);
-/* cp.async: of `bytes` (4, 8, 16) of shared memory the first from_bytes are copied, the others become zeros, when this thread waits until at
- * most groups_left of the groups that it has closed are under way. */
+/* cp.async: of `bytes` (4, 8, 16) of shared memory the first from_bytes are copied, the others become zeros,
+ * when this thread waits until at most groups_left of the groups that it has closed are under way. */
 void emu_copy_begin(const struct emu_site *site, void *to, const void *from, uint32_t bytes, uint32_t from_bytes);
 void emu_copy_close(void);
 void emu_copy_wait(const struct emu_site *site, uint32_t groups_left);
-/* ldmatrix: `count` (1, 2, 4) matrices of 8 x 8 numbers of 16 bits; row r of matrix m is what lane 8 m + r points to. */
+/* ldmatrix: `count` (1, 2, 4) matrices of 8 x 8 numbers of 16 bits; row r of matrix m is what lane 8 m + r
+ * points to. */
 void emu_ldmatrix(const struct emu_site *site, uint32_t *to, uint32_t count, bool is_transposed, const void *row);
 /* mma.m16n8k16: c += a b, of bfloat16. */
 void emu_mma_bf16(const struct emu_site *site, float *c, const uint32_t *a, const uint32_t *b);
-/* mma.m16n8k8: the same of TF32; fails where the 13 bits of a factor that TF32 has not are set: a card leaves open what it makes of them. */
+/* mma.m16n8k8: the same of TF32; fails where the 13 bits of a factor that TF32 has not are set: a card leaves
+ * open what it makes of them. */
 void emu_mma_tf32(const struct emu_site *site, float *c, const uint32_t *a, const uint32_t *b);
 /* gpu/wgmma.h says what these do. bytes: 0, or those that are expected from now on. */
 void emu_barrier_init(const struct emu_site *site, uint64_t *barrier, uint32_t count);

@@ -1,14 +1,14 @@
-/* A card, as far as the rest needs to know it: memory, streams of work, and kernels by number. Two kinds: `cuda` (gpu/cuda) and `emu`
- * (gpu/emu/gpu_emu.c), which runs the same kernels on the host, in tests.
+/* A card, as far as the rest needs to know it: memory, streams of work, and kernels by number. Two kinds:
+ * `cuda` (gpu/cuda) and `emu` (gpu/emu/gpu_emu.c), which runs the same kernels on the host, in tests.
  *
  *     gpu_take ──▶ memory of the card            gpu_copy, gpu_clear, gpu_launch ──▶ a stream: done in order, some time
  *     gpu_host_take ──▶ memory of the host       gpu_record ──▶ an event ──▶ gpu_follow: another stream waits for it;
  *         that the card copies from directly                        └──────▶ gpu_wait, gpu_is_done: the host does
  *     gpu_capture, …, gpu_captured ──▶ a list of work ──▶ gpu_replay: given to a stream as one
  *
- * Failures of the card come from whichever call notices them first: the message names the call, what was asked, and the card's own
- * words; what is in its memory then is worth nothing. A thread may use a card while others do, but a stream and its events only one at a
- * time. */
+ * Failures of the card come from whichever call notices them first: the message names the call, what was asked,
+ * and the card's own words; what is in its memory then is worth nothing. A thread may use a card while others
+ * do, but a stream and its events only one at a time. */
 #ifndef HETERPS_GPU_GPU_H
 #define HETERPS_GPU_GPU_H
 
@@ -72,7 +72,8 @@ struct gpu {
     uint32_t core_count; /* streaming multiprocessors */
 };
 
-/* --- what cards there are: by what the program is linked with (gpu/none.c, gpu/cuda/, gpu/emu/) ------------------------------------- */
+/* --- what cards there are: by what the program is linked with (gpu/none.c, gpu/cuda/, gpu/emu/)
+ * ------------------------------------- */
 
 struct gpu_facts {
     char device[16];       /* as a plan names it: "cuda:0", "emu" */
@@ -93,7 +94,8 @@ const char *gpu_denied(void);
 MUST_USE status gpu_describe(uint32_t index, struct gpu_facts *facts);
 MUST_USE status gpu_open(uint32_t index, struct gpu **gpu);
 
-/* --- a card ------------------------------------------------------------------------------------------------------------------------ */
+/* --- a card
+ * ------------------------------------------------------------------------------------------------------------------------ */
 
 /* Memory of the card, not cleared, 256-byte aligned; `what` is for messages. MEMORY: what was asked, what is free. */
 static inline status gpu_take(struct gpu *g, size_t bytes, const char *what, void **memory)
@@ -108,8 +110,8 @@ static inline status gpu_host_take(struct gpu *g, size_t bytes, const char *what
     return g->vt->host_take(g, bytes, what, memory);
 }
 static inline void gpu_host_give(struct gpu *g, void *memory) { g->vt->host_give(g, memory); }
-/* Keeps memory of the host that is there already where it is, until gpu_host_unpin, before it is given back. Where that fails, copies from and
- * to it are right but slower: the host waits for them. */
+/* Keeps memory of the host that is there already where it is, until gpu_host_unpin, before it is given back.
+ * Where that fails, copies from and to it are right but slower: the host waits for them. */
 static inline status gpu_host_pin(struct gpu *g, void *memory, size_t bytes)
 {
     return g->vt->host_pin(g, memory, bytes);
@@ -160,8 +162,9 @@ static inline status gpu_is_done(struct gpu *g, struct gpu_event *event, bool *i
 {
     return g->vt->is_done(g, event, is_done);
 }
-/* From here on what the stream is given (copies, clears, launches) is not done but written down, until gpu_captured, which makes a list
- * of it: the addresses are the list's, what lies there is read when it is done. Nothing may be waited for in between. */
+/* From here on what the stream is given (copies, clears, launches) is not done but written down, until
+ * gpu_captured, which makes a list of it: the addresses are the list's, what lies there is read when it is
+ * done. Nothing may be waited for in between. */
 static inline status gpu_capture(struct gpu *g, struct gpu_stream *s) { return g->vt->capture(g, s); }
 static inline status gpu_captured(struct gpu *g, struct gpu_stream *s, struct gpu_list **list)
 {

@@ -23,8 +23,8 @@ struct pair_loss_backward_args {
     uint32_t kind, x_adds, y_adds;
     float scale, margin;
 };
-/* -log of the target's part of softmax(x - log_q), over columns that are no accidental hits; log_q absent: of softmax(x), and the
- * target is the label. Saves loss, greatest and sum (graph/op.h). A warp an example. */
+/* -log of the target's part of softmax(x - log_q), over columns that are no accidental hits; log_q absent: of
+ * softmax(x), and the target is the label. Saves loss, greatest and sum (graph/op.h). A warp an example. */
 struct log_loss_forward_args {
     const struct gpu_now *now;
     struct gpu_in x, log_q, label;
@@ -58,8 +58,8 @@ struct nce_backward_args {
     uint32_t cols, corrects, adds;
     float scale, log_k;
 };
-/* The rank of one target among an example's scores, and what it is worth (graph/metric.c): with a label the class that it names, or of one
- * column its sign; else column 0, or against `also`. A warp an example. */
+/* The rank of one target among an example's scores, and what it is worth (graph/metric.c): with a label the
+ * class that it names, or of one column its sign; else column 0, or against `also`. A warp an example. */
 enum metric_kind { METRIC_ACCURACY, METRIC_HIT_RATE, METRIC_NDCG };
 struct metric_rank_args {
     const struct gpu_now *now;

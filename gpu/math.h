@@ -1,12 +1,12 @@
-/* Elementary functions of kernels, from additions, multiplications and explicit fused multiply-adds: the same bits on every card, and in the
- * emulation. */
+/* Elementary functions of kernels, from additions, multiplications and explicit fused multiply-adds: the same
+ * bits on every card, and in the emulation. */
 #ifndef HETERPS_GPU_MATH_H
 #define HETERPS_GPU_MATH_H
 
 #include "gpu/kernel.h"
 
-/* e^x: 2^k times a polynomial in the rest, |r| <= ln(2) / 2 (Cephes' expf, minimax of degree 7; relative error under 1e-7); 0 below -103.97,
- * infinity above 88.72. */
+/* e^x: 2^k times a polynomial in the rest, |r| <= ln(2) / 2 (Cephes' expf, minimax of degree 7; relative error
+ * under 1e-7); 0 below -103.97, infinity above 88.72. */
 DEVICE float gpu_exp(float x)
 {
     if (x != x) return x;

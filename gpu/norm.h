@@ -24,8 +24,8 @@ struct norm_forward_args {
     uint32_t cols;
     float eps;
 };
-/* sums[0][i]: of dy over the examples; sums[1][i]: of dy times the normalised input; added to what they are the gradients of. NULL:
- * nobody wants it. */
+/* sums[0][i]: of dy over the examples; sums[1][i]: of dy times the normalised input; added to what they are the
+ * gradients of. NULL: nobody wants it. */
 struct norm_sums_args {
     const struct gpu_now *now;
     struct gpu_in in, dout;

@@ -1,5 +1,5 @@
-/* What kernels are given of a micro-batch and of tensors. Numbers that differ from one micro-batch to the next lie in memory of the card, so
- * that a list of launches, once captured, can be replayed for all of them. */
+/* What kernels are given of a micro-batch and of tensors. Numbers that differ from one micro-batch to the next
+ * lie in memory of the card, so that a list of launches, once captured, can be replayed for all of them. */
 #ifndef HETERPS_GPU_NOW_H
 #define HETERPS_GPU_NOW_H
 

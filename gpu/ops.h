@@ -22,12 +22,13 @@ struct gpu_work {
     const uint32_t *const *node_words; /* [forward_count]: of the card's memory (gpu_node_words_fill), or NULL */
 };
 
-/* Gives the stream the launches of one node (the forward node in both passes). All memory that the context names is the card's: what views,
- * batch and ticket point to; their shapes are the host's to read. */
+/* Gives the stream the launches of one node (the forward node in both passes). All memory that the context
+ * names is the card's: what views, batch and ticket point to; their shapes are the host's to read. */
 typedef status gpu_op_run(const struct gpu_work *, const struct op_context *, const struct graph_node *);
 struct gpu_op {
     gpu_op_run *forward, *backward; /* NULL: this op stays on the CPU */
-    /* Of some ops; NULL: no node is refused, needs scratch memory besides a parameter's numbers, rounds, knows words. */
+    /* Of some ops; NULL: no node is refused, needs scratch memory besides a parameter's numbers, rounds, knows
+     * words. */
     status (*check)(const struct graph *g, const struct graph_node *n); /* for gpu_op_runs */
     size_t (*scratch_floats)(const struct graph *g, const struct graph_node *n);
     bool (*is_rounded)(const struct graph_node *n);
@@ -54,11 +55,12 @@ void gpu_embed_bag_words_fill(const struct graph *g, const struct graph_node *n,
         attr_;                                                                                                         \
     })
 
-/* INVALID, with a sentence without place, where no card runs the node, either pass of it: for placement. embed_bag runs where the rows that the
- * ticket points to are the card's memory, which is its caller's to know. */
+/* INVALID, with a sentence without place, where no card runs the node, either pass of it: for placement.
+ * embed_bag runs where the rows that the ticket points to are the card's memory, which is its caller's to know. */
 MUST_USE status gpu_op_runs(const struct graph *graph, const struct graph_node *n);
 
-/* The least that an op of the graph needs, which leaves its gradients in one part; GPU_SCRATCH_FLOATS let them have several. */
+/* The least that an op of the graph needs, which leaves its gradients in one part; GPU_SCRATCH_FLOATS let them
+ * have several. */
 size_t gpu_scratch_floats(const struct graph *graph);
 /* The numbers of a node's greatest parameter. */
 size_t gpu_node_param_floats(const struct graph *graph, const struct graph_node *n);
@@ -104,7 +106,8 @@ MUST_USE status gpu_product(const struct gpu_work *w, const struct gpu_blas_prod
 static inline struct gpu_in gpu_in_of(struct view v) { return (struct gpu_in){v.data, v.stride}; }
 static inline struct gpu_out gpu_out_of(struct view v) { return (struct gpu_out){v.data, v.stride}; }
 
-/* Launches a kernel that goes over [rows, cols] as gpu/each.h does; rows: the most that there may be, mostly examples. */
+/* Launches a kernel that goes over [rows, cols] as gpu/each.h does; rows: the most that there may be, mostly
+ * examples. */
 MUST_USE status gpu_launch_each(const struct gpu_work *w, enum gpu_kernel kernel, uint32_t rows, uint32_t cols,
                                 const void *args, uint32_t args_bytes);
 #define GPU_EACH_OF(w, kernel, rows, cols, ...)                                                                        \

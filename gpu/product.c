@@ -1,5 +1,6 @@
-/* Launches of fc: which kernels, what is prepared in scratch memory, and in how many parts a gradient of weights is summed, so that all of a
- * card has work. All of it follows from the graph and the card alone, and so does the order of additions. */
+/* Launches of fc: which kernels, what is prepared in scratch memory, and in how many parts a gradient of
+ * weights is summed, so that all of a card has work. All of it follows from the graph and the card alone, and
+ * so does the order of additions. */
 #include "gpu/product.h"
 
 #include "cfg/settings.h"
@@ -32,8 +33,8 @@ static const struct tile f32_tiles[] = {TILE(f32, 128, 128), TILE(f32, 64, 64), 
 static const struct tile *const tiles_of[FACTOR_KINDS] = {
     [FACTOR_F32] = f32_tiles, [FACTOR_F32_ROUNDED] = f32_tiles, [FACTOR_BF16] = bf16_tiles, [FACTOR_TF32] = tf32_tiles};
 
-/* The largest tile that the columns fill and that leaves TILES_LEAST blocks with work of their own, of which a card has room for hundreds; the
- * smallest if there is none. */
+/* The largest tile that the columns fill and that leaves TILES_LEAST blocks with work of their own, of which a
+ * card has room for hundreds; the smallest if there is none. */
 #define TILES_LEAST 96u
 static const struct tile *tile_choose(enum factor_kind kind, uint32_t rows, uint32_t cols, uint32_t parts_most)
 {
@@ -177,8 +178,8 @@ static status parts_add(const struct gpu_work *w, const float *parts, float *to,
                       (struct gpu_dim){block, 1, 1}, &args, sizeof args);
 }
 
-/* Prepares the factor *f of `rows` rows: if it is copied, *f then is its copy. Adds the sums of its columns to col_sums unless that is NULL.
- * out: whose slope f is multiplied by; data NULL: it is not. */
+/* Prepares the factor *f of `rows` rows: if it is copied, *f then is its copy. Adds the sums of its columns to
+ * col_sums unless that is NULL. out: whose slope f is multiplied by; data NULL: it is not. */
 static status prepare(struct fc *fc, struct product_factor *f, uint32_t rows, bool is_of_batch, bool is_copied,
                       const struct product_factor *out, float *col_sums)
 {

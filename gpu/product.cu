@@ -1,5 +1,6 @@
-/* Products in float32 by fused multiply-adds. A block of 256 threads computes a tile of 16 TM x 16 TN sums, a thread TM x TN of them; the factors
- * pass through shared memory, DEPTH terms at a time, STAGES deep: while one stage is multiplied the copies of three are under way.
+/* Products in float32 by fused multiply-adds. A block of 256 threads computes a tile of 16 TM x 16 TN sums, a
+ * thread TM x TN of them; the factors pass through shared memory, DEPTH terms at a time, STAGES deep: while one
+ * stage is multiplied the copies of three are under way.
  *
  *     shared: left [stage][DEPTH][16 TM + 4], right likewise: a term after another, so that a thread's rows and columns are taken four at a
  *     time; with the 4 the copies of factors whose terms are neighbours in memory meet no bank twice.
@@ -156,7 +157,8 @@ F32_PRODUCT(f32_dweight_64x16, PASS_OF_DWEIGHT, 4, 1)
 
 /* --- factors ---------------------------------------------------------------------------------------- */
 
-/* The nearest TF32, of two the one further from zero, as cvt.rna.tf32.f32 has it: float32 whose lower 13 bits are zeros. */
+/* The nearest TF32, of two the one further from zero, as cvt.rna.tf32.f32 has it: float32 whose lower 13 bits
+ * are zeros. */
 DEVICE float tf32_round(float x)
 {
     const uint32_t bits = __float_as_uint(x), is_nan = (bits & 0x7fffffffu) > 0x7f800000u;

@@ -1,4 +1,5 @@
-/* The three products of a fully connected layer (graph/op_fc.c) on a card. Tensors [B, G * width] are taken as [B * G, width].
+/* The three products of a fully connected layer (graph/op_fc.c) on a card. Tensors [B, G * width] are taken as
+ * [B * G, width].
  *
  *     factor_prepare    rounds a factor to bfloat16 or TF32, or multiplies dout by its slope, into scratch memory; sums of columns on the way: dbias
  *     f32_PASS_SIDES    float32: fused multiply-adds                                  (product.cu)
@@ -8,7 +9,8 @@
  *     bf16_packed_SIDES, tf32_packed_SIDES
  *                       packed factors, on matrix units as compute capability 9.0 has them, of any pass (product_packed.h)
  *
- * A pass is forward, din or dweight. All kernels of a pass compute the same, a block SIDES rows and columns of the result at a time. */
+ * A pass is forward, din or dweight. All kernels of a pass compute the same, a block SIDES rows and columns of
+ * the result at a time. */
 #ifndef HETERPS_GPU_PRODUCT_H
 #define HETERPS_GPU_PRODUCT_H
 
@@ -18,8 +20,8 @@
 #define PRODUCT_MMA_CAPABILITY    80u                     /* from it on there are matrix units for both */
 #define PRODUCT_PACKED_CAPABILITY 90u                     /* those that it alone has take packed factors */
 #define PRODUCT_LARGE_BYTES       (4u * 64 * (256 + 128)) /* of shared memory: …_256x128 */
-/* packed_SIDES: two groups of four warps that multiply, and a warp that copies: where the sums are many a third group, which leaves its registers
- * to them. */
+/* packed_SIDES: two groups of four warps that multiply, and a warp that copies: where the sums are many a third
+ * group, which leaves its registers to them. */
 #define PACKED_THREADS(cols) ((cols) == 256 ? 384u : 288u)
 #define PACKED_ROWS          128u
 #define PACKED_BLOCK_ROWS    64u
@@ -34,7 +36,8 @@
 /* Blocks that prepare a factor, or parts if the sums of its columns are wanted, at most. */
 #define PREPARE_BLOCKS 1056u
 #define PREPARE_PARTS  64u
-/* A gradient of weights is summed in parts until there are so many blocks, two for each multiprocessor of an H200; none of fewer rows. */
+/* A gradient of weights is summed in parts until there are so many blocks, two for each multiprocessor of an
+ * H200; none of fewer rows. */
 #define PART_BLOCKS 264u
 #define PART_ROWS   256u
 
@@ -46,8 +49,8 @@ enum factor_kind {
     FACTOR_TF32, /* float32 whose lower 13 bits are zeros */
     FACTOR_KINDS
 };
-/* Row m of a matrix lies at data + m / groups * stride + m % groups * width elements. Aligned: so that 16 bytes can be taken at a time, from
- * every fourth (float32, TF32) or eighth (bfloat16) column on. */
+/* Row m of a matrix lies at data + m / groups * stride + m % groups * width elements. Aligned: so that 16 bytes
+ * can be taken at a time, from every fourth (float32, TF32) or eighth (bfloat16) column on. */
 struct product_factor {
     const void *data; /* as its kind says */
     uint32_t stride, width, groups, is_aligned;
@@ -64,8 +67,8 @@ struct product_result {
  *     din         of micro-batch  K      N                dz               weight^T         = or += s * slope of output
  *     dweight     K               N      of micro-batch   in^T             dz               =, or (adds) +=, to part z of the terms
  *
- * Factors are given as they lie in memory; of packed ones the stride says how many rows there are, a multiple of 64, and so is part_terms. The
- * micro-batch has example_count * groups rows. */
+ * Factors are given as they lie in memory; of packed ones the stride says how many rows there are, a multiple
+ * of 64, and so is part_terms. The micro-batch has example_count * groups rows. */
 struct product_args {
     const struct gpu_now *now;
     struct product_factor left, right;
@@ -90,9 +93,10 @@ struct factor_prepare_args {
     float slope;
 };
 
-/* Rounds factors and lays them down as the matrix units of compute capability 9.0 take them, terms neighbours: as [block of 128 bytes of
- * terms][block of 64 rows][64 rows x 128 bytes], 16-byte chunk c of row r at place c ^ (r % 8), zeros behind the terms and rows that there are, as
- * far as a block reaches; blocks of rows of `from` behind those of the micro-batch are left alone. */
+/* Rounds factors and lays them down as the matrix units of compute capability 9.0 take them, terms neighbours:
+ * as [block of 128 bytes of terms][block of 64 rows][64 rows x 128 bytes], 16-byte chunk c of row r at place c
+ * ^ (r % 8), zeros behind the terms and rows that there are, as far as a block reaches; blocks of rows of
+ * `from` behind those of the micro-batch are left alone. */
 struct pack_factor {
     struct product_factor from, out; /* as those of factor_prepare */
     void *rows_to,

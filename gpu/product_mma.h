@@ -1,20 +1,23 @@
-/* Products of prepared factors (factor_prepare) on a card's matrix units, which know two kinds: bfloat16, of 2 bytes (product_bf16.cu), and
- * TensorFloat-32, of 4 (product_tf32.cu). A block of 8 warps computes a tile of ROWS x COLS sums, a warp HEIGHT x WIDTH of them; the factors
- * pass through shared memory 64 bytes of terms at a time, 32 or 16, STAGES deep: while one stage is multiplied, the copies of those behind it
- * are under way. Kernels only.
+/* Products of prepared factors (factor_prepare) on a card's matrix units, which know two kinds: bfloat16, of 2
+ * bytes (product_bf16.cu), and TensorFloat-32, of 4 (product_tf32.cu). A block of 8 warps computes a tile of
+ * ROWS x COLS sums, a warp HEIGHT x WIDTH of them; the factors pass through shared memory 64 bytes of terms at
+ * a time, 32 or 16, STAGES deep: while one stage is multiplied, the copies of those behind it are under way.
+ * Kernels only.
  *
  *     tile         warps    a warp     stages    shared memory, of a block    what it is for
  *     256 x 128    4 x 2    64 x 64    4         96 KiB                       most products for a byte that comes from the second-level cache
  *     128 x 128    2 x 4    64 x 32    3         48 KiB                       fewer rows or columns: two blocks on a multiprocessor
  *     64 x 64      2 x 4    32 x 16    3         24 KiB                       narrow ones
  *
- * Shared memory is chunks of 16 bytes: 8 numbers, or 4. Where a factor's rows are those of the tile: [row][4 chunks of terms], chunk c of row i
- * at place c ^ (i / 2 % 4); where they are terms: [term][chunks of the tile's rows], chunk c of term t at place c ^ (t % 4 * 2 + t / 4 % 2). So no
- * two of what is taken at a time lie in the same banks: the eight chunks of a matrix, those that a quarter of a warp copies, nor those that it loads
- * of TF32 whose rows are terms, two chunks of each of 4 terms. (Matrices of 16-bit numbers alone can be loaded transposed; there a lane takes a chunk,
- * so that its rows are four neighbours and not every eighth.)
+ * Shared memory is chunks of 16 bytes: 8 numbers, or 4. Where a factor's rows are those of the tile: [row][4
+ * chunks of terms], chunk c of row i at place c ^ (i / 2 % 4); where they are terms: [term][chunks of the
+ * tile's rows], chunk c of term t at place c ^ (t % 4 * 2 + t / 4 % 2). So no two of what is taken at a time
+ * lie in the same banks: the eight chunks of a matrix, those that a quarter of a warp copies, nor those that it
+ * loads of TF32 whose rows are terms, two chunks of each of 4 terms. (Matrices of 16-bit numbers alone can be
+ * loaded transposed; there a lane takes a chunk, so that its rows are four neighbours and not every eighth.)
  *
- * Each sum adds its terms 32 bytes of them after another, in order, whatever the tile; those of one mma as the card does. */
+ * Each sum adds its terms 32 bytes of them after another, in order, whatever the tile; those of one mma as the
+ * card does. */
 #ifndef HETERPS_GPU_PRODUCT_MMA_H
 #define HETERPS_GPU_PRODUCT_MMA_H
 
@@ -36,8 +39,8 @@ DEVICE uint32_t term_chunk(const uint32_t chunks, uint32_t t, uint32_t c)
     return (t * chunks + (c ^ (t % 4 * 2 + t / 4 % 2))) * CHUNK_WORDS;
 }
 
-/* Rows [first, first + side) of the tile, terms [begin, begin + DEPTH), a chunk each of neighbouring terms, or of neighbouring rows where the
- * factor's rows are terms; what is not there becomes 0. */
+/* Rows [first, first + side) of the tile, terms [begin, begin + DEPTH), a chunk each of neighbouring terms, or
+ * of neighbouring rows where the factor's rows are terms; what is not there becomes 0. */
 DEVICE void side_copy(uint32_t *to, const struct product_factor *f, const uint32_t bytes, const bool rows_are_terms,
                       const uint32_t side, uint32_t first, uint32_t count, uint32_t begin, uint32_t end)
 {
@@ -53,8 +56,9 @@ DEVICE void side_copy(uint32_t *to, const struct product_factor *f, const uint32
     }
 }
 
-/* Which row of its tile a warp's lanes take for row r of their group of 8, number g: row after row, or, where they load `each` neighbours (2, 4) of a
- * term at a time, those of every lane for as many groups. It is the same for what they give back. */
+/* Which row of its tile a warp's lanes take for row r of their group of 8, number g: row after row, or, where
+ * they load `each` neighbours (2, 4) of a term at a time, those of every lane for as many groups. It is the
+ * same for what they give back. */
 DEVICE uint32_t row_of(uint32_t g, uint32_t r, const uint32_t each)
 {
     return g / each * 8 * each + r * each + g % each;
@@ -64,7 +68,8 @@ DEVICE uint32_t each_of(const uint32_t bytes, const bool rows_are_terms, const u
     return bytes == TF32_BYTES && rows_are_terms ? (rows < 32 ? rows / 8 : 4) : 1;
 }
 
-/* Of `rows` rows from `first` on, and 8 terms from `begin` on, of TF32 whose rows are terms: to[half of the terms][group of rows]. */
+/* Of `rows` rows from `first` on, and 8 terms from `begin` on, of TF32 whose rows are terms: to[half of the
+ * terms][group of rows]. */
 DEVICE void words_load(uint32_t to[2][8], const uint32_t *from, const uint32_t side, const uint32_t rows,
                        uint32_t first, uint32_t begin)
 {
@@ -83,8 +88,8 @@ DEVICE void words_load(uint32_t to[2][8], const uint32_t *from, const uint32_t s
         }
     }
 }
-/* Fragments (gpu/mma.h) of `rows` rows from `first` on and MMA_TERMS terms from `begin` on: of the left factor, 16 rows each; of the right one, two
- * of 8. */
+/* Fragments (gpu/mma.h) of `rows` rows from `first` on and MMA_TERMS terms from `begin` on: of the left factor,
+ * 16 rows each; of the right one, two of 8. */
 DEVICE void left_load(uint32_t x[4][4], const uint32_t *left, const uint32_t bytes, const uint32_t side,
                       const bool rows_are_terms, const uint32_t rows, uint32_t first, uint32_t begin)
 {

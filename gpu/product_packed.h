@@ -1,14 +1,17 @@
-/* Products of packed factors (factor_pack) on cards of compute capability 9.0: tiles of 128 x COLS sums, of which each of two groups of four warps
- * computes 64 rows; a thread behind them copies the factors into a ring of STAGES stages, 128 bytes of terms each, as far ahead of them as there is room, into
- * the next tile as well. Kernels only.
+/* Products of packed factors (factor_pack) on cards of compute capability 9.0: tiles of 128 x COLS sums, of
+ * which each of two groups of four warps computes 64 rows; a thread behind them copies the factors into a ring
+ * of STAGES stages, 128 bytes of terms each, as far ahead of them as there is room, into the next tile as well.
+ * Kernels only.
  *
  *     stage     left   two blocks of 64 rows           full    the stage's bytes are there                       (gpu/wgmma.h)
  *               right  COLS / 64 blocks of 64 columns  empty   all eight warps have multiplied what was in it
  *
- * A block of the grid goes through the tiles that are its own, in steps of the grid. At the end of a tile each warp hands its sums from registers
- * through shared memory, so that neighbouring lanes store neighbouring columns.
+ * A block of the grid goes through the tiles that are its own, in steps of the grid. At the end of a tile each
+ * warp hands its sums from registers through shared memory, so that neighbouring lanes store neighbouring
+ * columns.
  *
- * Each sum adds its terms 32 bytes of them after another, in order, whatever the tile; those of one wgmma as the card does. */
+ * Each sum adds its terms 32 bytes of them after another, in order, whatever the tile; those of one wgmma as
+ * the card does. */
 #ifndef HETERPS_GPU_PRODUCT_PACKED_H
 #define HETERPS_GPU_PRODUCT_PACKED_H
 
@@ -82,9 +85,10 @@ DEVICE void packed_copy(const struct product_args *a, const uint32_t bytes, cons
 
 /* --- the end of a tile ---------------------------------------------------------------------------------- */
 
-/* A warp's 16 rows of sums go out 32 columns at a time, by way of shared memory: [16][PACKED_END_COLS], eight columns at a time placed by row, so
- * that what is written or read at a time lies in banks of its own. There a lane takes four columns of every fourth row. What is done to them is in the
- * way of the products of a narrow layer, so where it can be it is little: few instructions, one chain of them for each number. */
+/* A warp's 16 rows of sums go out 32 columns at a time, by way of shared memory: [16][PACKED_END_COLS], eight
+ * columns at a time placed by row, so that what is written or read at a time lies in banks of its own. There a
+ * lane takes four columns of every fourth row. What is done to them is in the way of the products of a narrow
+ * layer, so where it can be it is little: few instructions, one chain of them for each number. */
 struct tile_end {
     float *to; /* a lane's four columns of its first row */
     const float *out;
@@ -179,8 +183,8 @@ DEVICE void fours_backward(const struct product_args *a, const struct tile_end *
     }
 }
 
-/* sum: a thread's of its group's; own: shared memory of the warp. The columns go in a loop, for whose sake only what goes into shared memory is there
- * once for each of them: registers have no number that is known later. */
+/* sum: a thread's of its group's; own: shared memory of the warp. The columns go in a loop, for whose sake only
+ * what goes into shared memory is there once for each of them: registers have no number that is known later. */
 DEVICE void packed_end(const struct product_args *a, const struct product_piece *p, const uint32_t COLS,
                        const float *sum, float *own, uint32_t first_row)
 {

@@ -1,4 +1,5 @@
-/* Vectors of rows in bfloat16, as graph/row_vector.h has them: two numbers in the place of a float, the first one lower. */
+/* Vectors of rows in bfloat16, as graph/row_vector.h has them: two numbers in the place of a float, the first
+ * one lower. */
 #ifndef HETERPS_GPU_ROW_VECTOR_H
 #define HETERPS_GPU_ROW_VECTOR_H
 

@@ -4,8 +4,8 @@
 
 #include "gpu/now.h"
 
-/* What an embed_bag knows beforehand, in memory of the card: input s pools field[s] to columns from begin[s] on; of a field the first input
- * that has it, and of an input the next of its field, or BAG_NONE. */
+/* What an embed_bag knows beforehand, in memory of the card: input s pools field[s] to columns from begin[s]
+ * on; of a field the first input that has it, and of an input the next of its field, or BAG_NONE. */
 #define BAG_NONE 0xffffffffu
 /* A row that occurs more often in a micro-batch has a block of its own for its gradient (bag_backward_hot). */
 #define BAG_HOT 128u

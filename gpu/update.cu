@@ -41,8 +41,8 @@ DEVICE void uses_clear(float *const *grad, uint32_t use_count, uint64_t at)
 /* Where every sum is: engine/base/bf16.h. */
 DEVICE float sum_round(const struct gpu_sums *s, float x) { return s->is_bf16 ? __uint_as_float(bf16_bits(x)) : x; }
 
-/* The sums of the `count` floats first, first + step, … that lie before `end`, over all uses and lanes, which are cleared: lanes along a tree,
- * whose level l waits in part[l]. */
+/* The sums of the `count` floats first, first + step, … that lie before `end`, over all uses and lanes, which
+ * are cleared: lanes along a tree, whose level l waits in part[l]. */
 #define TREE_LEVELS 11u
 DEVICE void sums_take(const struct gpu_sums *s, uint64_t first, uint64_t step, uint64_t end, const uint32_t count,
                       float *sum)

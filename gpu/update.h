@@ -1,5 +1,5 @@
-/* The updates of a step: sums of gradients, and the optimizers' rules, operation by operation as graph/optimizer_*.c: the same bits as on the
- * CPU. */
+/* The updates of a step: sums of gradients, and the optimizers' rules, operation by operation as
+ * graph/optimizer_*.c: the same bits as on the CPU. */
 #ifndef HETERPS_GPU_UPDATE_H
 #define HETERPS_GPU_UPDATE_H
 

@@ -39,7 +39,8 @@ struct interact_backward_args {
     uint32_t cols, first, adds;
 };
 
-/* Similarity of q [B, D] with vectors [B, cols * (D + has_bias)]; a warp an example. Cosine: norms and similarities are saved. */
+/* Similarity of q [B, D] with vectors [B, cols * (D + has_bias)]; a warp an example. Cosine: norms and
+ * similarities are saved. */
 struct match_forward_args {
     const struct gpu_now *now;
     struct gpu_in q, vectors;

@@ -1,6 +1,6 @@
-/* What cards of compute capability 9.0 have for products and no others (sm_90a): runs of bytes that are copied into shared memory beside
- * everything else, barriers that count them, and products of matrices that lie there, by four warps at a time. For kernels alone; on the host they
- * are gpu/emu's.
+/* What cards of compute capability 9.0 have for products and no others (sm_90a): runs of bytes that are copied
+ * into shared memory beside everything else, barriers that count them, and products of matrices that lie there,
+ * by four warps at a time. For kernels alone; on the host they are gpu/emu's.
  *
  *     barrier_init(barrier, count)              mbarrier: of 8 bytes, in shared memory; a phase ends when `count` threads have arrived and
  *                                               the bytes that they expect have come; the first is phase 0
@@ -20,8 +20,9 @@
  *     group_wait(left)                          until at most so many (0, 1) of those are under way; then sums are there, and factors are free
  *     group_take(sum, count)                    after group_wait(0), before the sums are read
  *
- * Factors lie as [row][128 bytes of terms], 16-byte chunk c of row r at place c ^ (r % 8), from a multiple of 1024 bytes on; left and right point
- * to their first row, and the 0th, 32nd, 64th or 96th byte of it. The left one has 64 rows, the right one `cols`.
+ * Factors lie as [row][128 bytes of terms], 16-byte chunk c of row r at place c ^ (r % 8), from a multiple of
+ * 1024 bytes on; left and right point to their first row, and the 0th, 32nd, 64th or 96th byte of it. The left
+ * one has 64 rows, the right one `cols`.
  *
  * Sums, over a group's threads t = 0 … 127 (PTX ISA, "Matrix fragments for wgmma.mma_async.m64nNk16"):
  *     sum[4 j + 2 h + e]     row t / 32 * 16 + t % 32 / 4 + 8 h,  col 8 j + t % 4 * 2 + e */
@@ -72,7 +73,8 @@ DEVICE void registers_take(void) { asm volatile("setmaxnreg.inc.sync.aligned.u32
 DEVICE void registers_give(void) { asm volatile("setmaxnreg.dec.sync.aligned.u32 24;"); }
 DEVICE void memory_expect(const void *at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 
-/* PTX ISA, "Matrix descriptor": where it begins, eight rows after another 1024 bytes apart, chunks placed over 128 bytes. */
+/* PTX ISA, "Matrix descriptor": where it begins, eight rows after another 1024 bytes apart, chunks placed over
+ * 128 bytes. */
 DEVICE uint64_t matrix_at(const void *at)
 {
     return (uint64_t)1 << 62 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 16 | (shared_address(at) & 0x3ffffu) >> 4;
@@ -103,7 +105,8 @@ DEVICE void group_take(float *sum, const uint32_t count)
 #define WGMMA_32(d, i) WGMMA_8(d, i), WGMMA_8(d, i + 8), WGMMA_8(d, i + 16), WGMMA_8(d, i + 24)
 #define WGMMA_64(d)    WGMMA_32(d, 0), WGMMA_32(d, 32)
 #define WGMMA_128(d)   WGMMA_64(d), WGMMA_32(d, 64), WGMMA_32(d, 96)
-/* sums += factors: the instruction's shape and kinds, the sums' names and those of left and right, scales and what else there is. */
+/* sums += factors: the instruction's shape and kinds, the sums' names and those of left and right, scales and
+ * what else there is. */
 #define WGMMA(what, sums, factors, scales, ...)                                                                        \
     asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, 1, 0;\n\twgmma.mma_async.sync.aligned." what " {" sums    \
                  "}, " factors ", adds, 1, 1" scales ";\n\t}"                                                          \

@@ -1,6 +1,7 @@
 /* Differentiates the forward nodes: a gradient tensor for everything that a parameter or a row can move, and a
- * backward node for every node between those and a loss, in reverse order. What only metrics read has neither. A tensor with several consumers gets
- * its gradient from each: the first backward node to run writes it, the later ones add. */
+ * backward node for every node between those and a loss, in reverse order. What only metrics read has neither.
+ * A tensor with several consumers gets its gradient from each: the first backward node to run writes it, the
+ * later ones add. */
 #include "graph/compiler.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* Plans memory. Parameters lie one after another. A slot's activations share one arena by liveness (graph/life.h): they are
- * placed from the largest to the smallest, each at the lowest offset that is free during its life; inputs of a concat within its output. */
+/* Plans memory. Parameters lie one after another. A slot's activations share one arena by liveness
+ * (graph/life.h): they are placed from the largest to the smallest, each at the lowest offset that is free
+ * during its life; inputs of a concat within its output. */
 #include "graph/compiler.h"
 #include "graph/graph_internal.h"
 #include "graph/life.h"
@@ -131,7 +132,8 @@ done:
     return st;
 }
 
-/* Aliases have their owner's place, and their gradients places behind those of all parameters, in the order of their nodes. */
+/* Aliases have their owner's place, and their gradients places behind those of all parameters, in the order of
+ * their nodes. */
 static void aliases_place(struct compiler *c)
 {
     uint64_t offset = c->header.param_floats;
@@ -200,9 +202,9 @@ static status batch_is_micro(struct compiler *c, const struct ini_section *train
     return ST_OK;
 }
 
-/* What is packed of a layer's weights is packed once a micro-batch: with 2048 examples ctrdnn and ctrdnn2 train 5 and 7 % faster than with 512
- * (two AVX-512 cores, batch 2048); but then a step of usual size is a single one, and stages have nothing to overlap: hence
- * GRAPH_MICRO_USUAL. */
+/* What is packed of a layer's weights is packed once a micro-batch: with 2048 examples ctrdnn and ctrdnn2 train
+ * 5 and 7 % faster than with 512 (two AVX-512 cores, batch 2048); but then a step of usual size is a single
+ * one, and stages have nothing to overlap: hence GRAPH_MICRO_USUAL. */
 
 /* The batch of [train], with micro chosen if it is 0. */
 static status batch_resolve(struct compiler *c)

@@ -118,7 +118,8 @@ static status unknown_name(struct compiler *c, const struct ini_section *section
 
 /* --- tables and optimizers -------------------------------------------------------------------- */
 
-/* `values` are l1, l2, clip_value and clip_norm of its section, for what it updates: rows of a table, or the parameters. */
+/* `values` are l1, l2, clip_value and clip_norm of its section, for what it updates: rows of a table, or the
+ * parameters. */
 static status optimizer_add(struct compiler *c, const struct ini_section *section, const char *text, bool is_of_rows,
                             struct graph_optimizer values, uint32_t *index)
 {

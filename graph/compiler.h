@@ -1,7 +1,7 @@
 /* The compiler's working state: the graph's records in growing lists, shared by the passes of compile*.c.
  *
  *   text ──compile_parse──▶ forward nodes ──compile_fuse──▶ fewer nodes ──compile_backward──▶ + backward nodes, updates
- *        ──compile_memory──▶ offsets ──compile.c──▶ image ──graph_bind──▶ validated graph                              */
+ *        ──compile_memory──▶ offsets ──compile.c──▶ image ──graph_bind──▶ validated graph */
 #ifndef HETERPS_GRAPH_COMPILER_H
 #define HETERPS_GRAPH_COMPILER_H
 
@@ -16,8 +16,8 @@ struct list {
     size_t item_bytes;
 };
 
-/* Names and a number of each, found by hash: names lie in the compiler's strings. `items` are `max` places of name_place, a power of two, of
- * which `count` are taken. */
+/* Names and a number of each, found by hash: names lie in the compiler's strings. `items` are `max` places of
+ * name_place, a power of two, of which `count` are taken. */
 struct name_place {
     uint32_t name, number; /* offset of the name + 1; 0: free */
 };
@@ -37,8 +37,8 @@ struct compiler {
     struct graph_header header; /* batch, counts and totals as they become known */
 };
 
-/* Appends one zeroed record and makes the pointer at `record` point to it, until the next append. MEMORY: memory or GRAPH_COUNT_MAX is used
- * up. */
+/* Appends one zeroed record and makes the pointer at `record` point to it, until the next append. MEMORY:
+ * memory or GRAPH_COUNT_MAX is used up. */
 MUST_USE status list_add(struct list *list, void *record);
 #define LIST_AT(list, type, index) (&((type *)(list).items)[index])
 static inline struct graph_tensor *compiler_tensor(struct compiler *c, uint32_t i)
@@ -58,7 +58,8 @@ static inline const char *compiler_string(const struct compiler *c, uint32_t off
     return (const char *)c->strings.items + offset;
 }
 MUST_USE status compiler_string_add(struct compiler *c, const char *text, uint32_t *offset);
-/* NONE: no tensor has the name. Labels are found by label_names alone: a column may be a label and a field or a number as well. */
+/* NONE: no tensor has the name. Labels are found by label_names alone: a column may be a label and a field or a
+ * number as well. */
 uint32_t compiler_tensor_find(struct compiler *c, const char *name);
 MUST_USE status compiler_tensor_add(struct compiler *c, const char *name, enum tensor_kind kind, uint32_t cols,
                                     uint32_t *index);

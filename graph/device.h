@@ -7,8 +7,9 @@
 
 struct device;
 
-/* Sums of a step's gradients and where they go, for one table. Within a lane the uses (the table's lookups) are added in
- * order; then the lanes along a binary tree: level by level sum[i] = sum[2i] + sum[2i+1], an odd last one passing through. */
+/* Sums of a step's gradients and where they go, for one table. Within a lane the uses (the table's lookups) are
+ * added in order; then the lanes along a binary tree: level by level sum[i] = sum[2i] + sum[2i+1], an odd last
+ * one passing through. */
 struct table_update {
     const struct graph_table *table;
     const struct graph_optimizer *optimizer;
@@ -33,7 +34,8 @@ struct table_update {
     float rate; /* the learning rate of the step                                                 */
     uint64_t t; /* number of the step, from 1                                                    */
 };
-/* Of rows that another node updates: their sums over uses and over each of `run_count` runs of lanes, which go to `to`; the sums are cleared. */
+/* Of rows that another node updates: their sums over uses and over each of `run_count` runs of lanes, which go
+ * to `to`; the sums are cleared. */
 struct table_sums {
     uint32_t dim, row_count, use_count;
     float *const *grad;               /* [use]: sums, [lane row, dim]      */
@@ -81,11 +83,13 @@ struct device_vt {
     status (*update_params)(struct device *, const struct param_update *);
     status (*sum_params)(struct device *, const struct param_sums *);
     status (*sum_rows)(struct device *, const struct table_sums *); /* of one whose units are cores */
-    /* Of a device with memory of its own; NULL: it works on the host's. Before a job: the host's parameters and state are the newest, and
-     * the inputs of the job lie in [inputs, inputs + bytes); NULL: nobody knows where. After a job, when nobody works: the host gets them back. */
+    /* Of a device with memory of its own; NULL: it works on the host's. Before a job: the host's parameters and
+     * state are the newest, and the inputs of the job lie in [inputs, inputs + bytes); NULL: nobody knows
+     * where. After a job, when nobody works: the host gets them back. */
     status (*begin)(struct device *, void *inputs, size_t bytes);
     status (*settle)(struct device *);
-    /* Of one that has begin, after a job: its inputs, [inputs, inputs + bytes), are about to be given back, and what is kept of them is let go. */
+    /* Of one that has begin, after a job: its inputs, [inputs, inputs + bytes), are about to be given back, and
+     * what is kept of them is let go. */
     void (*leave)(struct device *, void *inputs, size_t bytes);
     void (*close)(struct device *);
 };

@@ -1,11 +1,11 @@
-/* The compiled graph, in memory as in the file: fixed-size little-endian records in 64-byte aligned sections behind one
- * header, so that a file is read whole, validated once and used in place.
+/* The compiled graph, in memory as in the file: fixed-size little-endian records in 64-byte aligned sections
+ * behind one header, so that a file is read whole, validated once and used in place.
  *
  *   header | text | strings | tensors | args | nodes | layers | fields | denses | labels | tables | optimizers | updates |
  *   vocabularies | words
  *
- * Data flows one way: nodes are in the order of execution, first all forward nodes, then all backward nodes; updates follow
- * once a step. Records refer to each other by index, to names by byte offset into `strings`.
+ * Data flows one way: nodes are in the order of execution, first all forward nodes, then all backward nodes;
+ * updates follow once a step. Records refer to each other by index, to names by byte offset into `strings`.
  *
  *   kind          memory                           shape            offset
  *   FIELD         keys in the slot's micro_batch   -                -                    a sparse input column
@@ -15,8 +15,9 @@
  *   PARAM         the run's parameters             [rows, cols]     floats
  *   PARAM_GRAD    a lane's gradients               as its PARAM     floats, as its PARAM; of an alias behind all of those
  *
- * A PARAM is an alias if its node uses the parameter of a node before it: the same numbers, but a gradient of its own, because the two
- * nodes may lie in stages that run at the same time. The update adds it to the owner's, in the order of nodes. */
+ * A PARAM is an alias if its node uses the parameter of a node before it: the same numbers, but a gradient of
+ * its own, because the two nodes may lie in stages that run at the same time. The update adds it to the
+ * owner's, in the order of nodes. */
 #ifndef HETERPS_GRAPH_GRAPH_H
 #define HETERPS_GRAPH_GRAPH_H
 
@@ -130,8 +131,8 @@ struct graph_field {
     uint32_t ids_max;    /* fields: greatest number of keys                                      */
     uint32_t vocabulary; /* fields, labels: whose words alone it has, or NONE; a label is a word's number then */
     uint64_t seed;       /* fields: of its keys; fields with one seed give a text one key          */
-    /* Candidates: a field of the target's key and then negative_count keys that the reader draws; it writes the logarithms of their
-     * probabilities as 1 + negative_count numbers of the example, from log_q on. */
+    /* Candidates: a field of the target's key and then negative_count keys that the reader draws; it writes the
+     * logarithms of their probabilities as 1 + negative_count numbers of the example, from log_q on. */
     uint32_t negative_count; /* 0: an ordinary field                                              */
     uint32_t sampler;
     uint32_t log_q;
@@ -192,10 +193,10 @@ struct graph_schedule {
     double param[SCHEDULE_PARAM_COUNT]; /* meaning: the schedule's key table              */
 };
 
-/* One update a step: of a run of parameters, or of the rows of a table that the step touched. First come those of
- * parameters, one run behind the other: all that are trained, then the statistics of batch_norm and data_norm. Within a run parameters
- * lie in the order of their nodes, each on a multiple of 16 floats and without further gaps, so that the nodes of a stage
- * own one stretch of it (graph_params_of_nodes). */
+/* One update a step: of a run of parameters, or of the rows of a table that the step touched. First come those
+ * of parameters, one run behind the other: all that are trained, then the statistics of batch_norm and
+ * data_norm. Within a run parameters lie in the order of their nodes, each on a multiple of 16 floats and
+ * without further gaps, so that the nodes of a stage own one stretch of it (graph_params_of_nodes). */
 struct graph_update {
     uint32_t optimizer;
     uint32_t table;                     /* or NONE: parameters                                                  */
@@ -292,24 +293,25 @@ void graph_table_serves(const struct graph *g, uint32_t table, uint8_t *serves);
 uint32_t graph_table_lookups(const struct graph *g, uint32_t table, uint32_t *lookups);
 /* The first forward node that looks the table up. */
 uint32_t graph_table_first_node(const struct graph *g, uint32_t table);
-/* The run of floats of a parameters' update that the forward nodes [node_begin, node_end) own, padding included; *count
- * 0: none; aliases belong to their owner's node. The runs of neighbouring ranges of nodes lie side by side, and those of all nodes are
- * the update's. */
+/* The run of floats of a parameters' update that the forward nodes [node_begin, node_end) own, padding
+ * included; *count 0: none; aliases belong to their owner's node. The runs of neighbouring ranges of nodes lie
+ * side by side, and those of all nodes are the update's. */
 void graph_params_of_nodes(const struct graph *g, uint32_t node_begin, uint32_t node_end, uint32_t update,
                            uint64_t *offset, uint64_t *count);
-/* An alias: `node` uses the `count` floats of parameters from `offset` on, which are those of node `owner`; its gradient lies from
- * `grad` on. */
+/* An alias: `node` uses the `count` floats of parameters from `offset` on, which are those of node `owner`; its
+ * gradient lies from `grad` on. */
 struct graph_alias {
     uint64_t offset, count, grad;
     uint32_t node, owner;
 };
-/* The aliases of parameters that lie within floats [offset, offset + count), in the order of their nodes: fills aliases[0 ..
- * returned - 1]; NULL: only counts. */
+/* The aliases of parameters that lie within floats [offset, offset + count), in the order of their nodes: fills
+ * aliases[0 .. returned - 1]; NULL: only counts. */
 uint32_t graph_aliases(const struct graph *g, uint64_t offset, uint64_t count, struct graph_alias *aliases);
-/* The least run of layers around each that has no rows and no parameters in common with layers outside it: fills first[layer_count] and
- * last[layer_count]. */
+/* The least run of layers around each that has no rows and no parameters in common with layers outside it:
+ * fills first[layer_count] and last[layer_count]. */
 void graph_ties(const struct graph *g, uint32_t *first, uint32_t *last);
-/* Rows of an activation for which a slot has room, its bytes from first to last number, and where it ends in the slot. */
+/* Rows of an activation for which a slot has room, its bytes from first to last number, and where it ends in
+ * the slot. */
 static inline uint32_t graph_activation_rows(const struct graph_header *h, const struct graph_tensor *t)
 {
     return t->rows ? t->rows : h->micro;
@@ -327,39 +329,41 @@ struct vocabulary_settings; /* cfg/settings.h */
 /* What compiling asks of the data: io/ reads it, and the graph keeps what was found, so that it is whole by itself. */
 struct graph_source {
     void *context;
-    /* The words of [vocabulary NAME], from the most frequent on (equal ones by their bytes), each handed to `word`; `source` is the hash
-     * that the graph keeps of its settings. */
+    /* The words of [vocabulary NAME], from the most frequent on (equal ones by their bytes), each handed to
+     * `word`; `source` is the hash that the graph keeps of its settings. */
     status (*words)(void *context, const struct vocabulary_settings *settings, const char *name, uint64_t source,
                     status (*word)(void *to, const char *text, size_t bytes, uint64_t count), void *to);
-    /* Mean and standard deviation of numeric columns after the transform, for transform = standard: fills mean[count] and
-     * deviation[count]. */
+    /* Mean and standard deviation of numeric columns after the transform, for transform = standard: fills
+     * mean[count] and deviation[count]. */
     status (*moments)(void *context, const char *const *columns, uint32_t count, double *mean, double *deviation);
 };
 
-/* Compiles model text, one that says no rules (cfg/rules.h) by the newest. `assignments`: count of "section.key=value" that override it. `path` is for messages. `source` is asked only if
- * the text has a vocabulary or standardised columns; NULL: then it is an error. The graph owns its image: graph_close. */
+/* Compiles model text, one that says no rules (cfg/rules.h) by the newest. `assignments`: count of
+ * "section.key=value" that override it. `path` is for messages. `source` is asked only if the text has a
+ * vocabulary or standardised columns; NULL: then it is an error. The graph owns its image: graph_close. */
 MUST_USE status graph_compile(struct graph *graph, const char *path, const char *text, size_t text_bytes,
                               const char *const *assignments, uint32_t assignment_count,
                               const struct graph_source *source);
 /* The same of a text that a graph has kept: by the rules that it says, or the oldest. */
 MUST_USE status graph_compile_kept(struct graph *graph, const char *path, const char *text, size_t text_bytes,
                                    const struct graph_source *source);
-/* The same of the text of a graph, with assignments: by the rules that it was compiled by, with the words that it has. */
+/* The same of the text of a graph, with assignments: by the rules that it was compiled by, with the words that
+ * it has. */
 MUST_USE status graph_compile_again(struct graph *graph, const char *path, const struct graph *known,
                                     const char *const *set, uint32_t set_count);
-/* A source that gives what `known`, compiled from a text of the same vocabularies, has: for compiling its text again. INVALID where
- * a vocabulary was read by other settings. Keeps `known`. */
+/* A source that gives what `known`, compiled from a text of the same vocabularies, has: for compiling its text
+ * again. INVALID where a vocabulary was read by other settings. Keeps `known`. */
 struct graph_source graph_source_of(const struct graph *known);
 /* Examples that a micro-batch has where nothing else is said: the most, and a divisor of a lane's. */
 #define GRAPH_MICRO_USUAL 512u
-/* For a training on one node in one stage: where a lane is one micro-batch of less than usual size, and all ops allow it
- * (OP_JOINS_LANES), the graph's micro-batches become those of 2, 4, … lanes, whole branches of the tree of lanes: what is
- * packed once a micro-batch is packed less often, and only their sum has a place of its own. header->lanes counts such
- * micro-batches then, and `joined` the lanes of each. The bytes that training leaves do not change. `path` is for messages.
- * What is not possible changes nothing. */
+/* For a training on one node in one stage: where a lane is one micro-batch of less than usual size, and all ops
+ * allow it (OP_JOINS_LANES), the graph's micro-batches become those of 2, 4, … lanes, whole branches of the
+ * tree of lanes: what is packed once a micro-batch is packed less often, and only their sum has a place of its
+ * own. header->lanes counts such micro-batches then, and `joined` the lanes of each. The bytes that training
+ * leaves do not change. `path` is for messages. What is not possible changes nothing. */
 void graph_lanes_join(struct graph *graph, const char *path);
-/* Lanes of a micro-batch; the graph's lanes, and the examples of one that are added at once: those of its recipe, joined
- * or not. */
+/* Lanes of a micro-batch; the graph's lanes, and the examples of one that are added at once: those of its
+ * recipe, joined or not. */
 static inline uint32_t graph_joined(const struct graph *g) { return g->joined > 1 ? g->joined : 1; }
 static inline uint32_t graph_lane_count(const struct graph *g) { return g->header->lanes * graph_joined(g); }
 static inline uint32_t graph_lane_micro(const struct graph *g) { return g->header->micro / graph_joined(g); }
@@ -371,8 +375,8 @@ MUST_USE status graph_open(struct graph *graph, const char *path);
 /* The same from memory (keeps `image` until graph_close; does not free it). For tests and fuzzing. */
 MUST_USE status graph_open_memory(struct graph *graph, const char *path, const uint8_t *image, size_t bytes);
 void graph_close(struct graph *graph);
-/* The same as graph_open, and with assignments ("section.key=value") compiled anew from the text that it keeps, by the rules that it
- * was compiled by. */
+/* The same as graph_open, and with assignments ("section.key=value") compiled anew from the text that it keeps,
+ * by the rules that it was compiled by. */
 MUST_USE status graph_open_set(struct graph *graph, const char *path, const char *const *set, uint32_t set_count);
 
 #endif

@@ -1,8 +1,8 @@
-/* Checks every record of a graph before anything uses it, so that nobody behind this file has to: indices are in
- * range, sizes fit their memory and no product of them overflows, shapes are those that the ops' rules give, forward
- * nodes read what earlier nodes have written, backward nodes mirror them, every parameter belongs to one node, and nothing
- * is overwritten while it is needed. A graph that passes may compute nonsense; it cannot make a kernel leave its memory.
- * Runs once a graph, so it prefers plain loops to fast ones. */
+/* Checks every record of a graph before anything uses it, so that nobody behind this file has to: indices are
+ * in range, sizes fit their memory and no product of them overflows, shapes are those that the ops' rules give,
+ * forward nodes read what earlier nodes have written, backward nodes mirror them, every parameter belongs to
+ * one node, and nothing is overwritten while it is needed. A graph that passes may compute nonsense; it cannot
+ * make a kernel leave its memory. Runs once a graph, so it prefers plain loops to fast ones. */
 #include "graph/graph_internal.h"
 
 #include <inttypes.h>
@@ -268,8 +268,8 @@ static status tables_check(const struct check *c)
     return ST_OK;
 }
 
-/* Updates cover the parameters once, in at most PARAM_UPDATES_MAX runs one behind the other, of which only the first may
- * be of parameters that are trained; then every table once. */
+/* Updates cover the parameters once, in at most PARAM_UPDATES_MAX runs one behind the other, of which only the
+ * first may be of parameters that are trained; then every table once. */
 static status updates_check(const struct check *c)
 {
     const struct graph *g = c->g;
@@ -460,8 +460,8 @@ static status output_check(const struct check *c, const uint32_t *arg, uint32_t 
     return ST_OK;
 }
 
-/* An alias has place and shape of a trained parameter that an earlier node has claimed, and its gradient comes right behind that of the
- * alias before it, behind those of all parameters: so no two gradients overlap. */
+/* An alias has place and shape of a trained parameter that an earlier node has claimed, and its gradient comes
+ * right behind that of the alias before it, behind those of all parameters: so no two gradients overlap. */
 static status alias_own(struct check *c, const uint32_t *arg)
 {
     const struct graph *g = c->g;
@@ -492,8 +492,8 @@ static status alias_own(struct check *c, const uint32_t *arg)
     return ST_OK;
 }
 
-/* A parameter comes right behind the one before it in its update, so it belongs to this node alone, and the nodes of a stage own
- * one stretch; the update is one that fits it. */
+/* A parameter comes right behind the one before it in its update, so it belongs to this node alone, and the
+ * nodes of a stage own one stretch; the update is one that fits it. */
 /* rule: of a statistic; NULL: the parameter is trained. */
 static status param_own(struct check *c, const uint32_t *arg, const struct graph_optimizer *rule)
 {

@@ -8,8 +8,8 @@
  * (8-byte aligned) and takes nothing: graph->owned is the caller's to set. `path` is for messages. */
 MUST_USE status graph_bind(struct graph *graph, const char *path, const uint8_t *image, size_t bytes);
 
-/* Hash of the names of ops, optimizers and schedules in the order in which files number them: a file of another numbering would be
- * read as another model. */
+/* Hash of the names of ops, optimizers and schedules in the order in which files number them: a file of another
+ * numbering would be read as another model. */
 uint64_t graph_numbering(void);
 
 /* Updates of parameters: of what is trained, and of runs of statistics; those of tables are counted apart. */

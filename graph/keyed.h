@@ -1,5 +1,5 @@
-/* Texts that name something and set its keys, like "adam 0.001 beta1=0.9" or "step every=10000 factor=0.5": what optimizers and
- * schedules share of reading them. */
+/* Texts that name something and set its keys, like "adam 0.001 beta1=0.9" or "step every=10000 factor=0.5":
+ * what optimizers and schedules share of reading them. */
 #ifndef HETERPS_GRAPH_KEYED_H
 #define HETERPS_GRAPH_KEYED_H
 
@@ -17,9 +17,9 @@ struct keyed_param {
 };
 #define KEYED_PARAM_MAX 6
 
-/* Reads every word of `text` as KEY=VALUE into value[], which begins with the defaults by `rules` (cfg/rules.h). `params` ends with name == NULL. `of` is the thing
- * ("sgd"), `after` what the words follow ("sgd's learning rate"). INVALID with a sentence without place: expected, found, the nearest
- * key. */
+/* Reads every word of `text` as KEY=VALUE into value[], which begins with the defaults by `rules`
+ * (cfg/rules.h). `params` ends with name == NULL. `of` is the thing ("sgd"), `after` what the words follow
+ * ("sgd's learning rate"). INVALID with a sentence without place: expected, found, the nearest key. */
 MUST_USE status keyed_read(const char *text, const char *of, const char *after, const struct keyed_param *params,
                            uint32_t rules, double value[KEYED_PARAM_MAX]);
 /* INVALID, as keyed_read, unless the value is within what keyed_read gives for the key. */

@@ -1,5 +1,5 @@
-/* A tensor lives from the node that writes it to the last that reads it. A backward node reads what its op's traits say of the
- * forward node's tensors, and what that saved. */
+/* A tensor lives from the node that writes it to the last that reads it. A backward node reads what its op's
+ * traits say of the forward node's tensors, and what that saved. */
 #include "graph/life.h"
 
 #include <stdlib.h>
@@ -111,8 +111,9 @@ void lives_join(const struct graph *g, const struct part *parts, struct life *li
 
 /* --- whether places agree with lives ----------------------------------------------------------- */
 
-/* The activations that nodes use, in three orders, and a search tree for the ends of those that are alive: in an array, leaf i
- * at count + i being tensor by_offset[i], the parent of i at i / 2 with the greater end of the two. */
+/* The activations that nodes use, in three orders, and a search tree for the ends of those that are alive: in
+ * an array, leaf i at count + i being tensor by_offset[i], the parent of i at i / 2 with the greater end of the
+ * two. */
 struct places {
     const struct graph *g;
     struct life *lives;
@@ -169,7 +170,8 @@ static uint64_t place_end_max(const struct places *p, uint64_t offset)
     return end;
 }
 
-/* Goes through time; at each birth asks whether someone alive begins before the new one's end and ends behind its begin. */
+/* Goes through time; at each birth asks whether someone alive begins before the new one's end and ends behind
+ * its begin. */
 static uint32_t collision_find(struct places *p)
 {
     const struct graph *g = p->g;

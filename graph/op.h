@@ -1,12 +1,12 @@
-/* What an op is: one line in ops.def and one file op_<id>.c with its keys, attributes, shape rule, plain reference kernels,
- * cost and words. Devices bring faster kernels of the same signature cut into pieces (engine/device/cpu/device.c).
+/* What an op is: one line in ops.def and one file op_<id>.c with its keys, attributes, shape rule, plain
+ * reference kernels, cost and words. Devices bring faster kernels of the same signature cut into pieces
+ * (engine/device/cpu/device.c).
  *
- * A kernel sees a context (one slot: its tensors, input, ticket) and a node. In the backward pass the node is still the
- * forward node, and the gradient of any of its tensors is reached with the d-accessors:
+ * A kernel sees a context (one slot: its tensors, input, ticket) and a node. In the backward pass the node is
+ * still the forward node, and the gradient of any of its tensors is reached with the d-accessors:
  *
  *      in(i) ──▶ forward ──▶ out(i)            din(i) ◀── backward ◀── dout(i)
- *      param(i) ─┘    └─▶ saved(i)             dparam(i) += …              table_grad += …
- */
+ *      param(i) ─┘    └─▶ saved(i)             dparam(i) += …              table_grad += … */
 #ifndef HETERPS_GRAPH_OP_H
 #define HETERPS_GRAPH_OP_H
 
@@ -41,8 +41,9 @@ enum op_traits {
     OP_IS_LOSS = 8,   /* a head: its output, [B, 1], is an example's loss times the head's weight and the example's */
     OP_IS_METRIC =
         16, /* a head without a backward pass: its output, [B, 1], is an example's value, averaged in evaluation */
-    OP_JOINS_LANES = 32, /* no example's numbers depend on what else is in its micro-batch, and what it adds to gradients
-                            it adds lane by lane, where a micro-batch has several (graph_lanes_join) */
+    /* no example's numbers depend on what else is in its micro-batch, and what it adds to gradients it adds
+     * lane by lane, where a micro-batch has several (graph_lanes_join) */
+    OP_JOINS_LANES = 32,
 };
 enum op_inputs {
     OP_INPUTS_ONE,
@@ -174,8 +175,8 @@ struct loss_attr {
     float log_z;       /* nce: logarithm of the normalising constant                                 */
     uint32_t corrects; /* nce: subtracts log(K q) from a logit                                        */
 };
-/* What losses over many columns save of an example, [B, LOSS_SAVED_COLS]: its loss without weights, the greatest logit and the sum
- * of exp(logit - greatest). nce: the first of them. */
+/* What losses over many columns save of an example, [B, LOSS_SAVED_COLS]: its loss without weights, the
+ * greatest logit and the sum of exp(logit - greatest). nce: the first of them. */
 enum { LOSS_SAVED_LOSS, LOSS_SAVED_GREATEST, LOSS_SAVED_SUM, LOSS_SAVED_COLS };
 /* shared_softmax: a loss, and the match that it is over. */
 struct shared_softmax_attr {
@@ -241,7 +242,8 @@ struct op_shape {
     uint64_t flops_forward, flops_backward;
 };
 
-/* What a shape rule is given of one input. `fields`: the graph's or the compiler's; a field's tensor names one of them. */
+/* What a shape rule is given of one input. `fields`: the graph's or the compiler's; a field's tensor names one
+ * of them. */
 static inline void op_input_measure(const struct graph_tensor *t, const struct graph_field *fields, uint32_t *cols,
                                     uint32_t *keys)
 {
@@ -340,8 +342,8 @@ static inline struct view op_dout(const struct op_context *c, const struct graph
 /* The first op of an op's section. A section's ops need not be neighbours: new ops come last. */
 uint32_t op_section_first(uint32_t op);
 static inline bool op_is_head(uint32_t op) { return (op_table[op].traits & (OP_IS_LOSS | OP_IS_METRIC)) != 0; }
-/* The first head among the forward nodes from `node` on; forward_count: there is none. What a head reads and writes stays in the slot
- * until the end of the forward pass. */
+/* The first head among the forward nodes from `node` on; forward_count: there is none. What a head reads and
+ * writes stays in the slot until the end of the forward pass. */
 static inline uint32_t graph_head_next(const struct graph *g, uint32_t node)
 {
     while (node < g->forward_count && !op_is_head(g->nodes[node].op)) node++;
@@ -374,14 +376,15 @@ struct label_range {
 };
 /* Of all heads that read label `label`. */
 struct label_range graph_label_range(const struct graph *g, uint32_t label);
-/* INVALID where a label is none that the head can take, so that its loss is NaN: "WHERE example_begin + b: label …". Readers refuse numbers
- * that are none; words may be more than there are classes. */
+/* INVALID where a label is none that the head can take, so that its loss is NaN: "WHERE example_begin + b:
+ * label …". Readers refuse numbers that are none; words may be more than there are classes. */
 MUST_USE status op_labels_check(const struct op_context *c, const struct graph_node *n, const char *where,
                                 uint64_t example_begin);
 /* What an example of the micro-batch counts. */
 static inline float batch_weight(const struct micro_batch *m, uint32_t b) { return m->weight ? m->weight[b] : 1; }
 
-/* Whether input i's gradient is added to what stands there; false where there is none, for the node has no backward pass. */
+/* Whether input i's gradient is added to what stands there; false where there is none, for the node has no
+ * backward pass. */
 static inline bool op_din_adds(const struct op_context *c, const struct graph_node *n, uint32_t i)
 {
     return n->other != GRAPH_NONE && c->graph->args[c->graph->nodes[n->other].arg_begin + i] != 0;

@@ -1,8 +1,10 @@
-/* What the network that scores a candidate against each of T remembered ones reads: q [B,D] and h [B,T*D] -> [B,T*4D], for each t
- * h_t, q, h_t - q, h_t * q side by side (Zhou et al., KDD 2018, section 4.3, whose activation unit sees the two vectors and what they
- * have in common). An [fc] with groups = T then gives all of them the same weights.
+/* What the network that scores a candidate against each of T remembered ones reads: q [B,D] and h [B,T*D] ->
+ * [B,T*4D], for each t h_t, q, h_t - q, h_t * q side by side (Zhou et al., KDD 2018, section 4.3, whose
+ * activation unit sees the two vectors and what they have in common). An [fc] with groups = T then gives all of
+ * them the same weights.
  *
- * Backward, with d0 … d3 the four parts of dout of t:   dh_t = d0 + d2 + d3 * q      dq = sum_t (d1 - d2 + d3 * h_t), in order. */
+ * Backward, with d0 … d3 the four parts of dout of t:   dh_t = d0 + d2 + d3 * q      dq = sum_t (d1 - d2 + d3 * h_t), in order.
+ */
 #include "graph/op_rules.h"
 
 const struct op_keys op_attention_pairs_keys = {0};

@@ -1,7 +1,7 @@
-/* The identity that takes time: copies its input, and its gradient back, and spends `rounds` multiply-adds on each example
- * in each pass, every one waiting for the one before. For measuring pipelines: a stage of such ops takes as long as asked,
- * whatever its width, and shares itself among a gang by examples. With `units` it is as wide as asked, too: output j is input
- * j mod the number of inputs. No model needs it. */
+/* The identity that takes time: copies its input, and its gradient back, and spends `rounds` multiply-adds on
+ * each example in each pass, every one waiting for the one before. For measuring pipelines: a stage of such ops
+ * takes as long as asked, whatever its width, and shares itself among a gang by examples. With `units` it is as
+ * wide as asked, too: output j is input j mod the number of inputs. No model needs it. */
 #include "graph/op_rules.h"
 
 #include <string.h>

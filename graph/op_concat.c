@@ -1,9 +1,9 @@
-/* Puts its inputs' columns side by side, in the order of the inputs; backward, each input's gradient is its part of dout. With groups
- * G, every input is G parts of equal width, and the output is G parts, too, each of which holds the parts of that number side by
- * side: what belongs to one place of a list stays together.
+/* Puts its inputs' columns side by side, in the order of the inputs; backward, each input's gradient is its
+ * part of dout. With groups G, every input is G parts of equal width, and the output is G parts, too, each of
+ * which holds the parts of that number side by side: what belongs to one place of a list stays together.
  *
- * Without groups, an input that the output begins a cache line of may have been written right there (graph/life.h): what is copied then
- * is already in its place. */
+ * Without groups, an input that the output begins a cache line of may have been written right there
+ * (graph/life.h): what is copied then is already in its place. */
 #include "graph/op_rules.h"
 
 #include <string.h>

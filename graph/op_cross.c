@@ -1,6 +1,7 @@
-/* A cross layer (Wang et al., WWW 2021, DCN-v2): out = x0 * z + x, element by element, the inputs x0, x and z in this order and as
- * wide as each other; x0 is what the first of the layers got, x what the layer before gave. z is what eq. (1) multiplies x0 by,
- * W x + b, and in a model text an fc; of low rank, eq. (2), z = U (V^T x) + b, and two of them:
+/* A cross layer (Wang et al., WWW 2021, DCN-v2): out = x0 * z + x, element by element, the inputs x0, x and z
+ * in this order and as wide as each other; x0 is what the first of the layers got, x what the layer before
+ * gave. z is what eq. (1) multiplies x0 by, W x + b, and in a model text an fc; of low rank, eq. (2), z = U
+ * (V^T x) + b, and two of them:
  *
  *   [fc v1]              [fc z1]              [cross c1]
  *   input = x            input = v1           input = x0, x, z1

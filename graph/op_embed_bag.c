@@ -1,6 +1,7 @@
-/* Gathers the rows of an example's keys and pools them, a field at a time: out [B, S*D], where columns s*D .. s*D+D-1 pool
- * the rows of field s. A field without keys gives zeros. Without pooling, out [B, sum over s of ids_max(s)*D]: a field's rows
- * one behind the other, in the order of its keys, and zeros where it has fewer than its ids_max.
+/* Gathers the rows of an example's keys and pools them, a field at a time: out [B, S*D], where columns s*D ..
+ * s*D+D-1 pool the rows of field s. A field without keys gives zeros. Without pooling, out [B, sum over s of
+ * ids_max(s)*D]: a field's rows one behind the other, in the order of its keys, and zeros where it has fewer
+ * than its ids_max.
  *
  *   keys of (b, field)   key_begin[b * field_count + field] ..          row of a position   span[unique_of[position]]
  *
@@ -11,8 +12,9 @@
  *
  * Where keys have values, a key's row is its value times the row, in all of these, and drow is multiplied by it.
  *
- * Backward goes by unique key, and within one by occurrence in example order, so the sum of a row has one order. Each op adds to
- * sums of its own (attr.lookup): two over one table may lie in stages that run at the same time. */
+ * Backward goes by unique key, and within one by occurrence in example order, so the sum of a row has one
+ * order. Each op adds to sums of its own (attr.lookup): two over one table may lie in stages that run at the
+ * same time. */
 #include "graph/op_rules.h"
 #include "graph/row_vector.h"
 

@@ -27,8 +27,8 @@ MUST_USE status elementwise_shape(struct op_shape *s, uint32_t flops);
 void elementwise_forward(const struct op_context *c, const struct graph_node *n, enum activation a, float slope);
 void elementwise_backward(const struct op_context *c, const struct graph_node *n, enum activation a, float slope);
 
-/* An op on several inputs, element by element: inputs as wide as each other, which is the output's width, or of one column,
- * which stands for as many columns. `flops` operations an input and element in each pass. */
+/* An op on several inputs, element by element: inputs as wide as each other, which is the output's width, or of
+ * one column, which stands for as many columns. `flops` operations an input and element in each pass. */
 MUST_USE status broadcast_shape(struct op_shape *s, uint32_t flops);
 
 /* --- matches (op_match.c) ----------------------------------------------------------------------- */
@@ -75,8 +75,8 @@ static inline uint32_t label_class(float label, uint32_t classes)
     uint32_t class = (uint32_t)label;
     return (float)class == label ? class : GRAPH_NONE;
 }
-/* Whether column j of a row of log probabilities is an accidental hit, which counts as absent: drawn although it is the target, which the
- * reader says by a positive number there. */
+/* Whether column j of a row of log probabilities is an accidental hit, which counts as absent: drawn although
+ * it is the target, which the reader says by a positive number there. */
 static inline bool log_q_is_hit(const float *log_q, uint32_t j) { return j > 0 && log_q[j] > 0; }
 
 /* --- metrics (metric.c) ----------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
-/* Cross-entropy over C classes at every node of an example's tree that has a number, which is its class; summed over the
- * nodes (Tai, Socher, Manning, ACL 2015, section 4.1, there averaged). Inputs: scores [B, ids_max * C], a node's C next
- * to each other, the last node first, as [tree] gives = nodes has them; the field of the trees; the label, which is the
- * root's number, for who evaluates.
+/* Cross-entropy over C classes at every node of an example's tree that has a number, which is its class; summed
+ * over the nodes (Tai, Socher, Manning, ACL 2015, section 4.1, there averaged). Inputs: scores [B, ids_max *
+ * C], a node's C next to each other, the last node first, as [tree] gives = nodes has them; the field of the
+ * trees; the label, which is the root's number, for who evaluates.
  *
  *   loss = sum over numbered nodes i of  log sum_j exp(x_ij - m_i) - (x_it - m_i)
  *   dx_ij = exp(x_ij - m_i) / sum_i - [j = t_i], and 0 of nodes without number and behind the first node

@@ -13,7 +13,8 @@
  *   rate    the learning rate of this step: optimizer_rate
  *   t       updates of these weights including this one, from 1 (Adam's bias correction); for rows of a table under a
  *           rule that does not count them, the number of the step
- * Order: g = optimizer_gradient, then the rule; each operation rounded to float32, no contraction except by explicit fma. */
+ * Order: g = optimizer_gradient, then the rule; each operation rounded to float32, no contraction except by
+ * explicit fma. */
 typedef void optimizer_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad,
                               size_t count, float scale, float rate, uint64_t t);
 
@@ -37,8 +38,8 @@ struct optimizer {
 };
 extern const struct optimizer optimizer_table[OPTIMIZER_ID_COUNT];
 
-/* A row's span: vector [dim], state [state_count * dim], [row_state_count], one counter of updates (uint32_t in a float's place) if the
- * optimizer counts (Adam). */
+/* A row's span: vector [dim], state [state_count * dim], [row_state_count], one counter of updates (uint32_t in
+ * a float's place) if the optimizer counts (Adam). */
 uint32_t optimizer_span_floats(const struct graph_optimizer *o, uint32_t dim);
 /* The same of a table whose rows `o` updates, with the counters of their life: its span_floats. */
 uint32_t optimizer_table_floats(const struct graph_optimizer *o, const struct graph_table *table);
@@ -49,8 +50,8 @@ bool optimizer_is_for_rows(const struct graph_optimizer *o);
 /* The learning rate at step t, from 1: with the schedule's factor. */
 float optimizer_rate(const struct graph *g, const struct graph_optimizer *o, uint64_t t);
 
-/* The gradient that a rule sees: the mean, each element cut to [-clip_value, clip_value]; then the terms of l2 and l1, whose subgradient
- * at 0 is 0. */
+/* The gradient that a rule sees: the mean, each element cut to [-clip_value, clip_value]; then the terms of l2
+ * and l1, whose subgradient at 0 is 0. */
 static inline float optimizer_gradient(const struct graph_optimizer *o, float weight, float grad, float scale)
 {
     float g = grad * scale, clip = o->clip_value;
@@ -59,8 +60,8 @@ static inline float optimizer_gradient(const struct graph_optimizer *o, float we
     if (o->l1 > 0) g += weight > 0 ? o->l1 : weight < 0 ? -o->l1 : 0;
     return g;
 }
-/* Sums of squares: element i is added to part i % OPTIMIZER_SQUARES, in double, and the parts along a tree, so that vectors of any width give
- * the same bits. */
+/* Sums of squares: element i is added to part i % OPTIMIZER_SQUARES, in double, and the parts along a tree, so
+ * that vectors of any width give the same bits. */
 #define OPTIMIZER_SQUARES 16
 static inline double optimizer_squares_total(double part[OPTIMIZER_SQUARES])
 {
@@ -77,8 +78,8 @@ static inline double optimizer_squares(const float *x, size_t count)
     for (size_t i = whole; i < count; i++) part[i - whole] += (double)x[i] * (double)x[i];
     return optimizer_squares_total(part);
 }
-/* What scales a mean gradient of a norm of at most clip_norm: grad * scale, whose sum of squares is `squares` before it is scaled. As
- * clip_grad_norm_ of PyTorch, without the 1e-6 that it adds to the norm. */
+/* What scales a mean gradient of a norm of at most clip_norm: grad * scale, whose sum of squares is `squares`
+ * before it is scaled. As clip_grad_norm_ of PyTorch, without the 1e-6 that it adds to the norm. */
 float optimizer_clip_scale(float scale, double squares, float clip_norm);
 
 /* base^t by repeated squaring, in double: the same bits on every machine. */
@@ -93,13 +94,15 @@ struct graph_optimizer optimizer_accumulate(float decay);
 #define LEARNING_RATE_MAX 1e6f
 #define PENALTY_MAX       1e6f  /* of l1 and l2            */
 #define CLIP_MAX          1e30f /* of clip_value, clip_norm */
-/* Reads "NAME LEARNING_RATE [KEY=VALUE …]" ("adagrad 0.02 eps=1e-8") into *out; l1, l2 and clips are 0, parameters that are not
- * named have their defaults by `rules` (cfg/rules.h). Any other text (an internal rule's name too) is INVALID, with a sentence without place (expected, found, the nearest
- * name): the caller adds file and line. */
+/* Reads "NAME LEARNING_RATE [KEY=VALUE …]" ("adagrad 0.02 eps=1e-8") into *out; l1, l2 and clips are 0,
+ * parameters that are not named have their defaults by `rules` (cfg/rules.h). Any other text (an internal
+ * rule's name too) is INVALID, with a sentence without place (expected, found, the nearest name): the caller
+ * adds file and line. */
 MUST_USE status optimizer_parse(const char *text, uint32_t rules, struct graph_optimizer *out);
-/* The text that `auto` stands for in a model text, of its parameters or of rows of its tables: adagrad, with a rate by whether the
- * model has hidden layers. Rows begin as if they had occurred once before, alone in a batch of `batch` examples, so that a key which
- * is never seen again moves little; the part is less the larger the batch, as gradients are. `bytes` of 64 are enough. */
+/* The text that `auto` stands for in a model text, of its parameters or of rows of its tables: adagrad, with a
+ * rate by whether the model has hidden layers. Rows begin as if they had occurred once before, alone in a batch
+ * of `batch` examples, so that a key which is never seen again moves little; the part is less the larger the
+ * batch, as gradients are. `bytes` of 64 are enough. */
 #define OPTIMIZER_AUTO "auto"
 void optimizer_auto(const struct ini *ini, uint32_t batch, bool is_of_rows, char *text, size_t bytes);
 /* INVALID, with a sentence without place, unless kind and every number are within what optimizer_parse gives. */

@@ -1,5 +1,6 @@
-/* The sum of a statistic over all examples, the older ones forgotten little by little: w = decay w + g, g being the step's sum
- * over examples of what the backward passes added up (graph/op_data_norm.c). No gradient, so no penalty, no clip and no learning rate. */
+/* The sum of a statistic over all examples, the older ones forgotten little by little: w = decay w + g, g being
+ * the step's sum over examples of what the backward passes added up (graph/op_data_norm.c). No gradient, so no
+ * penalty, no clip and no learning rate. */
 #include "graph/optimizer_rules.h"
 
 const struct keyed_param optimizer_accumulate_params[] = {

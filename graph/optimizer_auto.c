@@ -1,9 +1,9 @@
-/* What `auto` stands for as an optimizer: the default since rules 11 (cfg/rules.h), chosen by measuring on clicks, census, app and
- * other data in one pass and in three (tests/quality/defaults.py).
+/* What `auto` stands for as an optimizer: the default since rules 11 (cfg/rules.h), chosen by measuring on
+ * clicks, census, app and other data in one pass and in three (tests/quality/defaults.py).
  *
- * Layers behind layers want small steps, or a net in several passes falls behind; rows move only when their key occurs, so theirs
- * are larger; a model of one fc of one unit at most (logistic regression, factorisation machines, two towers) has no layers that
- * build on each other, and learns little in a pass by less than 0.1. */
+ * Layers behind layers want small steps, or a net in several passes falls behind; rows move only when their key
+ * occurs, so theirs are larger; a model of one fc of one unit at most (logistic regression, factorisation
+ * machines, two towers) has no layers that build on each other, and learns little in a pass by less than 0.1. */
 #include <stdio.h>
 #include <string.h>
 

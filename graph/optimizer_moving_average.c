@@ -1,5 +1,6 @@
-/* The moving average of a statistic: w = momentum w + (1 - momentum) g, g being the step's mean over examples of what the
- * backward passes added up (graph/op_batch_norm.c). No gradient, so no penalty, no clip and no learning rate. */
+/* The moving average of a statistic: w = momentum w + (1 - momentum) g, g being the step's mean over examples
+ * of what the backward passes added up (graph/op_batch_norm.c). No gradient, so no penalty, no clip and no
+ * learning rate. */
 #include "graph/optimizer_rules.h"
 
 const struct keyed_param optimizer_moving_average_params[] = {

@@ -22,7 +22,8 @@ struct reference_word {
 };
 /* Whether it is this name, which is kept if it is near. */
 bool reference_word_is(struct reference_word *w, const char *name);
-/* The section of that kind if that is the word, else its keys that are: "batch", "train.batch". `title`: "train", "table NAME". */
+/* The section of that kind if that is the word, else its keys that are: "batch", "train.batch". `title`:
+ * "train", "table NAME". */
 void reference_word_keys(struct reference_word *w, const char *title, const char *kind, const struct cfg_key *keys,
                          size_t count);
 /* Of a model text: sections, ops and their kinds, keys, formats, optimizers, schedules. */

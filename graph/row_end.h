@@ -1,5 +1,5 @@
-/* The end of a step for one row of a table whose rows come and go: its counters, and its vector when its score has come to it. The same
- * code whatever the instruction set, so the same bits. */
+/* The end of a step for one row of a table whose rows come and go: its counters, and its vector when its score
+ * has come to it. The same code whatever the instruction set, so the same bits. */
 #ifndef HETERPS_GRAPH_ROW_END_H
 #define HETERPS_GRAPH_ROW_END_H
 

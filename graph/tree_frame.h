@@ -34,8 +34,8 @@ struct tree_frame {
     float *in, *edge_in;             /* [rows, node_inputs], [edge rows, edge_inputs]: of products         */
     float *din;                      /* [1 + rows or edge rows of a batch, input_cols]                    */
 };
-/* Of `examples` with at most key_max keys each, whose nodes are batched so (enum tree_batching). By height it takes what it always has:
- * graphs say how much. */
+/* Of `examples` with at most key_max keys each, whose nodes are batched so (enum tree_batching). By height it
+ * takes what it always has: graphs say how much. */
 void tree_frame_layout(struct tree_frame *f, struct layout *l, const struct cells *cells, uint32_t batching,
                        uint32_t examples, uint32_t key_max);
 
@@ -51,8 +51,8 @@ struct tree_run {
 };
 /* Reads the nodes of the micro-batch and numbers their rows. */
 void tree_forward_begin(struct tree_run *run, const struct op_context *c, const struct graph_node *n);
-/* Other batches than by height: in the order of time, batch b of nodes order[batch_begin[b]], … up to order[batch_begin[b + 1] - 1], of one
- * kind; children come in earlier batches. */
+/* Other batches than by height: in the order of time, batch b of nodes order[batch_begin[b]], … up to
+ * order[batch_begin[b + 1] - 1], of one kind; children come in earlier batches. */
 void tree_batches_set(struct tree_run *run, const uint32_t *order, const uint32_t *batch_begin, uint32_t batch_count);
 /* The same nodes and rows, which lie in what the forward pass has saved; clears the gradient of words' vectors, where
  * nothing is in it yet. */

@@ -1,5 +1,5 @@
-/* Writes and reads .npy files (the format is in the header). A model has tens of them, each read once a start: the header is parsed
- * in place, by hand, since of Python's literals it needs five kinds. */
+/* Writes and reads .npy files (the format is in the header). A model has tens of them, each read once a start:
+ * the header is parsed in place, by hand, since of Python's literals it needs five kinds. */
 #include "io/npy.h"
 
 #include <inttypes.h>

@@ -6,8 +6,8 @@
  *                   NAME: {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, …}
  *   8 + H   rest    data: the arrays, row-major; begin and end count from here
  *
- * The arrays fill the data without gap or overlap. What is written keeps the order it is given and pads the header so that
- * the data starts 64-byte aligned; what is read may be in any order and alignment. */
+ * The arrays fill the data without gap or overlap. What is written keeps the order it is given and pads the
+ * header so that the data starts 64-byte aligned; what is read may be in any order and alignment. */
 #ifndef HETERPS_IO_SAFETENSORS_H
 #define HETERPS_IO_SAFETENSORS_H
 

@@ -47,7 +47,8 @@ struct uring_place {
 struct uring {
     uint32_t depth, in_flight; /* in_flight: of the back end */
     bool is_kernel, is_for_sockets;
-    /* Of the kernel's: it works only when it is asked; it has not begun, and whoever asks first will be the one who asks. */
+    /* Of the kernel's: it works only when it is asked; it has not begun, and whoever asks first will be the one
+     * who asks. */
     bool is_deferred, is_disabled;
     struct uring_faults *faults;
     /* [depth]: requests that were done when they were submitted, by faults or as sockets', until they are reaped. */
@@ -326,7 +327,8 @@ static uint32_t kernel_reap(struct uring *u, struct uring_done *done, uint32_t m
     return count;
 }
 
-/* Why io_uring cannot be had; NULL: it is open. A kernel must know its waits with a time (5.11), or they would be requests of their own. */
+/* Why io_uring cannot be had; NULL: it is open. A kernel must know its waits with a time (5.11), or they would
+ * be requests of their own. */
 static const char *kernel_open(struct uring *u)
 {
     int result = -EINVAL;

@@ -20,8 +20,8 @@
 
 struct uring;
 
-/* For tests of whoever uses it: requests meet faults as devices and kernels have them, at random, by seed and number of the request. Kept
- * until uring_close, and counts. */
+/* For tests of whoever uses it: requests meet faults as devices and kernels have them, at random, by seed and
+ * number of the request. Kept until uring_close, and counts. */
 enum uring_fault {
     URING_SHORT, /* fewer bytes are moved than were asked for, at least one         */
     URING_AGAIN, /* -EAGAIN, -EIO, -ENOSPC (of writes alone): nothing is moved      */
@@ -83,20 +83,21 @@ MUST_USE status uring_open(struct uring **uring, struct arena *arena, const stru
  * the caller's. */
 void uring_close(struct uring *uring);
 
-/* Hands over `count` requests, of which the structs are not kept: with those in flight not more than depth. Never waits for one of them
- * to be done. SYSTEM: the kernel takes no requests. */
+/* Hands over `count` requests, of which the structs are not kept: with those in flight not more than depth.
+ * Never waits for one of them to be done. SYSTEM: the kernel takes no requests. */
 MUST_USE status uring_submit(struct uring *uring, const struct uring_request *requests, uint32_t count);
 
-/* Takes up to `max` requests that are done, and returns how many; waits for the first of them until the clock (clock_ns) says end_ns: 0: not
- * at all; UINT64_MAX: without end. 0 at once if none is in flight. */
+/* Takes up to `max` requests that are done, and returns how many; waits for the first of them until the clock
+ * (clock_ns) says end_ns: 0: not at all; UINT64_MAX: without end. 0 at once if none is in flight. */
 uint32_t uring_reap(struct uring *uring, struct uring_done *done, uint32_t max, uint64_t end_ns);
 
-/* Waits until `least` of those in flight are done, or all of them: for who has many under way, and wants to be woken once for several. */
+/* Waits until `least` of those in flight are done, or all of them: for who has many under way, and wants to be
+ * woken once for several. */
 void uring_await(struct uring *uring, uint32_t least);
 
 uint32_t uring_in_flight(const struct uring *uring);
-/* What the kernel offers here, in words: "Linux 6.1, io_uring: coop_taskrun, defer_taskrun, fixed files and buffers; 8 MiB may be locked". Tries
- * it out, each time. */
+/* What the kernel offers here, in words: "Linux 6.1, io_uring: coop_taskrun, defer_taskrun, fixed files and
+ * buffers; 8 MiB may be locked". Tries it out, each time. */
 const char *uring_offers(char *text, size_t bytes);
 /* "io_uring", "threads" or "poll" */
 const char *uring_name(const struct uring *uring);

@@ -15,10 +15,10 @@
  *     examples = 45840617
  *     epochs = 1
  *
- * A type that is neither here nor stored has its times from declared rates: flops, memory_bandwidth, link_bandwidth,
- * … (keys in cluster.def; how times follow from them: sched/estimate.h). Of types on nodes of their own what a cut costs
- * is in sched/nodes.h. Virtual workers (sched/workers) also ask for
- * memory, per_node and network_bandwidth. */
+ * A type that is neither here nor stored has its times from declared rates: flops, memory_bandwidth,
+ * link_bandwidth, … (keys in cluster.def; how times follow from them: sched/estimate.h). Of types on nodes of
+ * their own what a cut costs is in sched/nodes.h. Virtual workers (sched/workers) also ask for memory, per_node
+ * and network_bandwidth. */
 #ifndef HETERPS_SCHED_CLUSTER_H
 #define HETERPS_SCHED_CLUSTER_H
 

@@ -1,4 +1,5 @@
-/* What a plan costs. cost_stages and the like run once a proposed plan, up to a million times a second; nothing in them allocates. */
+/* What a plan costs. cost_stages and the like run once a proposed plan, up to a million times a second; nothing
+ * in them allocates. */
 #include "sched/cost.h"
 
 #include <math.h>
@@ -7,7 +8,8 @@
 
 #define SECONDS_PER_HOUR 3600.0
 
-/* From each layer on the first one, and up to each layer the one behind the last, that is tied to layers on the other side. Whether any is tied. */
+/* From each layer on the first one, and up to each layer the one behind the last, that is tied to layers on the
+ * other side. Whether any is tied. */
 static bool ties_set(struct cost_model *m, const struct instance *i)
 {
     bool is_tied = false;
@@ -57,8 +59,8 @@ status cost_model_open(struct cost_model *model, const struct instance *i)
     const bool is_tied = ties_set(model, i);
     model->usd_per_rate = i->epochs * i->examples / SECONDS_PER_HOUR;
     model->tau_max = i->throughput_limit > 0 ? 1 / i->throughput_limit : INFINITY;
-    /* No feasible plan is slower than tau_max, nor has more units than there are. Without a least throughput every plan that has its units is
-     * feasible, and the slowest has one unit of each layer. */
+    /* No feasible plan is slower than tau_max, nor has more units than there are. Without a least throughput
+     * every plan that has its units is feasible, and the slowest has one unit of each layer. */
     double tau = model->tau_max;
     if (isinf(tau)) {
         tau = 0;

@@ -5,8 +5,9 @@
  *     ET(k) = max(CT, DT);  throughput = 1 / max over stages of ET                      (3, 4, 5)
  *     cost  = epochs M / throughput / 3600 * sum over stages of price_per_hour k        (6, 7)
  *
- * A stage is a maximal run of layers on one type. Its computation is the sum of its layers', parallel and sequential seconds each; its
- * communication is that of the cut behind its last layer, and on a card that of INSTANCE_CANNOT if it leaves out what is tied to its layers. */
+ * A stage is a maximal run of layers on one type. Its computation is the sum of its layers', parallel and
+ * sequential seconds each; its communication is that of the cut behind its last layer, and on a card that of
+ * INSTANCE_CANNOT if it leaves out what is tied to its layers. */
 #ifndef HETERPS_SCHED_COST_H
 #define HETERPS_SCHED_COST_H
 
@@ -29,8 +30,8 @@ struct cost_model {
     double usd_per_rate;     /* cost = usd_per_rate * tau * sum of price k; tau = 1 / throughput */
     double tau_max;          /* 1 / throughput_limit; infinite: no limit */
     double penalty;          /* above the cost of any plan that keeps to limits and throughput */
-    /* What is tied: a stage on a card that begins with layer l ends before torn_at[l], and one that ends with l begins at whole_from[l] or
-     * behind; others take `torn` seconds more an example. */
+    /* What is tied: a stage on a card that begins with layer l ends before torn_at[l], and one that ends with l
+     * begins at whole_from[l] or behind; others take `torn` seconds more an example. */
     bool *is_card;                  /* [T] */
     uint32_t *torn_at, *whole_from; /* [L] */
     double torn;
@@ -68,8 +69,8 @@ static inline void cost_move_set(const struct cost_model *m, uint32_t first, uin
     sum->move_shared = end->move_shared;
     if (m->is_card[type] && (last >= m->torn_at[first] || first < m->whole_from[last])) sum->move += m->torn;
 }
-/* Formula 13 as corrected: the least k with ET(k) <= tau; 0 if there is none up to `limit`. That this is so is checked with cost_et, so
- * rounding never gives a stage that misses tau. */
+/* Formula 13 as corrected: the least k with ET(k) <= tau; 0 if there is none up to `limit`. That this is so is
+ * checked with cost_et, so rounding never gives a stage that misses tau. */
 uint32_t cost_units_least(const struct cost_time *time, double tau, uint32_t limit);
 
 /* The stages of a plan, k not set: returns how many, at most L. */
@@ -81,8 +82,9 @@ struct cost_time cost_segment(const struct cost_model *model, uint32_t first, ui
 struct cost_result {
     bool is_feasible; /* limits and throughput are kept                                       */
     double cost;      /* USD; not feasible: the cost at the nearest throughput                */
-    double
-        throughput; /* examples/s; not feasible: the greatest that the limits allow; 0: the stages do not even have a unit each */
+    /* examples/s; not feasible: the greatest that the limits allow; 0: the stages do not even have a unit
+     * each */
+    double throughput;
     double score; /* what to minimise: cost, or model->penalty times how far it is from feasible */
     /* not feasible: what binds */
     uint32_t limiting_stage; /* the slowest                                                   */

@@ -37,8 +37,8 @@ struct instance_type {
     enum instance_source source;   /* where its times come from                                  */
 };
 
-/* Seconds of a layer on a type that cannot run it, and of a stage on a card that leaves out a layer that is tied to one of its own: no plan
- * that asks for any throughput has it. */
+/* Seconds of a layer on a type that cannot run it, and of a stage on a card that leaves out a layer that is
+ * tied to one of its own: no plan that asks for any throughput has it. */
 #define INSTANCE_CANNOT 1e9
 /* Seconds of a layer on one unit of a type, for B_o examples. */
 struct instance_time {
@@ -57,8 +57,8 @@ struct instance_layer {
     double in_bytes;     /* of its input, an example                                                */
     double weight_bytes; /* of its parameters, in all                                               */
     double cut_bytes;    /* across the cut behind it, an example, there and back; 0: not known      */
-    /* So many layers before it and behind it look up a table or use parameters that it does, or lie between (graph_ties): a card has them all in
-     * one stage, or none. */
+    /* So many layers before it and behind it look up a table or use parameters that it does, or lie between
+     * (graph_ties): a card has them all in one stage, or none. */
     uint32_t tied_before, tied_behind;
 };
 

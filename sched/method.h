@@ -16,8 +16,9 @@ struct method {
     const char *name;
     enum method_kind kind;
     const char *meaning;
-    /* Searches until it is done or search_is_over(); MEMORY, or INVALID where the method cannot work on the instance (with a sentence:
-     * "brute: 4^20 plans are too many"). Uses no other source of randomness than the search's seed. */
+    /* Searches until it is done or search_is_over(); MEMORY, or INVALID where the method cannot work on the
+     * instance (with a sentence: "brute: 4^20 plans are too many"). Uses no other source of randomness than the
+     * search's seed. */
     status (*run)(struct search *);
 };
 extern const struct method method_table[METHOD_ID_COUNT];

@@ -7,19 +7,19 @@
  *
  *     least path of  price k max(a, ET(k)),   k the least with ET(k) <= b,
  *
- * since at any tau in it a stage has k' >= k units for at least max(a, ET(k')) each, and k ET(k) never falls with k. So
- * a = 0 already bounds well, and an interval without a step of any k is solved. An interval that may hold something
- * cheaper than the best known plan is split, where its least path is a plan at the tau from which on that plan is too
- * dear; the half of the slower tau comes first.
+ * since at any tau in it a stage has k' >= k units for at least max(a, ET(k')) each, and k ET(k) never falls
+ * with k. So a = 0 already bounds well, and an interval without a step of any k is solved. An interval that may
+ * hold something cheaper than the best known plan is split, where its least path is a plan at the tau from
+ * which on that plan is too dear; the half of the slower tau comes first.
  *
- * Limits: Lagrange multipliers on the units of each type (Fisher, "The Lagrangian relaxation method for solving integer
- * programming problems", Management Science 1981), moved by Polyak's step, raise the bound; segments that no path below
- * the best plan can contain are dropped, for the halves of the interval too; what remains is searched depth first,
- * bounded by the least path of the layers ahead and by what beginnings before came to.
+ * Limits: Lagrange multipliers on the units of each type (Fisher, "The Lagrangian relaxation method for solving
+ * integer programming problems", Management Science 1981), moved by Polyak's step, raise the bound; segments
+ * that no path below the best plan can contain are dropped, for the halves of the interval too; what remains is
+ * searched depth first, bounded by the least path of the layers ahead and by what beginnings before came to.
  *
- * A path costs O(number of segments), at most L (L + 1) / 2 T: 13,440 at 20 layers and 64 types. There a proof takes
- * a few intervals and 1 to 5 ms on one core of a rented machine; where limits leave little more than the throughput that
- * is asked for, it can take seconds. */
+ * A path costs O(number of segments), at most L (L + 1) / 2 T: 13,440 at 20 layers and 64 types. There a proof
+ * takes a few intervals and 1 to 5 ms on one core of a rented machine; where limits leave little more than the
+ * throughput that is asked for, it can take seconds. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -252,7 +252,8 @@ static inline void least_add(struct least_two *two, double value, uint32_t type,
     }
 }
 
-/* Makes the items of listed segments for tau in [a, b]. The objective: money, or shares of the limits with wants_any. */
+/* Makes the items of listed segments for tau in [a, b]. The objective: money, or shares of the limits with
+ * wants_any. */
 static void items_make(struct exact *x, const uint32_t *ids, uint32_t id_count, double a, double b)
 {
     const struct cost_model *m = x->model;

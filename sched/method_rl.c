@@ -1,14 +1,17 @@
-/* Learned methods: a policy (sched/policy_net.h) is trained on nothing but the costs of complete plans that it has drawn (HeterPS, Algorithm 1),
- * and what it finds is the answer. rl has an LSTM, rl-rnn an Elman cell; rl+polish climbs from the best plan of every restart.
+/* Learned methods: a policy (sched/policy_net.h) is trained on nothing but the costs of complete plans that it
+ * has drawn (HeterPS, Algorithm 1), and what it finds is the answer. rl has an LSTM, rl-rnn an Elman cell;
+ * rl+polish climbs from the best plan of every restart.
  *
- * Departures from Algorithm 1, each of which pays (PAPERS: plain REINFORCE reaches 5 % of the optimum on two thirds of hard instances):
+ * Departures from Algorithm 1, each of which pays (PAPERS: plain REINFORCE reaches 5 % of the optimum on two
+ * thirds of hard instances):
  *   - Only the best plans of a batch push, and the best of the restart so far: the risk-seeking gradient of Petersen et al., "Deep Symbolic
  *     Regression", ICLR 2021, section 3.3, and the queue of Abolafia et al., "Neural Program Synthesis with Priority Queue Training", 2018.
  *     What counts is the best plan, not the mean.
  *   - Once nothing better has come for some rounds, it starts again from other random weights.
  *   - A small share of the types is drawn uniformly, so that no type is ever lost.
- * search_options.plain_reinforce is Algorithm 1 as it stands: one run, every plan of a batch pushes with what its reward is above a moving
- * average. The reward is -log cost, so that a saving of one per cent counts the same on every instance. */
+ * search_options.plain_reinforce is Algorithm 1 as it stands: one run, every plan of a batch pushes with what
+ * its reward is above a moving average. The reward is -log cost, so that a saving of one per cent counts the
+ * same on every instance. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,8 +100,8 @@ static void learner_close(struct learner *r)
     net_view_close(&r->view);
 }
 
-/* First weights: shared ones from the policy that the search begins with, or drawn; the policy's own ones for the first restart only, else
- * drawn: the spread makes every restart begin with other preferences. */
+/* First weights: shared ones from the policy that the search begins with, or drawn; the policy's own ones for
+ * the first restart only, else drawn: the spread makes every restart begin with other preferences. */
 static void restart_begin(struct learner *r, uint64_t restart)
 {
     const struct settings *set = r->set;

@@ -1,5 +1,6 @@
-/* Types of resources that lie on nodes of their own, as HeterPS's cluster has them: CPUs here, cards there. Neighbouring
- * stages are of different types, so every cut between stages crosses the link between two nodes, which takes
+/* Types of resources that lie on nodes of their own, as HeterPS's cluster has them: CPUs here, cards there.
+ * Neighbouring stages are of different types, so every cut between stages crosses the link between two nodes,
+ * which takes
  *
  *     bytes across the cut / network_bandwidth + 2 link_latency a micro-batch
  *

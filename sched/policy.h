@@ -1,6 +1,6 @@
-/* A policy: a recurrent network that reads the layers of an instance one by one and gives, for each, the probability of every type.
- * HeterPS, section 5.2, Figure 3. Trained by method rl (LSTM) or rl-rnn (Elman) on one instance, it can be saved, begin another search, or
- * be applied to another instance at once. */
+/* A policy: a recurrent network that reads the layers of an instance one by one and gives, for each, the
+ * probability of every type. HeterPS, section 5.2, Figure 3. Trained by method rl (LSTM) or rl-rnn (Elman) on
+ * one instance, it can be saved, begin another search, or be applied to another instance at once. */
 #ifndef HETERPS_SCHED_POLICY_H
 #define HETERPS_SCHED_POLICY_H
 
@@ -14,7 +14,8 @@ MUST_USE status policy_make(struct policy **policy, enum policy_cell cell, uint6
 void policy_free(struct policy *policy);
 enum policy_cell policy_cell_of(const struct policy *policy);
 
-/* The most probable type of each layer, the one before fed back: types[L]. Under 2 ms at 20 layers and 64 types. Borrows all. MEMORY. */
+/* The most probable type of each layer, the one before fed back: types[L]. Under 2 ms at 20 layers and 64
+ * types. Borrows all. MEMORY. */
 MUST_USE status policy_apply(const struct policy *policy, const struct cost_model *model, type_index *types);
 
 /* Trains on `count` random instances in turn (sched/instance.h), `evaluations` each: a starting point for searches. */

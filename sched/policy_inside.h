@@ -18,7 +18,8 @@ struct policy {
     uint32_t layer_count, type_count; /* 0: none */
 };
 
-/* Sets the parameters of a network of the same cell. Those of an instance come with it only if it is this one by fingerprint; else they are 0. */
+/* Sets the parameters of a network of the same cell. Those of an instance come with it only if it is this one
+ * by fingerprint; else they are 0. */
 void policy_load(const struct policy *policy, const struct instance *instance, struct net *net);
 /* The parameters of a network become the policy's, and its cell. MEMORY, and then the policy is as it was. */
 MUST_USE status policy_store(struct policy *policy, enum policy_cell cell, const struct instance *instance,

@@ -1,9 +1,10 @@
 /* The network's arithmetic: a batch of plans drawn layer by layer, the way back for the few that push, and Adam.
  *
- * Per plan and layer a draw costs some 250 multiplications for the LSTM's gates and type (L = 20, T = 64: 2,000 in all), half as many exponentials; a
- * plan's way back costs three times that, for one plan in ten. Rows over gates, types and queries are multiples of NET_LANES floats, and every sum
- * over such a row is taken lane by lane, then over the lanes in a fixed order: so the functions below give the same bits with registers of
- * four floats and of eight, and are compiled for both. */
+ * Per plan and layer a draw costs some 250 multiplications for the LSTM's gates and type (L = 20, T = 64: 2,000
+ * in all), half as many exponentials; a plan's way back costs three times that, for one plan in ten. Rows over
+ * gates, types and queries are multiples of NET_LANES floats, and every sum over such a row is taken lane by
+ * lane, then over the lanes in a fixed order: so the functions below give the same bits with registers of four
+ * floats and of eight, and are compiled for both. */
 #include "sched/policy_net.h"
 
 #include <math.h>
@@ -17,7 +18,8 @@
 #pragma GCC diagnostic ignored "-Wpsabi"
 #define INLINE static inline __attribute__((always_inline))
 
-/* ---- an instance as the network reads it ---------------------------------------------------------------------------------- */
+/* ---- an instance as the network reads it
+ * ---------------------------------------------------------------------------------- */
 
 /* log of a positive number, kept within reach. */
 static float log_of(double x) { return (float)fmath_log(x > 1e-30 ? (x < 1e30 ? x : 1e30) : 1e-30); }
@@ -122,7 +124,8 @@ void net_view_close(struct net_view *v)
     *v = (struct net_view){0};
 }
 
-/* ---- parameters -------------------------------------------------------------------------------------------------------------- */
+/* ---- parameters
+ * -------------------------------------------------------------------------------------------------------------- */
 
 struct net_layout net_layout(enum policy_cell cell, uint32_t layer_count, uint32_t width)
 {
@@ -206,7 +209,8 @@ void net_draw_shared(float *shared, enum policy_cell cell, struct random_stream 
         for (size_t i = NET_HIDDEN; i < 2 * NET_HIDDEN; i++) shared[at.start + i] = 1;
 }
 
-/* ---- elementary functions ---------------------------------------------------------------------------------------------- */
+/* ---- elementary functions
+ * ---------------------------------------------------------------------------------------------- */
 
 /* Eight floats; element by element, so the same whatever registers they lie in. */
 typedef float v8 __attribute__((vector_size(4 * NET_LANES), aligned(4), may_alias));
@@ -241,7 +245,8 @@ INLINE v8 exp2_v8(v8 x)
 INLINE v8 sigmoid_v8(v8 x) { return 1.0f / (1.0f + exp2_v8(min_v8(-LOG2_E * x, 126))); }
 INLINE v8 tanh_v8(v8 x) { return 2.0f / (1.0f + exp2_v8(min_v8(-2 * LOG2_E * x, 126))) - 1.0f; }
 
-/* ---- forward ------------------------------------------------------------------------------------------------------------------ */
+/* ---- forward
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 /* sum += x * row; count is a multiple of NET_LANES. */
 INLINE void add_scaled(float *sum, const float *row, float x, uint32_t count)
@@ -450,7 +455,8 @@ void net_argmax(struct net *n, type_index *types)
     }
 }
 
-/* ---- backward ----------------------------------------------------------------------------------------------------------------- */
+/* ---- backward
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 /* sum of a * b over count, a multiple of NET_LANES, in lanes. */
 INLINE float dot(const float *a, const float *b, uint32_t count)

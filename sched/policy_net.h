@@ -1,14 +1,14 @@
-/* The policy's network. Layer after layer a recurrent cell reads what the layer is and what type the one before was given; from its state
- * comes a query, and the logit of each type is
+/* The policy's network. Layer after layer a recurrent cell reads what the layer is and what type the one before
+ * was given; from its state comes a query, and the logit of each type is
  *
  *     logit[l, t] = query . (features[l, t], embedding[t]) + stay [t is the type before] + table[l, t] + bias[t]
  *
- * HeterPS, section 5.2, Figure 3, with per-type features instead of one output row a type, so that the weights of the cell and of the query
- * know neither L nor T and serve every instance. The rest (embedding, stay, table, bias: the rows of the index one-hot and of T outputs) belongs
- * to one instance's layers and types.
+ * HeterPS, section 5.2, Figure 3, with per-type features instead of one output row a type, so that the weights
+ * of the cell and of the query know neither L nor T and serve every instance. The rest (embedding, stay, table,
+ * bias: the rows of the index one-hot and of T outputs) belongs to one instance's layers and types.
  *
- * A search samples some 10^5 plans a second: all plans of a batch step from layer to layer side by side. Arithmetic is float, in an order
- * that no instruction set changes. */
+ * A search samples some 10^5 plans a second: all plans of a batch step from layer to layer side by side.
+ * Arithmetic is float, in an order that no instruction set changes. */
 #ifndef HETERPS_SCHED_POLICY_NET_H
 #define HETERPS_SCHED_POLICY_NET_H
 
@@ -79,7 +79,8 @@ void net_close(struct net *net);
 void net_draw_shared(float *shared, enum policy_cell cell, struct random_stream stream);
 /* To be called after parameters have changed. */
 void net_prepare(struct net *net);
-/* `count` plans, types[count, L]; the numbers of plan i are item + i of the stream. A share `uniform` of the types is drawn from all alike. */
+/* `count` plans, types[count, L]; the numbers of plan i are item + i of the stream. A share `uniform` of the
+ * types is drawn from all alike. */
 void net_sample(struct net *net, struct random_stream stream, uint64_t item, uint32_t count, float uniform,
                 type_index *types);
 /* The most probable type of each layer, the one before fed back. */

@@ -5,11 +5,12 @@
 
 #include "sched/cost.h"
 
-/* The exact optimum over all integer k: the cheapest throughput of at least the limit, which is often above it. Sets k
- * and et of `stages`. Sweeps tau downwards from 1 / limit, giving the slowest stage a unit at a time, until no greater
- * throughput can be cheaper: since price * k * ET(k) grows with k, the sum of these is a bound. Allocates nothing; a
- * few hundred steps of O(count). After 8,192 steps, which only limits of many thousands allow, it halves ranges of tau by their bounds instead,
- * 384 times at most: where several stages have so many units, what it finds may be a unit of each away from the optimum. */
+/* The exact optimum over all integer k: the cheapest throughput of at least the limit, which is often above it.
+ * Sets k and et of `stages`. Sweeps tau downwards from 1 / limit, giving the slowest stage a unit at a time,
+ * until no greater throughput can be cheaper: since price * k * ET(k) grows with k, the sum of these is a
+ * bound. Allocates nothing; a few hundred steps of O(count). After 8,192 steps, which only limits of many
+ * thousands allow, it halves ranges of tau by their bounds instead, 384 times at most: where several stages
+ * have so many units, what it finds may be a unit of each away from the optimum. */
 struct cost_result provision_exact(const struct cost_model *model, struct cost_stage *stages, uint32_t count);
 /* The paper's: throughputs balanced by formula 12 (computation or communication, whichever binds), the cost minimised
  * over k_1 by Newton's method on its derivative within formula 13 and the limits, then rounded: up where that is needed

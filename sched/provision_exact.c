@@ -1,10 +1,11 @@
-/* The cheapest integer provision of a plan. Called for every plan that a method proposes: up to a million times a second. */
+/* The cheapest integer provision of a plan. Called for every plan that a method proposes: up to a million times
+ * a second. */
 #include <math.h>
 
 #include "sched/provision.h"
 
-/* What the steps look at, apart from the stages. The next times are worked out a step ahead, beside the search for the slowest stage
- * instead of behind it. */
+/* What the steps look at, apart from the stages. The next times are worked out a step ahead, beside the search
+ * for the slowest stage instead of behind it. */
 struct walk {
     double et[INSTANCE_LAYERS_MAX];
     double next_et[INSTANCE_LAYERS_MAX];  /* with the fewest further units that make it less than et; */

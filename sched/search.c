@@ -8,8 +8,8 @@
 
 #include "engine/base/clock.h"
 
-/* Plans asked for lately: one a cell, the later one stays. A cell is told by 64 bits of hash of the plan; two plans of one
- * hash, once in 2^64, would share a score. */
+/* Plans asked for lately: one a cell, the later one stays. A cell is told by 64 bits of hash of the plan; two
+ * plans of one hash, once in 2^64, would share a score. */
 struct search_cell {
     uint64_t key;
     double score;

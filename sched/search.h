@@ -1,8 +1,9 @@
-/* One run of a method on an instance: counts evaluations of complete plans, keeps the best, ends when a budget is spent.
+/* One run of a method on an instance: counts evaluations of complete plans, keeps the best, ends when a budget
+ * is spent.
  *
- * A method that proposes complete plans calls search_evaluate() until search_is_over(). The number of evaluations is the budget that
- * makes runs repeatable: the same instance, method, seed and evaluations give the same plan, bit for bit. Time is a ceiling: a search that it
- * has cut says so (ended_by). */
+ * A method that proposes complete plans calls search_evaluate() until search_is_over(). The number of
+ * evaluations is the budget that makes runs repeatable: the same instance, method, seed and evaluations give
+ * the same plan, bit for bit. Time is a ceiling: a search that it has cut says so (ended_by). */
 #ifndef HETERPS_SCHED_SEARCH_H
 #define HETERPS_SCHED_SEARCH_H
 
@@ -68,8 +69,8 @@ MUST_USE status search_open(struct search *search, const struct cost_model *mode
                             const struct search_options *options);
 void search_close(struct search *search);
 
-/* The score of a complete plan (struct cost_result), provisioned exactly; the best is kept. Where the budget is spent it is
- * infinite, and nothing is kept. Plans asked for lately are answered from a cache. */
+/* The score of a complete plan (struct cost_result), provisioned exactly; the best is kept. Where the budget is
+ * spent it is infinite, and nothing is kept. Plans asked for lately are answered from a cache. */
 double search_evaluate(struct search *search, const type_index *types);
 /* Whether the budget is spent, time is up, or progress said so. */
 bool search_is_over(struct search *search);

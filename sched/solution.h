@@ -1,4 +1,5 @@
-/* The answer to an instance: a plan with its provision, what it costs and how sure that is; written as plan.json (sched/plan.h). */
+/* The answer to an instance: a plan with its provision, what it costs and how sure that is; written as
+ * plan.json (sched/plan.h). */
 #ifndef HETERPS_SCHED_SOLUTION_H
 #define HETERPS_SCHED_SOLUTION_H
 
@@ -31,9 +32,9 @@ struct solution {
 };
 
 struct solve_options {
-    const char *
-        method; /* of methods.def, or "auto": the proven plan where exact finishes, else the better of it and rl+polish; in
-                             both cases rl is run besides, and its gap kept */
+    /* of methods.def, or "auto": the proven plan where exact finishes, else the better of it and rl+polish;
+     * in both cases rl is run besides, and its gap kept */
+    const char * method;
     uint64_t seed;
     uint64_t evaluations; /* budget of sampled and learned methods; 0: solve_evaluations(seconds) */
     double seconds;       /* ceiling, of each method; 0: none */
@@ -46,22 +47,23 @@ struct solve_options {
 };
 /* USAGE where the method is neither auto nor of methods.def: with their names. */
 MUST_USE status solve_method_check(const char *method);
-/* Evaluations that sampled and learned methods get for so many seconds: the same number on every machine, so that a plan can be
- * repeated. */
+/* Evaluations that sampled and learned methods get for so many seconds: the same number on every machine, so
+ * that a plan can be repeated. */
 uint64_t solve_evaluations(double seconds);
-/* USAGE for an unknown method; MEMORY; INVALID where the method cannot work on the instance. An instance that nothing satisfies gives
- * a solution that is not feasible, with the plan of greatest throughput. */
+/* USAGE for an unknown method; MEMORY; INVALID where the method cannot work on the instance. An instance that
+ * nothing satisfies gives a solution that is not feasible, with the plan of greatest throughput. */
 MUST_USE status solve(const struct instance *instance, const struct solve_options *options, struct solution *solution);
 /* The plan that gives layer l to types[l], with the units that are best; `method` says where it is from, and is kept.
  * MEMORY. Yours: solution_free. */
 MUST_USE status solve_types(const struct instance *instance, const type_index *types, const char *method,
                             struct solution *solution);
 void solution_free(struct solution *solution);
-/* "infeasible: at most 8,200 examples/s of 9,121 asked: stage fc0..fc3 on gpu1 has all its 16 units", or "" if it is feasible. */
+/* "infeasible: at most 8,200 examples/s of 9,121 asked: stage fc0..fc3 on gpu1 has all its 16 units", or "" if
+ * it is feasible. */
 char *solution_infeasible_text(const struct solution *solution, char *buffer, size_t bytes);
 
-/* plan.json of a solution: types with devices, layers' names, stages with predicted et and cut_bytes, figures. malloc'd: the
- * caller's. MEMORY. */
+/* plan.json of a solution: types with devices, layers' names, stages with predicted et and cut_bytes, figures.
+ * malloc'd: the caller's. MEMORY. */
 MUST_USE status solution_text(const struct solution *solution, char **text, size_t *bytes);
 MUST_USE status solution_write(const struct solution *solution, const char *path);
 /* The plan of a solution for the graph, by way of its text.

@@ -7,7 +7,8 @@
 
 #include "sched/solution.h"
 
-/* Evaluations that rl, the slowest of the learned methods, makes in a second of one core (20 layers, 64 types; Zen 3). */
+/* Evaluations that rl, the slowest of the learned methods, makes in a second of one core (20 layers, 64 types;
+ * Zen 3). */
 #define EVALUATIONS_PER_SECOND 100000.0
 /* A machine may be so many times slower before a search is cut by time, and can then no longer be repeated. */
 #define CEILING_FACTOR 4.0

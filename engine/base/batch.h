@@ -25,8 +25,8 @@ struct batch_shape {
     uint32_t batch; /* examples a step                                        */
     uint32_t micro; /* examples a micro-batch; divides batch                  */
     uint32_t lanes; /* divides batch / micro                                  */
-    /* Of a node that computes several lanes as one: a "lane" is a run of so many, and one micro-batch, and the tree adds
-     * them up within it (graph_lanes_join). Divides micro; 0 and 1: it is one. */
+    /* Of a node that computes several lanes as one: a "lane" is a run of so many, and one micro-batch, and the
+     * tree adds them up within it (graph_lanes_join). Divides micro; 0 and 1: it is one. */
     uint32_t joined;
 };
 
@@ -85,7 +85,8 @@ void micro_batch_clear(struct micro_batch *m);
  *
  *    key position  0   1   2   3        unique_of   0   1   0   2
  *    key           a   b   a   c        unique      a       b   c
- *                                       occurrences 0 2     1   3     (positions, grouped by unique, in example order) */
+ *                                       occurrences 0 2     1   3     (positions, grouped by unique, in example order)
+ */
 struct ticket_table {
     uint32_t unique_count;
     uint64_t row_count;         /* rows that the table had after this micro-batch: the same in every run       */
@@ -98,13 +99,14 @@ struct ticket_table {
     uint32_t *step_row;         /* [unique]: the row's number within the step; filled by the feed               */
     uint32_t *lane_row;         /* [unique]: where its gradients are added; likewise. Of one lane the same array. Where
                                    the micro-batch is several lanes: [key position] */
-    float *scratch;             /* [unique, span_floats] for keys without a row: where rows are only looked up, and in training of
-                                   a table that does not admit every key; else NULL                              */
+    /* [unique, span_floats] for keys without a row: where rows are only looked up, and in training of a table
+     * that does not admit every key; else NULL */
+    float *scratch;
 };
 #define ROW_NONE UINT32_MAX
 
-/* A row in one lane of a step, which has a sum of gradients of its own. Those of a step are numbered as they first occur,
- * so there are never more than the step has keys, however many lanes it has. */
+/* A row in one lane of a step, which has a sum of gradients of its own. Those of a step are numbered as they
+ * first occur, so there are never more than the step has keys, however many lanes it has. */
 struct lane_row {
     uint32_t before; /* the same row in the lane before that has it, ROW_NONE: in none */
     uint32_t lane;

@@ -5,9 +5,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The nearest bfloat16, of two equally near ones the even, as a float32. Numbers below 2^-126 become zeros of their sign, as the
- * instructions for bfloat16 have it (Intel SDM, VCVTNEPS2BF16); above 2^128 - 2^119 infinite; a NaN stays one. Multiplied with each other two
- * of them give a float32 without rounding, if its exponent allows. */
+/* The nearest bfloat16, of two equally near ones the even, as a float32. Numbers below 2^-126 become zeros of
+ * their sign, as the instructions for bfloat16 have it (Intel SDM, VCVTNEPS2BF16); above 2^128 - 2^119
+ * infinite; a NaN stays one. Multiplied with each other two of them give a float32 without rounding, if its
+ * exponent allows. */
 static inline float bf16_round(float x)
 {
     uint32_t bits, magnitude;
@@ -24,9 +25,10 @@ static inline float bf16_round(float x)
     return x;
 }
 
-/* Rounded at random to one of the two bfloat16 that x lies between, to each the likelier the nearer it is, so that the mean over
- * `noise` of 0 .. 65535 is x (Gupta, Agrawal, Gopalakrishnan, Narayanan, "Deep Learning with Limited Numerical Precision", ICML 2015,
- * section 4.1): the half that a bfloat16 lacks is what carries. What is one stays, as do infinite numbers; a NaN stays one. */
+/* Rounded at random to one of the two bfloat16 that x lies between, to each the likelier the nearer it is, so
+ * that the mean over `noise` of 0 .. 65535 is x (Gupta, Agrawal, Gopalakrishnan, Narayanan, "Deep Learning with
+ * Limited Numerical Precision", ICML 2015, section 4.1): the half that a bfloat16 lacks is what carries. What
+ * is one stays, as do infinite numbers; a NaN stays one. */
 static inline uint16_t bf16_bits_random(float x, uint32_t noise)
 {
     uint32_t bits;

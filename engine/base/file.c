@@ -1,8 +1,7 @@
-/* Replaces files in one piece; file_map.c reads them. Used for graphs, checkpoints, plans and predictions: few files, some of
- * many gigabytes, so the writer gathers small pieces and hands large ones on.
+/* Replaces files in one piece; file_map.c reads them. Used for graphs, checkpoints, plans and predictions: few
+ * files, some of many gigabytes, so the writer gathers small pieces and hands large ones on.
  *
- *     put ──▶ buffer ──write──▶ PATH.tmp.PID ──fsync, rename──▶ PATH ──fsync──▶ its directory
- */
+ *     put ──▶ buffer ──write──▶ PATH.tmp.PID ──fsync, rename──▶ PATH ──fsync──▶ its directory */
 #include "engine/base/file.h"
 
 #include <dirent.h>
@@ -119,7 +118,8 @@ static bool is_dead(long number)
     return name_end != NULL && (strncmp(name_end, ") Z", 3) == 0 || strncmp(name_end, ") X", 3) == 0);
 }
 
-/* Removes PATH.tmp.PID of writers that were killed: no process here that lives has the number, and nobody, in another container either, the lock. */
+/* Removes PATH.tmp.PID of writers that were killed: no process here that lives has the number, and nobody, in
+ * another container either, the lock. */
 static void leftovers_remove(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;

@@ -14,18 +14,20 @@
 /* "a directory", "a pipe", …: what is no regular file, for messages. */
 const char *file_kind_name(mode_t mode);
 
-/* A file's bytes, read-only. An empty file has data != NULL and bytes == 0. Opening fails with IO: path and reason; a directory, a device or a
- * pipe is refused by name. */
+/* A file's bytes, read-only. An empty file has data != NULL and bytes == 0. Opening fails with IO: path and
+ * reason; a directory, a device or a pipe is refused by name. */
 struct file_map {
     const uint8_t *data;
     size_t bytes;
     struct file_guard *guard; /* of a mapped one; NULL: the bytes are a copy */
 };
-/* Reads a file whole into memory: for texts, and whatever else is small. IO with the byte where the disk or the file's end says no. */
+/* Reads a file whole into memory: for texts, and whatever else is small. IO with the byte where the disk or the
+ * file's end says no. */
 MUST_USE status file_map_read(struct file_map *map, const char *path);
-/* Maps a file, whose bytes then come as they are touched, and with them what can go wrong: the disk gives an error, or another process cuts
- * the file. Such bytes are read as zeros, and from then on file_map_check fails. Who has used a mapping's bytes asks it before he trusts what
- * came of them, and before he says that the bytes are wrong. */
+/* Maps a file, whose bytes then come as they are touched, and with them what can go wrong: the disk gives an
+ * error, or another process cuts the file. Such bytes are read as zeros, and from then on file_map_check fails.
+ * Who has used a mapping's bytes asks it before he trusts what came of them, and before he says that the bytes
+ * are wrong. */
 MUST_USE status file_map_open(struct file_map *map, const char *path);
 /* IO, with path, byte and reason, if bytes of a mapping could not be read. */
 MUST_USE status file_map_check(const struct file_map *map, const char *path);
@@ -55,8 +57,8 @@ struct file_writer {
     int fd;
     struct file_sink *sink; /* takes the bytes in place of a file; or NULL */
 };
-/* `path` "-" is standard output: it, and a pipe or a device, are written as the bytes come. USAGE: the run reads it (inputs.h); UNREAD: a pipe
- * that nobody reads any more. */
+/* `path` "-" is standard output: it, and a pipe or a device, are written as the bytes come. USAGE: the run
+ * reads it (inputs.h); UNREAD: a pipe that nobody reads any more. */
 MUST_USE status file_writer_open(struct file_writer *writer, const char *path);
 /* The same to a sink, which is kept: committing closes the file there. What the sink fails with. */
 MUST_USE status file_writer_open_sink(struct file_writer *writer, const char *name, struct file_sink *sink);
@@ -67,20 +69,20 @@ MUST_USE status file_writer_flush(struct file_writer *writer);
 uint64_t file_writer_hash(const struct file_writer *writer);
 /* Flush, fsync, rename over the target, fsync the directory; then the writer is closed. */
 MUST_USE status file_writer_commit(struct file_writer *writer);
-/* The same in two steps, for files of one directory that belong together: all is written and fsynced, then all get their names, one right
- * behind the other. Of a finished writer there is no hash any more. */
+/* The same in two steps, for files of one directory that belong together: all is written and fsynced, then all
+ * get their names, one right behind the other. Of a finished writer there is no hash any more. */
 MUST_USE status file_writer_finish(struct file_writer *writer);
 MUST_USE status file_writers_commit(struct file_writer *writers, uint32_t count);
 void file_writer_abort(struct file_writer *writer);
 /* All of the above for bytes that are at hand. */
 MUST_USE status file_write(const char *path, const void *data, size_t bytes);
 
-/* Reads a small file, such as the kernel's, into text, cut at text_bytes - 1, without the allocator: also in steady state. False if there is
- * no such file, or nothing in it. */
+/* Reads a small file, such as the kernel's, into text, cut at text_bytes - 1, without the allocator: also in
+ * steady state. False if there is no such file, or nothing in it. */
 bool file_text_read(const char *path, char *text, size_t text_bytes);
 
-/* Makes a file under this name, which nothing has, and removes it: whether there can be files, and whether they can be read past the page
- * cache (O_DIRECT). IO: path and reason. */
+/* Makes a file under this name, which nothing has, and removes it: whether there can be files, and whether they
+ * can be read past the page cache (O_DIRECT). IO: path and reason. */
 MUST_USE status file_probe(const char *path, bool *is_direct);
 
 /* Makes a directory if it is not there (its parent must be). */

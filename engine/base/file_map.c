@@ -1,9 +1,11 @@
-/* Reads files whole, and maps them. A page of a mapping that the disk cannot give, or that lies behind the end of a file that another process
- * has cut, comes as SIGBUS to the thread that touches it. Here it becomes a page of zeros, and a mark that file_map_check finds:
+/* Reads files whole, and maps them. A page of a mapping that the disk cannot give, or that lies behind the end
+ * of a file that another process has cut, comes as SIGBUS to the thread that touches it. Here it becomes a page
+ * of zeros, and a mark that file_map_check finds:
  *
  *     touch ──▶ SIGBUS ──▶ guard of the address: the lowest byte that failed; a page of zeros there ──▶ the touch goes on
  *
- * Guards are a list that grows and is never taken apart, so that the handler, which may interrupt anything, can go through it. */
+ * Guards are a list that grows and is never taken apart, so that the handler, which may interrupt anything, can
+ * go through it. */
 #include "engine/base/file.h"
 
 #include <errno.h>

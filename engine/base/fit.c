@@ -8,7 +8,8 @@
 
 double fit_student(uint32_t freedom)
 {
-    /* Quantiles 0.975; beyond the table z + (z^3 + z) / 4n + (5 z^5 + 16 z^3 + 3 z) / 96 n^2, Abramowitz and Stegun, 26.7.5. */
+    /* Quantiles 0.975; beyond the table z + (z^3 + z) / 4n + (5 z^5 + 16 z^3 + 3 z) / 96 n^2, Abramowitz and
+     * Stegun, 26.7.5. */
     static const double table[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
                                    2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
                                    2.080,  2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042};

@@ -1,7 +1,8 @@
 /* Least squares for profiles: lines through measured times, with intervals.
  *
- * Times of a machine err by a share of themselves, so every point weighs 1 / y^2: the squares that are least are those of relative
- * errors. Intervals are of 95 %, by Student's t on what the points leave of freedom, n - 2; with two points there is none. */
+ * Times of a machine err by a share of themselves, so every point weighs 1 / y^2: the squares that are least
+ * are those of relative errors. Intervals are of 95 %, by Student's t on what the points leave of freedom, n -
+ * 2; with two points there is none. */
 #ifndef HETERPS_ENGINE_BASE_FIT_H
 #define HETERPS_ENGINE_BASE_FIT_H
 

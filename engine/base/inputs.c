@@ -14,7 +14,8 @@ struct input {
     char *path;
     struct input *next;
 };
-/* A new one is put in front of the others, with release; a reader takes the front with acquire, and what hangs on it never changes. */
+/* A new one is put in front of the others, with release; a reader takes the front with acquire, and what hangs
+ * on it never changes. */
 static _Atomic(struct input *) shared_inputs;
 
 static atomic_bool shared_is_stopped;

@@ -1,5 +1,6 @@
-/* Which instruction sets there are, which of them this processor has, and which one is taken. Two families of kernels are
- * compiled for sets of their own, since they need other instructions, and each takes the best of its family:
+/* Which instruction sets there are, which of them this processor has, and which one is taken. Two families of
+ * kernels are compiled for sets of their own, since they need other instructions, and each takes the best of
+ * its family:
  *
  *     enum isa      arithmetic (engine/device/cpu/isa)          enum isa_io   keys and text (io/isa)
  *       base        what every x86-64 has (SSE2)                  base        the same

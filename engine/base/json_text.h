@@ -1,5 +1,5 @@
-/* JSON as text. jansson's own json_dumps goes on when its buffer cannot grow in the middle of an object, and returns a text with a hole in it;
- * here memory is taken once, before anything is written. */
+/* JSON as text. jansson's own json_dumps goes on when its buffer cannot grow in the middle of an object, and
+ * returns a text with a hole in it; here memory is taken once, before anything is written. */
 #ifndef HETERPS_BASE_JSON_TEXT_H
 #define HETERPS_BASE_JSON_TEXT_H
 

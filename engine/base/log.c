@@ -61,7 +61,8 @@ bool log_is_terminal(void) { return atomic_load(&scope_now()->log.shared_is_term
 /* errno of the first line of results that could not be written, or 0. */
 static _Atomic int shared_results_errno;
 
-/* All of it, in one write(2) unless the kernel takes less. What cannot be written to standard error has nowhere to say so. */
+/* All of it, in one write(2) unless the kernel takes less. What cannot be written to standard error has nowhere
+ * to say so. */
 static void write_all(int fd, const char *text, size_t bytes)
 {
     while (bytes > 0) {
@@ -259,8 +260,8 @@ static void message_format(char message[MESSAGE_BYTES_MAX], const char *format, 
     message[bytes] = '\0';
 }
 
-/* Writes one line, or several, for people to standard error, or to `output`, whose errors its owner looks for. A path or a value of the
- * user's may hold control characters that would steer a terminal; they become '?'. */
+/* Writes one line, or several, for people to standard error, or to `output`, whose errors its owner looks for.
+ * A path or a value of the user's may hold control characters that would steer a terminal; they become '?'. */
 static void text_line(FILE *output, const char *prefix, const char *message)
 {
     static char line[sizeof TERMINAL_CLEAR + 64 + MESSAGE_BYTES_MAX]; /* under line_lock */

@@ -1,5 +1,6 @@
-/* What machine this is, as the kernel tells it: processors and their caches, huge pages, network interfaces; what disk a directory is on. For
- * `devices`, `doctor` and the line that heads a benchmark; a few files a call. What the kernel does not tell is 0 or "". */
+/* What machine this is, as the kernel tells it: processors and their caches, huge pages, network interfaces;
+ * what disk a directory is on. For `devices`, `doctor` and the line that heads a benchmark; a few files a call.
+ * What the kernel does not tell is 0 or "". */
 #ifndef HETERPS_BASE_MACHINE_H
 #define HETERPS_BASE_MACHINE_H
 
@@ -16,7 +17,8 @@ struct machine {
     uint64_t memory_bytes;
     char huge_pages[32]; /* transparent ones: "always", "madvise" (enough), "never"; "none": the kernel has none */
 };
-/* Of `count` processors by their numbers. `root`: the kernel's files are below it (ends in '/'): how tests see other machines. */
+/* Of `count` processors by their numbers. `root`: the kernel's files are below it (ends in '/'): how tests see
+ * other machines. */
 void machine_read(struct machine *machine, const char *root, const int *processors, uint32_t count);
 
 struct machine_disk {

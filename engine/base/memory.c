@@ -224,10 +224,10 @@ size_t memory_resident_bytes_max(void)
 
 /* --- what the program takes beside its blocks --------------------------------------------------- */
 
-/* What comes after the plan: on the heap a file that is written (a buffer of 256 KiB and a checksum's state), files that
- * are unpacked (zlib: 40 KiB each), the JSON of a manifest; of the stacks of the main and the reading thread 60 KiB each,
- * most of it for messages. Measured with samples/ctrdnn1.cfg and ctrdnn.cfg, gzipped data, an evaluation and a save: heap
- * 324 KiB, stack 56 KiB. */
+/* What comes after the plan: on the heap a file that is written (a buffer of 256 KiB and a checksum's state),
+ * files that are unpacked (zlib: 40 KiB each), the JSON of a manifest; of the stacks of the main and the
+ * reading thread 60 KiB each, most of it for messages. Measured with samples/ctrdnn1.cfg and ctrdnn.cfg,
+ * gzipped data, an evaluation and a save: heap 324 KiB, stack 56 KiB. */
 #define PROGRAM_LATER_BYTES ((size_t)512 << 10)
 
 /* The linker's: first and last byte of the image. */
@@ -295,8 +295,8 @@ static bool words_contain(const char *text, const char *ends, const char *word)
     return false;
 }
 
-/* Where that generation is mounted (`mount`), and which group is seen there (`top`; in a container often not "/"), as mountinfo says. As usual
- * if it does not. */
+/* Where that generation is mounted (`mount`), and which group is seen there (`top`; in a container often not
+ * "/"), as mountinfo says. As usual if it does not. */
 static void cgroup_mount_find(const char *root, const struct cgroup_files *files, char mount[256], char top[256])
 {
     char path[4096], text[32768];
@@ -323,9 +323,9 @@ static bool cgroup_number(const char *root, const char *mount, const char *group
     return file_text_read(path, text, sizeof text) && kernel_number_find(text, name, value);
 }
 
-/* The limits of the group at `group` ("/a/b\n…") and of the groups around it. File pages that the kernel would drop first
- * do not count as used. In a container the group's path may be the host's and absent here; then the mount itself, which
- * ends the walk, is the container's group. */
+/* The limits of the group at `group` ("/a/b\n…") and of the groups around it. File pages that the kernel would
+ * drop first do not count as used. In a container the group's path may be the host's and absent here; then the
+ * mount itself, which ends the walk, is the container's group. */
 static void cgroup_survey(struct survey *survey, const char *root, const struct cgroup_files *files, const char *group)
 {
     char mount[256], top[256];

@@ -1,6 +1,6 @@
-/* Memory is planned, then taken: every large block comes from here, under the name of the part that it
- * serves, so that the plan printed at start and the bytes in use at the end are sums over the same list. The plan is that of the
- * calling thread's scope (scope.h), and a block is given back where it was taken; an arena knows.
+/* Memory is planned, then taken: every large block comes from here, under the name of the part that it serves,
+ * so that the plan printed at start and the bytes in use at the end are sums over the same list. The plan is
+ * that of the calling thread's scope (scope.h), and a block is given back where it was taken; an arena knows.
  * Called at start-up and in pauses (when a growing list of evaluation scores doubles), never in steady state. */
 #ifndef HETERPS_BASE_MEMORY_H
 #define HETERPS_BASE_MEMORY_H
@@ -24,12 +24,13 @@ static inline uint32_t odd_lines_floats(uint32_t cols) { return ((cols + 15) / 1
  * Pages become resident when they are first touched. Returns the block; MEMORY when it cannot be had. */
 MUST_USE status memory_take(const char *part, size_t bytes, void **block);
 
-/* Gives back a block of memory_take; NULL is ignored. `bytes` as it was asked for. Both stop the program (CHECK) in steady
- * state (engine/base/steady.h). */
+/* Gives back a block of memory_take; NULL is ignored. `bytes` as it was asked for. Both stop the program
+ * (CHECK) in steady state (engine/base/steady.h). */
 void memory_give(const char *part, void *block, size_t bytes);
 
-/* Makes the pages of a part of a block resident, as the first touch of each would, and leaves what they hold; any thread, while others use
- * them. False: this kernel does not (before Linux 5.14), or has no memory; nobody has to know. */
+/* Makes the pages of a part of a block resident, as the first touch of each would, and leaves what they hold;
+ * any thread, while others use them. False: this kernel does not (before Linux 5.14), or has no memory; nobody
+ * has to know. */
 bool memory_touch(void *begin, size_t bytes);
 
 /* Adds bytes that the part takes elsewhere (thread stacks, a library's buffers) to the plan. */
@@ -45,9 +46,9 @@ size_t memory_planned_bytes(void);
 /* How much of a part's blocks is resident now: of what memory_note added nothing is known. */
 size_t memory_part_resident_bytes(const char *part);
 
-/* An upper bound of what this program takes beside blocks and notes: its image, the heap as it is now, and room for what
- * the heap and the main thread's stack still grow by while files are read and written. For memory_note, once what is read
- * at start is in memory. */
+/* An upper bound of what this program takes beside blocks and notes: its image, the heap as it is now, and room
+ * for what the heap and the main thread's stack still grow by while files are read and written. For
+ * memory_note, once what is read at start is in memory. */
 size_t memory_program_bytes(void);
 
 /* This process's resident bytes, now and at most so far. */
@@ -61,16 +62,20 @@ struct memory_limit {
     const char *remedy; /* "raise it with ulimit -v": what lifts it                                            */
     size_t limit_bytes; /* its value                                                                           */
     size_t left_bytes;  /* what this process may still take under it                                           */
-    /* The largest plan under it: left_bytes, and what of its plans the process holds now, less the plans of other scopes. */
+    /* The largest plan under it: left_bytes, and what of its plans the process holds now, less the plans of
+     * other scopes. */
     size_t room_bytes;
 };
-/* The limit with the least room: a plan that is more than its room_bytes does not fit. SIZE_MAX if nothing bounds it. */
+/* The limit with the least room: a plan that is more than its room_bytes does not fit. SIZE_MAX if nothing
+ * bounds it. */
 struct memory_limit memory_limit(void);
-/* Puts the first `max` of all limits, those that were given no value left out, with the kernel's files below `root` as below; returns how many. */
+/* Puts the first `max` of all limits, those that were given no value left out, with the kernel's files below
+ * `root` as below; returns how many. */
 uint32_t memory_limits_list(const char *root, struct memory_limit *limits, uint32_t max);
 /* What the process may still take: the least left_bytes of all limits. */
 size_t memory_available_bytes(void);
-/* The same with the files of the kernel below `root` (ends in '/'), but this process's own: how tests see other machines. */
+/* The same with the files of the kernel below `root` (ends in '/'), but this process's own: how tests see other
+ * machines. */
 struct memory_limit memory_limit_at(const char *root);
 size_t memory_available_bytes_at(const char *root);
 

@@ -1,5 +1,6 @@
-/* What a folder below engine/ wants people to know while it works: it makes the sentence and hands it over at once, to whoever opened it.
- * Only the engine knows whether that is printed, and how (log_notices of engine/base/log.h). */
+/* What a folder below engine/ wants people to know while it works: it makes the sentence and hands it over at
+ * once, to whoever opened it. Only the engine knows whether that is printed, and how (log_notices of
+ * engine/base/log.h). */
 #ifndef HETERPS_BASE_NOTICES_H
 #define HETERPS_BASE_NOTICES_H
 

@@ -1,5 +1,5 @@
-/* The queues behind ring.h: cells between a head that pops move and a tail that pushes move, both counting without end and taken
- * modulo the cells.
+/* The queues behind ring.h: cells between a head that pops move and a tail that pushes move, both counting
+ * without end and taken modulo the cells.
  *
  *        head ──▶ │ item │ item │ item │ ◀── tail          full: tail - head == cell_count; empty: tail == head
  *
@@ -9,8 +9,9 @@
  *        sequence == p + 1          filled with the item of position p
  *        sequence == p + count      free for the next lap
  *
- * Sequence and item share one word, so a push and a pop are each one exchange of a cell; there is no moment at which a cell is
- * claimed and not yet filled or emptied. Head and tail only say where to begin, and whoever finds one behind moves it on.
+ * Sequence and item share one word, so a push and a pop are each one exchange of a cell; there is no moment at
+ * which a cell is claimed and not yet filled or emptied. Head and tail only say where to begin, and whoever
+ * finds one behind moves it on.
  *
  * They carry some hundred to some ten thousand numbers a second. */
 #include "engine/base/ring.h"
@@ -53,8 +54,9 @@ void ring_place(struct ring *ring, struct arena *arena, uint32_t cell_count, enu
 
 static bool one_push(struct ring *ring, uint32_t item)
 {
-    /* Relaxed: the pusher is the only writer of shared_tail. Where another thread was the pusher before, it has handed over
-     * its end by release and acquire, so its last store is the one found here, and head_seen is what it left. */
+    /* Relaxed: the pusher is the only writer of shared_tail. Where another thread was the pusher before, it has
+     * handed over its end by release and acquire, so its last store is the one found here, and head_seen is
+     * what it left. */
     uint32_t tail = atomic_load_explicit(&ring->shared_tail, memory_order_relaxed);
     if (tail - ring->head_seen == ring->cell_count) {
         /* Acquire pairs with the release in one_pop(): a cell is ours again only after the item has been copied out. */
@@ -62,18 +64,20 @@ static bool one_push(struct ring *ring, uint32_t item)
         if (tail - ring->head_seen == ring->cell_count) return false;
     }
     ring->item[tail & (ring->cell_count - 1)] = item;
-    /* Release makes the cell, and all that the pusher wrote into the slot, visible before the tail that announces it. */
+    /* Release makes the cell, and all that the pusher wrote into the slot, visible before the tail that
+     * announces it. */
     atomic_store_explicit(&ring->shared_tail, tail + 1, memory_order_release);
     return true;
 }
 
 static bool one_pop(struct ring *ring, uint32_t *item)
 {
-    /* Relaxed: the popper is the only writer of shared_head, or has acquired the end from the last one, as in one_push(). */
+    /* Relaxed: the popper is the only writer of shared_head, or has acquired the end from the last one, as in
+     * one_push(). */
     uint32_t head = atomic_load_explicit(&ring->shared_head, memory_order_relaxed);
     if (head == ring->tail_seen) {
-        /* Acquire pairs with the release in one_push(). What an earlier popper acquired, and left as tail_seen, is visible to
-         * the next one through the hand-over. */
+        /* Acquire pairs with the release in one_push(). What an earlier popper acquired, and left as tail_seen,
+         * is visible to the next one through the hand-over. */
         ring->tail_seen = atomic_load_explicit(&ring->shared_tail, memory_order_acquire);
         if (head == ring->tail_seen) return false;
     }
@@ -85,9 +89,9 @@ static bool one_pop(struct ring *ring, uint32_t *item)
 
 /* --- many push, many pop ---------------------------------------------------------------------- */
 
-/* Moves head or tail past position `at`, which the caller has filled or emptied, or found so; it fails where another has done it
- * already. Release, after an acquire of the cell, pairs with the acquires of head and tail below: who finds the index at p finds
- * every cell below p filled (tail) or emptied (head). */
+/* Moves head or tail past position `at`, which the caller has filled or emptied, or found so; it fails where
+ * another has done it already. Release, after an acquire of the cell, pairs with the acquires of head and tail
+ * below: who finds the index at p finds every cell below p filled (tail) or emptied (head). */
 static void index_advance(_Atomic uint32_t *index, uint32_t at)
 {
     (void)atomic_compare_exchange_strong_explicit(index, &at, at + 1, memory_order_release, memory_order_relaxed);
@@ -105,9 +109,9 @@ static bool many_push(struct ring *ring, uint32_t item)
         /* The item of the last lap is still in it, so all positions from there to below `tail` are taken: full. */
         if (ahead == 1 - ring->cell_count) return false;
         if (ahead == 0) {
-            /* Release makes all that was written into the slot visible with the cell. Relaxed on failure: another pusher was
-             * here, and everything is looked at again. The exchange can only succeed by mistake for a thread that has slept
-             * through exactly 2^32 positions, over a day of them. */
+            /* Release makes all that was written into the slot visible with the cell. Relaxed on failure:
+             * another pusher was here, and everything is looked at again. The exchange can only succeed by
+             * mistake for a thread that has slept through exactly 2^32 positions, over a day of them. */
             uint64_t filled = (uint64_t)(tail + 1) << 32 | item;
             if (!atomic_compare_exchange_strong_explicit(cell, &found, filled, memory_order_release,
                                                          memory_order_relaxed))
@@ -115,8 +119,8 @@ static bool many_push(struct ring *ring, uint32_t item)
             index_advance(&ring->shared_tail, tail);
             return true;
         }
-        /* Filled, and perhaps emptied again: `tail` is behind, because a pusher has not come to moving it or because it has
-         * moved since it was read. */
+        /* Filled, and perhaps emptied again: `tail` is behind, because a pusher has not come to moving it or
+         * because it has moved since it was read. */
         index_advance(&ring->shared_tail, tail);
     }
 }
@@ -133,7 +137,8 @@ static bool many_pop(struct ring *ring, uint32_t *item)
         /* Position `head` has not been filled, and positions are filled in order: empty. */
         if (ahead == 0) return false;
         if (ahead == 1) {
-            /* Release, for who acquires the empty cell and announces it in our place; relaxed on failure, as in a push. */
+            /* Release, for who acquires the empty cell and announces it in our place; relaxed on failure, as in
+             * a push. */
             uint64_t emptied = (uint64_t)(head + ring->cell_count) << 32;
             if (!atomic_compare_exchange_strong_explicit(cell, &found, emptied, memory_order_release,
                                                          memory_order_relaxed))
@@ -160,8 +165,8 @@ bool ring_try_pop(struct ring *ring, uint32_t *item)
 
 uint32_t ring_depth(const struct ring *ring)
 {
-    /* Relaxed: a figure, ordered with nothing. Head may have moved past the tail that was read, and in RING_MANY a tail may be
-     * behind until its pusher, or another, has moved it. */
+    /* Relaxed: a figure, ordered with nothing. Head may have moved past the tail that was read, and in
+     * RING_MANY a tail may be behind until its pusher, or another, has moved it. */
     uint32_t tail = atomic_load_explicit(&ring->shared_tail, memory_order_relaxed);
     uint32_t depth = tail - atomic_load_explicit(&ring->shared_head, memory_order_relaxed);
     if (depth > UINT32_MAX / 2) return 0;

@@ -1,4 +1,5 @@
-/* The rules of row_life.h. Called once a row and step that has it, and for rows that are looked at from outside a step. */
+/* The rules of row_life.h. Called once a row and step that has it, and for rows that are looked at from outside
+ * a step. */
 #include "engine/base/row_life.h"
 
 #include <string.h>

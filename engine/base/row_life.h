@@ -1,14 +1,16 @@
-/* The life of a table's rows: what a row counts, what it is worth, and whether it still lives. Pure rules over a row's counters and the
- * number of a period, which is a run of `store.period` steps: whoever asks, for a row in RAM or on disk, early or late, gets the same.
+/* The life of a table's rows: what a row counts, what it is worth, and whether it still lives. Pure rules over
+ * a row's counters and the number of a period, which is a run of `store.period` steps: whoever asks, for a row
+ * in RAM or on disk, early or late, gets the same.
  *
  *   a step    show += occurrences of the key in it; click += those in examples whose label is above 0.5; seen = the period
  *   score     score_show (show - click) + score_click click
  *   the end of period q, after its last step: show and click become decay times what they are; then the row dies if its score is below
  *             delete_score, or if q - seen > ttl
  *
- * Nobody goes through all rows for that: counters stay as the last step has left them, and whoever needs them later multiplies once for
- * each period's end since then, in a loop, which gives the bits that doing it at every end gives. Source: the accessor of click-through
- * rows in PaddlePaddle's parameter server, with steps in place of days. */
+ * Nobody goes through all rows for that: counters stay as the last step has left them, and whoever needs them
+ * later multiplies once for each period's end since then, in a loop, which gives the bits that doing it at
+ * every end gives. Source: the accessor of click-through rows in PaddlePaddle's parameter server, with steps in
+ * place of days. */
 #ifndef HETERPS_BASE_ROW_LIFE_H
 #define HETERPS_BASE_ROW_LIFE_H
 
@@ -52,8 +54,9 @@ struct row_counters row_counters_get(const float *at);
 /* Of a row that nobody has counted yet; `has_vector`: all its columns have values. */
 void row_counters_begin(float *at, bool has_vector);
 
-/* At the end of a step of `period`, which had the key `shows` times, `clicks` of them clicked. Returns whether the row's score has come to
- * vector_score and it has no vector yet; then the caller fills it, and the counters say so already. */
+/* At the end of a step of `period`, which had the key `shows` times, `clicks` of them clicked. Returns whether
+ * the row's score has come to vector_score and it has no vector yet; then the caller fills it, and the counters
+ * say so already. */
 bool row_life_step(const struct row_life *life, float *at, uint64_t period, uint32_t shows, uint32_t clicks);
 
 /* The score in `period`: behind the ends of all periods before it. Not negative. */

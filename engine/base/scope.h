@@ -1,11 +1,13 @@
-/* What one run of the program's work has for itself where a process does several, as a server of two models would: its plan of memory
- * (memory.h), the format and events of its log (log.h), its stop (stop.h), and whether it is in steady state (steady.h). A thread works for one scope
- * at a time, and what it calls of these four acts on that scope.
+/* What one run of the program's work has for itself where a process does several, as a server of two models
+ * would: its plan of memory (memory.h), the format and events of its log (log.h), its stop (stop.h), and
+ * whether it is in steady state (steady.h). A thread works for one scope at a time, and what it calls of these
+ * four acts on that scope.
  *
  *     main thread     the process's first scope ── scope_enter(b) ── b ── thread_start ── b ── scope_enter(first) ── first …
  *     the new thread                                                      └── b …
  *
- * A process with one run calls nothing here. Signals, standard output, standard error and the machine's limits stay the process's. */
+ * A process with one run calls nothing here. Signals, standard output, standard error and the machine's limits
+ * stay the process's. */
 #ifndef HETERPS_ENGINE_BASE_SCOPE_H
 #define HETERPS_ENGINE_BASE_SCOPE_H
 
@@ -13,7 +15,8 @@
 
 struct scope;
 
-/* A new one: nothing planned, log in text, not asked to stop. Yours until scope_close; NULL after a failure (MEMORY). */
+/* A new one: nothing planned, log in text, not asked to stop. Yours until scope_close; NULL after a failure
+ * (MEMORY). */
 MUST_USE status scope_open(struct scope **scope);
 /* After its threads have ended and its blocks are given back; no thread works for it any more. */
 void scope_close(struct scope *scope);

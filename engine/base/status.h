@@ -1,8 +1,9 @@
 /* Two kinds of failure. The world fails: a function returns a status, and the sentence that describes
  * what happened is written once, where it happened. We fail: CHECK stops the program.
  *
- * The sentence is kept per thread, until the thread's next failure. Who has to report it later, or on another thread, keeps it in a struct
- * failure. Nothing here allocates: failures are described and kept in steady state, and when memory has run out. */
+ * The sentence is kept per thread, until the thread's next failure. Who has to report it later, or on another
+ * thread, keeps it in a struct failure. Nothing here allocates: failures are described and kept in steady
+ * state, and when memory has run out. */
 #ifndef HETERPS_BASE_STATUS_H
 #define HETERPS_BASE_STATUS_H
 
@@ -27,8 +28,8 @@ int status_exit(status code);
 /* Room for a message: two paths of the greatest length and a sentence about them; a longer one is cut. */
 #define STATUS_MESSAGE_BYTES ((size_t)9000)
 
-/* Records the failure of this thread and returns `code`. The message says what, where, expected, found. It may quote status_message(): that is
- * how more words come before or after a failure's own. */
+/* Records the failure of this thread and returns `code`. The message says what, where, expected, found. It may
+ * quote status_message(): that is how more words come before or after a failure's own. */
 MUST_USE status status_fail(status code, const char *file, int line, const char *format, ...) PRINTF_LIKE(4, 5);
 
 /* This thread's last recorded failure; never NULL. Valid until the thread's next failure. */

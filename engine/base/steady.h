@@ -1,7 +1,8 @@
-/* Steady state: between the first step and the last, pauses for checkpoints and evaluations apart, nobody allocates and
- * nobody takes a lock. This counts who does: the program is linked so that every call of a function listed in
- * engine/base/steady.def, from our code and from the libraries', passes through engine/base/steady.c (build.sh, --wrap).
- * Outside steady state a call costs one load and one branch more: 0.3 ns of malloc and free's 9 ns (AMD EPYC, static).
+/* Steady state: between the first step and the last, pauses for checkpoints and evaluations apart, nobody
+ * allocates and nobody takes a lock. This counts who does: the program is linked so that every call of a
+ * function listed in engine/base/steady.def, from our code and from the libraries', passes through
+ * engine/base/steady.c (build.sh, --wrap). Outside steady state a call costs one load and one branch more: 0.3
+ * ns of malloc and free's 9 ns (AMD EPYC, static).
  *
  * What is seen. --wrap renames undefined symbols, so a call is seen if its object is part of the link:
  *
@@ -10,11 +11,11 @@
  *   the C library: strdup, fopen, getline,  allocations; its pthread mutexes   nothing                       allocations, by the
  *     pthread_create, strerror, qsort …       and rwlocks (lines INNER)                                      sanitizer's hook; no locks
  *
- * What is never seen: free, munmap and the unlocks, which do not wait; the try forms (pthread_mutex_trylock), which do not
- * wait either; the C library's mmap, brk and sbrk for the heap (the malloc that needs them is) and for the stack of a new
- * thread; locks that it inlines as futexes: those of FILE, of the heap's arenas, of exit handlers, of localtime;
- * pthread_once and pthread_join; and system calls that are made directly: futex (engine/base/futex.h, whose waits the
- * pipeline's figures tell), mremap. */
+ * What is never seen: free, munmap and the unlocks, which do not wait; the try forms (pthread_mutex_trylock),
+ * which do not wait either; the C library's mmap, brk and sbrk for the heap (the malloc that needs them is) and
+ * for the stack of a new thread; locks that it inlines as futexes: those of FILE, of the heap's arenas, of exit
+ * handlers, of localtime; pthread_once and pthread_join; and system calls that are made directly: futex
+ * (engine/base/futex.h, whose waits the pipeline's figures tell), mremap. */
 #ifndef HETERPS_BASE_STEADY_H
 #define HETERPS_BASE_STEADY_H
 
@@ -38,8 +39,9 @@ struct steady_counts {
 /* All that was counted since the start of the process. */
 struct steady_counts steady_counts(void);
 
-/* Whether this program was linked so that it counts (every function of steady.def does pass through here; under a
- * sanitizer, that its hook is set): where it is false, the counts are zero and prove nothing, and a test of them skips. */
+/* Whether this program was linked so that it counts (every function of steady.def does pass through here; under
+ * a sanitizer, that its hook is set): where it is false, the counts are zero and prove nothing, and a test of
+ * them skips. */
 bool steady_counts_work(void);
 
 #endif

@@ -1,7 +1,8 @@
 /* Turns SIGINT and SIGTERM into a flag of each scope that listens, which training loops look at between steps.
  *
- * Handlers go through the list of who listens without a lock. Who takes something out of it, or changes what a handler may call, first
- * makes the change and then waits until no handler is on its way through: the next ones see the change. */
+ * Handlers go through the list of who listens without a lock. Who takes something out of it, or changes what a
+ * handler may call, first makes the change and then waits until no handler is on its way through: the next ones
+ * see the change. */
 #include "engine/base/stop.h"
 
 #include <sched.h>

@@ -19,7 +19,8 @@ static void *start_main(void *pointer)
     void *(*run)(void *) = s->run;
     void *argument = s->argument;
     scope_enter(s->scope);
-    /* Release pairs with the acquire of who waits. The word may be gone by the time of the wake, which looks at its address only. */
+    /* Release pairs with the acquire of who waits. The word may be gone by the time of the wake, which looks at
+     * its address only. */
     atomic_store_explicit(&s->shared_is_taken, 1, memory_order_release);
     futex_wake(&s->shared_is_taken, 1);
     return run(argument);

@@ -6,12 +6,12 @@
 #include <pthread.h>
 #include <stddef.h>
 
-/* Of every thread: who starts one adds it to the plan of memory. Kernels keep their blocks in scratch; what is deepest is a
- * failure's message. */
+/* Of every thread: who starts one adds it to the plan of memory. Kernels keep their blocks in scratch; what is
+ * deepest is a failure's message. */
 #define THREAD_STACK_BYTES ((size_t)512 << 10)
 
-/* As pthread_create, with all signals blocked in the new thread, which works for the caller's scope (scope.h) and is under way when this
- * returns. Returns an errno. */
+/* As pthread_create, with all signals blocked in the new thread, which works for the caller's scope (scope.h)
+ * and is under way when this returns. Returns an errno. */
 int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
 #endif

@@ -4,8 +4,9 @@
  *     thread 2   trace_put ──▶ │ record │ ───────────┼──▶ trace_drain ──▶ buffer ──write(2)──▶ file
  *     feed       trace_put ──▶ │ record │ record │ ──┘
  *
- * Some hundred to some ten thousand records a second and thread, drained a few times a second, while memory is sealed: everything
- * is taken at trace_open. Nobody sleeps on these rings, so an end needs release and acquire only. */
+ * Some hundred to some ten thousand records a second and thread, drained a few times a second, while memory is
+ * sealed: everything is taken at trace_open. Nobody sleeps on these rings, so an end needs release and acquire
+ * only. */
 #include "engine/base/trace.h"
 
 #include <errno.h>
@@ -26,7 +27,8 @@
 
 #define THREAD_NAME_BYTES 64u
 #define BUFFER_BYTES      65536u
-/* An op's name is cut at NAME_BYTES_MAX; a byte takes at most six ("\u001f"), and the rest of an event less than 256. */
+/* An op's name is cut at NAME_BYTES_MAX; a byte takes at most six ("\u001f"), and the rest of an event less
+ * than 256. */
 #define NAME_BYTES_MAX  256u
 #define EVENT_BYTES_MAX (6u * NAME_BYTES_MAX + 256u)
 
@@ -345,8 +347,9 @@ static status ring_drain(struct trace_ring *ring)
         put_thread(ring);
         ring->is_announced = true;
     }
-    /* Relaxed: the main thread is the only writer of shared_head. Acquire pairs with the release in trace_put(). The tail
-     * is read once: what comes meanwhile is the next drain's, or a fast thread could keep us here. */
+    /* Relaxed: the main thread is the only writer of shared_head. Acquire pairs with the release in
+     * trace_put(). The tail is read once: what comes meanwhile is the next drain's, or a fast thread could keep
+     * us here. */
     uint32_t head = atomic_load_explicit(&ring->shared_head, memory_order_relaxed);
     uint32_t tail = atomic_load_explicit(&ring->shared_tail, memory_order_acquire);
     while (head != tail) {

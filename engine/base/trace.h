@@ -1,6 +1,7 @@
-/* What every thread did when, as a file that chrome://tracing and Perfetto read (--trace FILE). A thread writes records into a
- * ring of its own; the main thread drains the rings into the file a few times a second, so a thread never waits: where its ring
- * is full the record is dropped and counted, and the file's last event says how many were.
+/* What every thread did when, as a file that chrome://tracing and Perfetto read (--trace FILE). A thread writes
+ * records into a ring of its own; the main thread drains the rings into the file a few times a second, so a
+ * thread never waits: where its ring is full the record is dropped and counted, and the file's last event says
+ * how many were.
  *
  * Without --trace a thread has no ring, and trace_span is one test of a thread-local pointer.
  *
@@ -17,9 +18,9 @@
  * trace_thread. An array and not an object with "traceEvents" in it, because of an array the viewers forgive a
  * missing end: what kill -9 leaves can be looked at.
  *
- * Cost, measured by tests/bench/trace_bench.c on one core of an EPYC: a span without --trace 0.6 ns; with it 4 ns, an op and its
- * reading of the clock 30 ns; and for the main thread 105 ns and 109 bytes of the file for each. At 20 records a micro-batch of 1 ms
- * that is 0.06 % of the worker and 0.2 % of the core that writes. */
+ * Cost, measured by tests/bench/trace_bench.c on one core of an EPYC: a span without --trace 0.6 ns; with it 4
+ * ns, an op and its reading of the clock 30 ns; and for the main thread 105 ns and 109 bytes of the file for
+ * each. At 20 records a micro-batch of 1 ms that is 0.06 % of the worker and 0.2 % of the core that writes. */
 #ifndef HETERPS_ENGINE_BASE_TRACE_H
 #define HETERPS_ENGINE_BASE_TRACE_H
 
@@ -62,8 +63,9 @@ enum trace_kind {
 /* Records that a thread may write between two drains: 10^5 a second for 0.65 s. */
 #define TRACE_RING_RECORDS 65536u
 
-/* Opens the file (IO if it cannot be; a full disk shows at the first drain) and takes the memory of `thread_max` rings (2.5 MiB
- * each) under the part "trace" (MEMORY). Before the threads start; again only after trace_close. Keeps `path` until trace_close. */
+/* Opens the file (IO if it cannot be; a full disk shows at the first drain) and takes the memory of
+ * `thread_max` rings (2.5 MiB each) under the part "trace" (MEMORY). Before the threads start; again only after
+ * trace_close. Keeps `path` until trace_close. */
 MUST_USE status trace_open(const char *path, uint32_t thread_max);
 /* Of several nodes each has a file of its own, PATH.RANK, in which it is a process of its own: this one has this
  * rank. Behind trace_open, before all else. */
@@ -86,16 +88,17 @@ void trace_align(const struct trace_clock *clock);
  * to be complete, up to `wait_ns` for all. `is_lenient`: what is missing then is told as a warning, and a PATH.0 of
  * no such job is left as it is; else that is IO, INVALID or MISMATCH. IO, as file_writer. */
 MUST_USE status trace_merge(const char *path, uint64_t wait_ns, bool is_lenient);
-/* Gives the calling thread a ring and a name in the file ("stage 0 worker 1"), until the thread ends; nothing without trace_open,
- * or where the thread has one. `name` is copied, cut to 63 bytes. A thread that has ended leaves its ring to the next of the same
- * name (an evaluation's reader to the next evaluation's); threads beyond thread_max are not traced, and counted. From any thread,
- * at any time; neither allocates nor waits. */
+/* Gives the calling thread a ring and a name in the file ("stage 0 worker 1"), until the thread ends; nothing
+ * without trace_open, or where the thread has one. `name` is copied, cut to 63 bytes. A thread that has ended
+ * leaves its ring to the next of the same name (an evaluation's reader to the next evaluation's); threads
+ * beyond thread_max are not traced, and counted. From any thread, at any time; neither allocates nor waits. */
 void trace_thread(const char *name);
-/* Writes out what the rings hold; main thread; neither allocates nor locks. IO, told once: the disk is full or the like; the trace
- * ends there with its last whole event, the run goes on. */
+/* Writes out what the rings hold; main thread; neither allocates nor locks. IO, told once: the disk is full or
+ * the like; the trace ends there with its last whole event, the run goes on. */
 MUST_USE status trace_drain(void);
-/* Drains, completes the file, warns if it lacks records; main thread, after the threads have ended. IO as trace_drain. Gives the
- * memory back, unless a thread that was traced has not ended. Without trace_open: nothing. */
+/* Drains, completes the file, warns if it lacks records; main thread, after the threads have ended. IO as
+ * trace_drain. Gives the memory back, unless a thread that was traced has not ended. Without trace_open:
+ * nothing. */
 MUST_USE status trace_close(void);
 
 struct trace_ring;
@@ -105,8 +108,8 @@ void trace_put(enum trace_kind kind, const char *name, uint64_t begin_ns, uint64
                uint32_t micro);
 
 static inline bool trace_is_on(void) { return trace_mine != NULL; }
-/* `name` is kept until the next trace_drain (or trace_close) that begins afterwards has ended: who frees names, of a graph or of
- * stages, drains before. Times are of clock_ns, begin_ns <= end_ns. */
+/* `name` is kept until the next trace_drain (or trace_close) that begins afterwards has ended: who frees names,
+ * of a graph or of stages, drains before. Times are of clock_ns, begin_ns <= end_ns. */
 static inline void trace_span(enum trace_kind kind, const char *name, uint64_t begin_ns, uint64_t end_ns, uint64_t step,
                               uint32_t micro)
 {

@@ -1,4 +1,5 @@
-/* Compares paths with the folder of the graph that they come from, as the file system resolves them. Asked a few times a start. */
+/* Compares paths with the folder of the graph that they come from, as the file system resolves them. Asked a
+ * few times a start. */
 #include "engine/base/trust.h"
 
 #include <errno.h>
@@ -43,8 +44,8 @@ static void parent_of(char folder[FILE_PATH_BYTES], const char *path)
     folder[bytes] = '\0';
 }
 
-/* What a path leads to: its longest front that is there, resolved. False if nobody can say: what is not there yet may go up again (".."), and a
- * link may lead to what is not there. */
+/* What a path leads to: its longest front that is there, resolved. False if nobody can say: what is not there
+ * yet may go up again (".."), and a link may lead to what is not there. */
 static bool resolve(const char *path, char resolved[PATH_MAX])
 {
     char front[FILE_PATH_BYTES], folder[FILE_PATH_BYTES];

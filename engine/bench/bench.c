@@ -172,7 +172,8 @@ static status isa_choose(struct bench *b)
     return ST_OK;
 }
 
-/* An option that the subject has no use for would say nothing of what is measured. `chosen`: of subjects; BENCH_SUBJECT_COUNT: all. */
+/* An option that the subject has no use for would say nothing of what is measured. `chosen`: of subjects;
+ * BENCH_SUBJECT_COUNT: all. */
 static status options_check(const struct bench_options *o, size_t chosen)
 {
 #define BIT(subject) (1u << BENCH_##subject)

@@ -1,9 +1,10 @@
-/* The benchmark of `heterps-run bench`: subjects, each a file here, that measure what the product does with one part of the machine beside
- * what that part can do at most (limits.h), alternately, in one run.
+/* The benchmark of `heterps-run bench`: subjects, each a file here, that measure what the product does with one
+ * part of the machine beside what that part can do at most (limits.h), alternately, in one run.
  *
  *     cmd/bench.c ──▶ bench_run ──▶ checks ──▶ machine line ──▶ subjects: gemm.c rows.c parse.c feed.c ring.c disk.c net.c trees.c models.c card.c ──▶ bench_tell: a line, or an event
  *
- * Nothing is printed before what was asked for is found to make sense; then everything goes to standard output as soon as it is known, so a benchmark that is stopped has shown what it has found. */
+ * Nothing is printed before what was asked for is found to make sense; then everything goes to standard output
+ * as soon as it is known, so a benchmark that is stopped has shown what it has found. */
 #ifndef HETERPS_ENGINE_BENCH_BENCH_H
 #define HETERPS_ENGINE_BENCH_BENCH_H
 
@@ -11,7 +12,8 @@
 #include "engine/bench/watch.h"
 #include "engine/base/cores.h"
 
-/* In the order in which they run; X(name, what checks its options before anything is printed, or NULL, what it measures, against which limit). */
+/* In the order in which they run; X(name, what checks its options before anything is printed, or NULL, what it
+ * measures, against which limit). */
 #define BENCH_SUBJECTS(X)                                                                                              \
     X(gemm, bench_gemm_check, "products of fully connected layers", "multiply-adds in independent chains")             \
     X(gather, NULL, "rows of a table, looked up and summed", "random rows read")                                       \
@@ -65,22 +67,24 @@ struct bench {
     uint32_t thread_counts[2], thread_count_count; /* each figure is measured for each of them */
 };
 
-/* Prints the machine's line and runs what is asked for. USAGE: an unknown subject, isa, shape or setting, an option that the subject has no use
- * for; what subjects fail with. */
+/* Prints the machine's line and runs what is asked for. USAGE: an unknown subject, isa, shape or setting, an
+ * option that the subject has no use for; what subjects fail with. */
 MUST_USE status bench_run(const struct bench_options *options);
 
 /* The processors for so many threads, or NULL: pinning is not worth it. */
 const int *bench_processors(const struct bench *b, uint32_t threads);
 
-/* Whether gemm, train and card are to measure a precision, PRECISION_F32, … of cfg/settings.h: gemm and train those below PRECISION_CPU_COUNT. */
+/* Whether gemm, train and card are to measure a precision, PRECISION_F32, … of cfg/settings.h: gemm and train
+ * those below PRECISION_CPU_COUNT. */
 bool bench_has_precision(const struct bench *b, uint32_t precision);
-/* GFLOP/s that products in a precision can reach: multiply-adds; in bfloat16 VDPBF16PS, where that is there and faster. by: which. by_wall: as
- * limit_fma's. */
+/* GFLOP/s that products in a precision can reach: multiply-adds; in bfloat16 VDPBF16PS, where that is there and
+ * faster. by: which. by_wall: as limit_fma's. */
 double bench_peak(const struct bench *b, uint32_t precision, uint32_t threads, bool by_wall, const char **by);
 
-/* One figure and its limit. The table's line has name, threads, median, least, greatest, unit, the limit's median, and the share that the
- * figure reaches of it: the median over the repeats, each against the limit's repeat beside it, so that a machine whose speed drifts is judged
- * rightly; limit over figure where less is better. */
+/* One figure and its limit. The table's line has name, threads, median, least, greatest, unit, the limit's
+ * median, and the share that the figure reaches of it: the median over the repeats, each against the limit's
+ * repeat beside it, so that a machine whose speed drifts is judged rightly; limit over figure where less is
+ * better. */
 struct bench_figure {
     const char *subject, *name, *unit, *precision; /* precision: of products, else NULL */
     uint32_t threads;

@@ -1,5 +1,6 @@
-/* Random blocks of 4 KiB of a file, read and written past the page cache with so many requests in flight: by io_uring, and by threads where
- * the kernel refuses that, as the rows on a disk are (io/uring.h); beside a bare ring with its file and its buffers registered. */
+/* Random blocks of 4 KiB of a file, read and written past the page cache with so many requests in flight: by
+ * io_uring, and by threads where the kernel refuses that, as the rows on a disk are (io/uring.h); beside a bare
+ * ring with its file and its buffers registered. */
 #include "engine/bench/bench.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
-/* How near the products of a fully connected layer come to the peak of the processor's multiply-adds. The kernels are those of training, fed
- * by a graph of one node: forward (with bias and relu), the gradient of the input (times the slope of a relu before it), the gradient of the
- * weights (and of the bias), each beside a repeat of the peak's loop. */
+/* How near the products of a fully connected layer come to the peak of the processor's multiply-adds. The
+ * kernels are those of training, fed by a graph of one node: forward (with bias and relu), the gradient of the
+ * input (times the slope of a relu before it), the gradient of the weights (and of the bias), each beside a
+ * repeat of the peak's loop. */
 #include "engine/bench/bench.h"
 
 #include <stdio.h>
@@ -16,7 +17,8 @@
 #define FLOPS_MIN_QUICK 1e8
 #define SIZE_LARGEST    16384u /* of --shape */
 
-/* One pass of a layer; D_INPUT and D_WEIGHT are told apart by wanting only one of the gradients. STEP: all three, and the update. */
+/* One pass of a layer; D_INPUT and D_WEIGHT are told apart by wanting only one of the gradients. STEP: all
+ * three, and the update. */
 enum pass { FORWARD, D_INPUT, D_WEIGHT, PASS_KINDS, STEP = PASS_KINDS };
 static const char *const pass_names[PASS_KINDS] = {"forward", "d input", "d weight"};
 

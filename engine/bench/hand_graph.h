@@ -53,8 +53,8 @@ static inline void hand_close(struct hand_graph *h)
     for (uint32_t t = 0; t < h->graph.tensor_count; t++) free(h->view[t].data);
 }
 
-/* A block that free() takes, exactly as long, from a cache line's begin on, as a run has its tensors (graph_check); from 2 MiB on in huge
- * pages, as a run's are, too (memory_take). */
+/* A block that free() takes, exactly as long, from a cache line's begin on, as a run has its tensors
+ * (graph_check); from 2 MiB on in huge pages, as a run's are, too (memory_take). */
 static inline float *hand_block(size_t floats)
 {
     size_t bytes = floats * sizeof(float);

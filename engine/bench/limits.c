@@ -1,4 +1,5 @@
-/* The loops behind the limits. Each is compiled for the instruction set that it measures, and only entered where that runs. */
+/* The loops behind the limits. Each is compiled for the instruction set that it measures, and only entered
+ * where that runs. */
 #include "engine/bench/limits.h"
 
 #include <immintrin.h>

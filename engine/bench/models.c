@@ -1,6 +1,7 @@
-/* How fast whole models train with their micro-batches in memory (train.h): the samples that the program carries, or any graph or model text.
- * Data is generated, in the format and with the columns that the model reads. The limit is that of the products' arithmetic, multiply-adds
- * or VDPBF16PS by train.precision; what a figure misses of it is products below their peak, embeddings, updates and waiting. */
+/* How fast whole models train with their micro-batches in memory (train.h): the samples that the program
+ * carries, or any graph or model text. Data is generated, in the format and with the columns that the model
+ * reads. The limit is that of the products' arithmetic, multiply-adds or VDPBF16PS by train.precision; what a
+ * figure misses of it is products below their peak, embeddings, updates and waiting. */
 #include "engine/bench/bench.h"
 
 #include <errno.h>

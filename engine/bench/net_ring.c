@@ -27,7 +27,8 @@ static struct share share_of(const struct net_ring *ring, float *floats, uint32_
     return (struct share){floats + begin, (end - begin) * sizeof(float)};
 }
 
-/* `out` goes to the next one while `in` comes from the one before; `to`: where floats are added as they come, or NULL. */
+/* `out` goes to the next one while `in` comes from the one before; `to`: where floats are added as they come,
+ * or NULL. */
 static status ring_step(const struct net_ring *ring, struct share out, struct share in, float *to)
 {
     uint64_t sent = 0, got = 0, added = 0;

@@ -1,5 +1,6 @@
-/* How fast text becomes micro-batches, on one core, beside reading the same file and dropping it. The text is generated, as skewed as click
- * logs are, and lies in memory; all formats hold the same values, and the columns are those of the sample ctrdnn. */
+/* How fast text becomes micro-batches, on one core, beside reading the same file and dropping it. The text is
+ * generated, as skewed as click logs are, and lies in memory; all formats hold the same values, and the columns
+ * are those of the sample ctrdnn. */
 #include "engine/bench/bench.h"
 
 #include <errno.h>
@@ -21,7 +22,8 @@
 #define ROWS_QUICK UINT64_C(20000)
 #define READ_BYTES ((size_t)256 << 10)
 #define WINDOW     10000u /* of shuffling */
-/* Out of the data cache: the pass that is measured, behind the one that writes and one that meets its memory for the first time. */
+/* Out of the data cache: the pass that is measured, behind the one that writes and one that meets its memory
+ * for the first time. */
 #define CACHED_PASS 2u
 #define BLOCKS      8u /* the same, out of the data cache */
 

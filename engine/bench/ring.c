@@ -1,6 +1,7 @@
-/* What the rings carry between two threads, each on a core of its own: numbers a second one way, and the time of a number there and back
- * on two rings; then the same through bells, as the pipeline's workers wait for each other. Short repeats, each after a rest, more of
- * them than of other figures: on a machine that is busy with other things the median of few says little. */
+/* What the rings carry between two threads, each on a core of its own: numbers a second one way, and the time
+ * of a number there and back on two rings; then the same through bells, as the pipeline's workers wait for each
+ * other. Short repeats, each after a rest, more of them than of other figures: on a machine that is busy with
+ * other things the median of few says little. */
 #include "engine/bench/bench.h"
 
 #include <stdio.h>

@@ -1,7 +1,8 @@
-/* How near embedding tables come to what memory can do with random rows, in a table far beyond the caches: rows that are resolved, summed by
- * embed_bag or updated by SGD, and keys that store_prepare turns into rows. Measured by sparse.h; the limit reads (or reads and writes) rows of
- * the same table at random places that it computes as it goes, and asks for them as far ahead as is best. A look-up must visit the index, and
- * whatever says which key a row is of, where the limit only visits the row. */
+/* How near embedding tables come to what memory can do with random rows, in a table far beyond the caches: rows
+ * that are resolved, summed by embed_bag or updated by SGD, and keys that store_prepare turns into rows.
+ * Measured by sparse.h; the limit reads (or reads and writes) rows of the same table at random places that it
+ * computes as it goes, and asks for them as far ahead as is best. A look-up must visit the index, and whatever
+ * says which key a row is of, where the limit only visits the row. */
 #include "engine/bench/bench.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
-/* Measures the sparse path on a graph of one lookup that is made by hand, so that no data and no model text are needed. A micro-batch
- * is drawn, then each part is timed on it: caches are as in training, where a micro-batch is new to them, too. */
+/* Measures the sparse path on a graph of one lookup that is made by hand, so that no data and no model text are
+ * needed. A micro-batch is drawn, then each part is timed on it: caches are as in training, where a micro-batch
+ * is new to them, too. */
 #include "engine/bench/sparse.h"
 
 #include <stdlib.h>
@@ -67,7 +68,8 @@ static uint64_t draw_below(uint64_t *draw, uint64_t count)
 
 static double power(double x, double exponent) { return fmath_exp(exponent * fmath_log(x)); }
 
-/* The continuous distribution of density x^-skew on [1, count + 1), cut down to whole numbers: Zipf's law but for its head's last digits. */
+/* The continuous distribution of density x^-skew on [1, count + 1), cut down to whole numbers: Zipf's law but
+ * for its head's last digits. */
 static uint64_t draw_rank(struct sparse_bench *b, uint64_t count)
 {
     if (b->o.skew == 0) return draw_below(&b->draw, count);

@@ -1,5 +1,6 @@
-/* What a step does with sparse keys, part by part: how long a key takes in store_prepare, in
- * step_rows_add, in the pooling of rows forward and backward, and in the rows' update, all through the program's own store and kernels.
+/* What a step does with sparse keys, part by part: how long a key takes in store_prepare, in step_rows_add, in
+ * the pooling of rows forward and backward, and in the rows' update, all through the program's own store and
+ * kernels.
  *
  *   keyed       keys are drawn for each field from its part of the table, uniformly or by Zipf's law, and go through all parts; all rows
  *               are there before the first time is taken
@@ -26,8 +27,8 @@ struct sparse_bench_options {
     uint32_t threads;
     const int *processors; /* [threads], or NULL: as team_open's                                     */
     const char *isa;       /* or NULL: the best                                                        */
-    uint32_t
-        only; /* bits 1 << part: only these parts are run; 0: all. One alone finds its rows where nobody has been lately */
+    /* bits 1 << part: only these parts are run; 0: all. One alone finds its rows where nobody has been lately */
+    uint32_t only;
 };
 
 enum sparse_part {

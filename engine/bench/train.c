@@ -1,5 +1,5 @@
-/* Measures training: a crew whose feed replays micro-batches from memory. Jobs run whole steps; the first brings all rows into being
- * and the caches into their usual state, each further one is timed. */
+/* Measures training: a crew whose feed replays micro-batches from memory. Jobs run whole steps; the first
+ * brings all rows into being and the caches into their usual state, each further one is timed. */
 #include "engine/bench/train.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Takes the time of work on one thread or on several, and what becomes of repeated times: the clockwork of every benchmark. */
+/* Takes the time of work on one thread or on several, and what becomes of repeated times: the clockwork of
+ * every benchmark. */
 #ifndef HETERPS_ENGINE_BENCH_WATCH_H
 #define HETERPS_ENGINE_BENCH_WATCH_H
 
@@ -6,13 +7,13 @@
 
 #define SERIES_MAX 128u
 
-/* One thread is measured by its processor time, so that what else the machine runs costs it caches but no time; several by the clock on the
- * wall: a thread that waits shows. */
+/* One thread is measured by its processor time, so that what else the machine runs costs it caches but no time;
+ * several by the clock on the wall: a thread that waits shows. */
 uint64_t watch_ns(uint32_t threads);
 
-/* Runs work(context, thread) for every thread in [0, threads) at once, and returns the seconds from the first one's beginning to the last
- * one's end. One runs on the calling thread; several are threads of their own, pinned to processors[0], …, where that is not NULL. A thread
- * that cannot be started ends the program (CHECK). */
+/* Runs work(context, thread) for every thread in [0, threads) at once, and returns the seconds from the first
+ * one's beginning to the last one's end. One runs on the calling thread; several are threads of their own,
+ * pinned to processors[0], …, where that is not NULL. A thread that cannot be started ends the program (CHECK). */
 typedef void watch_work(void *context, uint32_t thread);
 double watch_run(uint32_t threads, const int *processors, watch_work *work, void *context);
 /* The same by the clock on the wall, however many they are, each a thread of its own. */

@@ -1,8 +1,10 @@
-/* heterps-run doctor: what a training needs of this machine, and every reason for which it would be refused before its first step.
+/* heterps-run doctor: what a training needs of this machine, and every reason for which it would be refused
+ * before its first step.
  *
- * The training is opened as it would be (run_train), by a child, up to where it would begin. A refusal is told; then doctor looks for what has to
- * be otherwise for that refusal to be gone, by trying: one relaxation after another, each in a child of its own. With the one that helps it goes on,
- * to the next refusal, or to an opened training whose figures are told (engine/run/doctor.h). So what is told is what training says itself, and
+ * The training is opened as it would be (run_train), by a child, up to where it would begin. A refusal is told;
+ * then doctor looks for what has to be otherwise for that refusal to be gone, by trying: one relaxation after
+ * another, each in a child of its own. With the one that helps it goes on, to the next refusal, or to an opened
+ * training whose figures are told (engine/run/doctor.h). So what is told is what training says itself, and
  * nothing that a child claims, plans or notes outlives it. */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +37,8 @@ struct lines {
     uint32_t count;
 };
 
-/* What a child says: lines (a refusal and a warning have no `what`, and their sentence in `todo`), then one record with is_end. */
+/* What a child says: lines (a refusal and a warning have no `what`, and their sentence in `todo`), then one
+ * record with is_end. */
 struct record {
     bool is_end, is_opened;
     struct failure end;
@@ -177,8 +180,9 @@ static void out_none(struct run_options *o) { o->out = NULL; }
 static void eval_none(struct run_options *o) { o->eval.count = 0; }
 static void data_none(struct run_options *o) { o->data = "/dev/null"; }
 
-/* What may have to be otherwise for a refusal to be gone, and which section that refusal belongs to. The first that helps is taken, so what takes
- * less away comes first; what another refusal would follow from is taken along. */
+/* What may have to be otherwise for a refusal to be gone, and which section that refusal belongs to. The first
+ * that helps is taken, so what takes less away comes first; what another refusal would follow from is taken
+ * along. */
 static const struct relaxation {
     enum doctor_section section;
     void (*flag)(struct run_options *); /* or NULL */
@@ -284,7 +288,8 @@ static status settings_peek(const struct doctor *d, struct settings *settings, s
     return st;
 }
 
-/* A budget of rows that can be opened: half as much, and so on; or twice; or, with fewer examples a step, one of some. */
+/* A budget of rows that can be opened: half as much, and so on; or twice; or, with fewer examples a step, one
+ * of some. */
 static status memory_relax(struct doctor *d, bool *helps)
 {
     static const uint64_t rams[] = {(uint64_t)256 << 20, (uint64_t)32 << 20, (uint64_t)4 << 20};
@@ -364,7 +369,8 @@ static status cluster_check(const struct doctor *d, const char *path, const stru
     return st;
 }
 
-/* Training plans for a cluster at its start, by measuring; that is not done here. Last of all: who has looked for cards may not fork any more. */
+/* Training plans for a cluster at its start, by measuring; that is not done here. Last of all: who has looked
+ * for cards may not fork any more. */
 static void cluster_look(struct doctor *d, const struct run_options *asked)
 {
     const char *path = asked->cluster.path;
@@ -414,7 +420,8 @@ static bool is_beside(const struct run_options *asked, const struct run_options 
     return false;
 }
 
-/* Looks for a store.ram with which the plan of memory, of which `m` is known, fits, trying each: what the rest of the plan leaves, a little less. */
+/* Looks for a store.ram with which the plan of memory, of which `m` is known, fits, trying each: what the rest
+ * of the plan leaves, a little less. */
 static status fit_find(struct doctor *d, struct doctor_memory m)
 {
     for (uint32_t i = 0; i < 6; i++) {

@@ -1,6 +1,6 @@
-/* heterps-run fsck: whether what is on disk is whole, byte for byte. Of a model's directory: every save in it, every file that these name,
- * what lies there besides, and who holds its lock; or a single file. Nothing is written, no lock is taken, so it may run while a training
- * saves there.
+/* heterps-run fsck: whether what is on disk is whole, byte for byte. Of a model's directory: every save in it,
+ * every file that these name, what lies there besides, and who holds its lock; or a single file. Nothing is
+ * written, no lock is taken, so it may run while a training saves there.
  *
  *     DIR ──▶ manifests, the newest first ──▶ each: as a load verifies it ──damaged──▶ file by file, block by block: a line a fault
  *         ──▶ names that no manifest has: leftovers of a run that was killed, no fault */
@@ -48,7 +48,8 @@ static void line(const char *what, const char *format, ...)
     va_end(arguments);
 }
 
-/* Bytes [begin, end) of a file are not what they should be; begin == end: the file as a whole. `text` has file and place in words. */
+/* Bytes [begin, end) of a file are not what they should be; begin == end: the file as a whole. `text` has file
+ * and place in words. */
 static void fault_tell(struct found *found, const char *path, uint64_t begin, uint64_t end, const char *text)
 {
     found->fault_count++;
@@ -155,7 +156,8 @@ static bool file_tell(struct found *found, const struct model_saved *s, const st
     return found->fault_count > before;
 }
 
-/* The same of the blocks of a segment, each of which says whether it is what was written; if all are, whether they are this save's. */
+/* The same of the blocks of a segment, each of which says whether it is what was written; if all are, whether
+ * they are this save's. */
 static bool segment_tell(struct found *found, const struct model_saved *s, const struct manifest_table *table,
                          const struct manifest_part *part)
 {
@@ -413,8 +415,9 @@ static bool is_named(const struct listing *l, const char *name)
     return false;
 }
 
-/* The process that holds the lock of a directory; 0: none that can be seen. Read from the kernel's list, since trying the lock would make a
- * training that starts at that moment be refused. By the number of the file alone, as its device's number there is not stat(2)'s everywhere. */
+/* The process that holds the lock of a directory; 0: none that can be seen. Read from the kernel's list, since
+ * trying the lock would make a training that starts at that moment be refused. By the number of the file alone,
+ * as its device's number there is not stat(2)'s everywhere. */
 static uint64_t lock_holder(const char *directory)
 {
     char path[FILE_PATH_BYTES], text[256];
@@ -501,7 +504,8 @@ static status directory_check(struct found *found, const char *path)
     return st;
 }
 
-/* How to go on: a training that is resumed from an older save can save into the directory if its manifest.json can be read. */
+/* How to go on: a training that is resumed from an older save can save into the directory if its manifest.json
+ * can be read. */
 static void usable_tell(const struct found *found, const char *path)
 {
     struct manifest newest;

@@ -1,5 +1,5 @@
-/* heterps-run gen: writes generated data, in the Criteo format or in whatever format a graph reads, and says how well its labels can be
- * predicted at best. */
+/* heterps-run gen: writes generated data, in the Criteo format or in whatever format a graph reads, and says
+ * how well its labels can be predicted at best. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

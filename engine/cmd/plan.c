@@ -1,5 +1,6 @@
-/* heterps-run plan: which layer on which type of resource, on how many units: from an instance, from a layer table and a cluster, or from a
- * graph that is profiled for a cluster. heterps-run pretrain: a policy to begin with. */
+/* heterps-run plan: which layer on which type of resource, on how many units: from an instance, from a layer
+ * table and a cluster, or from a graph that is profiled for a cluster. heterps-run pretrain: a policy to begin
+ * with. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* What the verbs that train, or say what training would do, share: the flags of a training, and the way from them to train_run. */
+/* What the verbs that train, or say what training would do, share: the flags of a training, and the way from
+ * them to train_run. */
 #ifndef HETERPS_ENGINE_CMD_RUN_H
 #define HETERPS_ENGINE_CMD_RUN_H
 
@@ -124,7 +125,8 @@ MUST_USE status run_use(const char *graph, const struct run_options *options);
 
 /* The verb train, for this graph; and what else is done on several nodes. */
 MUST_USE status run_verb(const char *graph, const struct run_options *options);
-/* Opens a session for them and trains, but for the trace. As session_open and train_run fail; USAGE: flags that exclude each other. */
+/* Opens a session for them and trains, but for the trace. As session_open and train_run fail; USAGE: flags that
+ * exclude each other. */
 MUST_USE status run_train(const char *graph, const struct run_options *options);
 /* The verb doctor. */
 MUST_USE status run_doctor(const char *const *positionals, const void *options);

@@ -44,7 +44,8 @@ struct saved_options {
 /* The path of the model: `model`, or where that is NULL the graph's own (engine/model/lean.h). USAGE: it has none. */
 MUST_USE status saved_model(const char *graph_path, const char *model, const char **path);
 
-/* Opens set-up and crew for the graph, has them used, and closes them. Errors are those of setup_open, crew_open and of `use`. */
+/* Opens set-up and crew for the graph, has them used, and closes them. Errors are those of setup_open,
+ * crew_open and of `use`. */
 MUST_USE status saved_run(const char *graph_path, const struct saved_options *options,
                           status (*use)(struct crew *crew, const struct saved_options *options));
 

@@ -46,7 +46,8 @@ static const struct flag flags[] = {
 };
 static const struct serve_flags defaults = {.idle_s = 60, .patience_s = 30};
 
-/* "NAME=GRAPH:DIR", or "NAME=FILE" of a graph with its model, into a text that is cut up; the graph's path ends at the first colon. */
+/* "NAME=GRAPH:DIR", or "NAME=FILE" of a graph with its model, into a text that is cut up; the graph's path ends
+ * at the first colon. */
 static status model_parse(const char *text, char **copy, struct serve_model *model)
 {
     TRY(heap_text(copy, "%s", text));

@@ -1,5 +1,5 @@
-/* heterps-run GRAPH (or: heterps-run train GRAPH): trains, evaluates, saves. heterps-run plan-memory GRAPH: what that would
- * take of memory. heterps-run doctor GRAPH takes the same flags (cmd/doctor.c). */
+/* heterps-run GRAPH (or: heterps-run train GRAPH): trains, evaluates, saves. heterps-run plan-memory GRAPH:
+ * what that would take of memory. heterps-run doctor GRAPH takes the same flags (cmd/doctor.c). */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

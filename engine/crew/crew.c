@@ -10,7 +10,8 @@
 #include "engine/device/cpu/device.h"
 #include "io/read/histories.h"
 
-/* That any plan for the cluster can have here: those on cpu need a core each, and other stages have workers of their own. */
+/* That any plan for the cluster can have here: those on cpu need a core each, and other stages have workers of
+ * their own. */
 static uint32_t workers_max(const struct crew *c)
 {
     uint32_t own = 0;

@@ -1,4 +1,5 @@
-/* Those who compute on a set-up (engine/crew/setup.h): a plan, the pipeline of its stages, and what feeds of it have to know. */
+/* Those who compute on a set-up (engine/crew/setup.h): a plan, the pipeline of its stages, and what feeds of it
+ * have to know. */
 #ifndef HETERPS_ENGINE_CREW_CREW_H
 #define HETERPS_ENGINE_CREW_CREW_H
 
@@ -34,17 +35,20 @@ struct crew {
 
 /* Finds the cores; nothing computes yet, and nothing has to be closed. */
 void crew_begin(struct crew *crew, const struct crew_options *options);
-/* One stage on all threads: of a set-up that trains, on each pipeline's part of them. USAGE: more pipelines than threads. */
+/* One stage on all threads: of a set-up that trains, on each pipeline's part of them. USAGE: more pipelines
+ * than threads. */
 MUST_USE status crew_plan_default(struct crew *crew, const struct setup *setup, bool share);
-/* Opens the pipeline of crew->plan, for training where the set-up is for it; keeps the set-up, which is finished. As pipeline_open. */
+/* Opens the pipeline of crew->plan, for training where the set-up is for it; keeps the set-up, which is
+ * finished. As pipeline_open. */
 MUST_USE status crew_finish(struct crew *crew, struct setup *setup, const struct crew_options *options);
 /* All three, with the default plan. After a failure there is nothing to close. */
 MUST_USE status crew_open(struct crew *crew, struct setup *setup, const struct crew_options *options);
 /* Also the plan. Zeroed memory may be closed. */
 void crew_close(struct crew *crew);
 
-/* Between two jobs: opens the pipeline of `plan`, which is taken, in place of the present one, whose memory is given back first; feeds stay
- * as they are. Where it cannot be opened, the present plan goes on: *is_changed is false then, and status_message() says why. */
+/* Between two jobs: opens the pipeline of `plan`, which is taken, in place of the present one, whose memory is
+ * given back first; feeds stay as they are. Where it cannot be opened, the present plan goes on: *is_changed is
+ * false then, and status_message() says why. */
 MUST_USE status crew_change(struct crew *crew, struct plan *plan, bool *is_changed);
 
 /* The field of the graph that is a user's history (format pairs), or NONE. */

@@ -40,7 +40,8 @@ static void lines_add(struct lines *l, const char *item)
     l->separator = ", ";
 }
 
-/* The parts behind a heading; unless all are asked for, here or by -v, those of less than a fiftieth of the whole as one. */
+/* The parts behind a heading; unless all are asked for, here or by -v, those of less than a fiftieth of the
+ * whole as one. */
 static void parts_log(const char *heading, bool in_use, bool all)
 {
     struct lines lines = {.separator = " "};

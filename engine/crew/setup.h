@@ -17,7 +17,8 @@ struct setup_options {
     const char *const *set; /* "section.key=value", [set_count] */
     uint32_t set_count;
     bool training;
-    bool joins_lanes; /* trains on one node, on cores, in one stage without replicas: lanes are joined (graph_lanes_join) */
+    /* trains on one node, on cores, in one stage without replicas: lanes are joined (graph_lanes_join) */
+    bool joins_lanes;
     /* NULL, or the saved model that will be loaded, to be only predicted with: without a directory for rows on disk
      * they have no optimizer state in memory, and where RAM has no room for them they stay in the files of the save. */
     const char *model;

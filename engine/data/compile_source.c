@@ -36,7 +36,8 @@ static const struct ini_entry *path_entry(const struct compile_source *s, const 
     return entry && *entry->value ? entry : NULL;
 }
 
-/* `paths` are of the entry: they lie beside the model text, but where --set gives them they are as the command line has them. */
+/* `paths` are of the entry: they lie beside the model text, but where --set gives them they are as the command
+ * line has them. */
 static status reader_options_make(const struct compile_source *s, const struct ini_entry *entry, const char *paths,
                                   struct reader_options *out)
 {
@@ -153,7 +154,8 @@ static status source_words(void *context, const struct vocabulary_settings *sett
 
 #define MOMENTS_MICRO 256u
 
-/* B. P. Welford, "Note on a method for calculating corrected sums of squares and products", Technometrics 4(3), 1962. */
+/* B. P. Welford, "Note on a method for calculating corrected sums of squares and products", Technometrics 4(3),
+ * 1962. */
 struct moment {
     uint64_t count;
     double mean, square_sum;

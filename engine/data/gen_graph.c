@@ -1,4 +1,5 @@
-/* The generator of gen_graph.h. A row is put together column by column from draws of its own stream, in the order of the format. */
+/* The generator of gen_graph.h. A row is put together column by column from draws of its own stream, in the
+ * order of the format. */
 #include "engine/data/gen_graph.h"
 
 #include <inttypes.h>
@@ -138,7 +139,8 @@ static uint32_t field_draw(struct gen_graph *g, struct draw *d, const struct gen
     return count;
 }
 
-/* The class of a field's values in a row: the first field's own, the same for the second if `is_match`, others for the rest. */
+/* The class of a field's values in a row: the first field's own, the same for the second if `is_match`, others
+ * for the rest. */
 static uint32_t class_of(const struct gen_field *f, uint64_t first, bool is_match)
 {
     uint32_t class = (uint32_t)((first >> f->space % 16 * 4 & 15) % CLASSES);
@@ -204,7 +206,8 @@ static char *column_end(struct gen_graph *g, uint32_t *column, char *begin, char
     return end;
 }
 
-/* The texts of the columns behind the labels, in their order, from `at` on. The labels' follow, which depend on them. */
+/* The texts of the columns behind the labels, in their order, from `at` on. The labels' follow, which depend on
+ * them. */
 static void columns_draw(struct gen_graph *g, struct draw *d, char *at, struct gen_criteo_truth *truth)
 {
     const struct reader_schema *s = g->o.schema;

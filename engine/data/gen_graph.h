@@ -1,6 +1,7 @@
-/* Data for a graph, in the format that it reads, from a planted model: so that any model can be tried, profiled and tested before there is
- * data for it. Like gen_criteo.h, row i is a function of (seed, vocab, zipf, the graph's columns, i) alone, and what a perfect model could
- * reach is known. For the criteo format gen_criteo.h itself is to be used.
+/* Data for a graph, in the format that it reads, from a planted model: so that any model can be tried, profiled
+ * and tested before there is data for it. Like gen_criteo.h, row i is a function of (seed, vocab, zipf, the
+ * graph's columns, i) alone, and what a perfect model could reach is known. For the criteo format gen_criteo.h
+ * itself is to be used.
  *
  *   value of a field     k in 1 .. V, P(k) ~ k^-A by inversion of the continuous law; written as the word of that rank where the column
  *                        has a vocabulary, else as a text of its key space (columns that share keys share texts)
@@ -18,7 +19,8 @@
  *   trees                1 to 30 leaves, each with a word, or a number of -1 to 1 where the kinds need numbers; a node over n leaves has 1 with
  *                        probability 1 / (1 + exp(-2 sum / sqrt(n))), the sum being of its words' effects and its leaves' numbers; its kind
  *                        is one that takes its children, by even chance
- *   a label that is a word, pairs, tokens: a user's items, and a word's successor, are of one class nine times in ten */
+ *   a label that is a word, pairs, tokens: a user's items, and a word's successor, are of one class nine times in ten
+ */
 #ifndef HETERPS_ENGINE_DATA_GEN_GRAPH_H
 #define HETERPS_ENGINE_DATA_GEN_GRAPH_H
 

@@ -16,8 +16,8 @@ struct gen_memory_options {
     const struct reader_schema *schema; /* of formats other than criteo; borrowed */
     uint64_t row_count;
     uint32_t vocab; /* values of a field; they are as skewed as those of gen_criteo.h, exponent 1.05 */
-    /* criteo: makes of a row's line, which ends with a newline, one of another format: at most GEN_MEMORY_REWRITE_BYTES_MAX bytes, whose number
-     * it returns; NULL: lines stay as they are. */
+    /* criteo: makes of a row's line, which ends with a newline, one of another format: at most
+     * GEN_MEMORY_REWRITE_BYTES_MAX bytes, whose number it returns; NULL: lines stay as they are. */
     size_t (*rewrite)(const char *line, size_t bytes, char *out);
 };
 

@@ -1,8 +1,8 @@
-/* What a reader must know of a graph's columns and settings, as io/read/reader.h wants it. Vocabularies, which readers of any number share,
- * are listed once.
+/* What a reader must know of a graph's columns and settings, as io/read/reader.h wants it. Vocabularies, which
+ * readers of any number share, are listed once.
  *
  *     graph: fields, denses, labels, words ──┐
- *     settings: [data]                       ├──▶ reader_schema                                                        */
+ *     settings: [data]                       ├──▶ reader_schema */
 #ifndef HETERPS_ENGINE_DATA_SCHEMA_H
 #define HETERPS_ENGINE_DATA_SCHEMA_H
 
@@ -20,7 +20,8 @@ struct schema {
     char *kind_names;
 };
 
-/* Keeps graph and settings until schema_close. INVALID: a setting that only now is understood, such as data.separator. */
+/* Keeps graph and settings until schema_close. INVALID: a setting that only now is understood, such as
+ * data.separator. */
 MUST_USE status schema_open(struct schema *schema, const struct graph *graph, const struct settings *settings);
 void schema_close(struct schema *schema);
 /* The part of it that needs no graph: how the format is read. */

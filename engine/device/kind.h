@@ -1,5 +1,5 @@
-/* A kind of devices is a row of functions and facts; engine/device/devices.def lists the kinds. Whoever places, opens or describes a stage asks
- * its row, and never which kind it is.
+/* A kind of devices is a row of functions and facts; engine/device/devices.def lists the kinds. Whoever places,
+ * opens or describes a stage asks its row, and never which kind it is.
  *
  *     plan's stage ──device_kind_of──▶ row ──device_stage_open──▶ what all devices of the stage share (on a card: its memory there)
  *                                          ──device_open────────▶ a device a worker
@@ -52,12 +52,13 @@ struct device_kind {
     uint32_t streams;      /* workers of a replica, each of which takes micro-batches                  */
     uint32_t replicas_max; /* of a stage                                                                */
     bool has_cores;        /* units are cores of this node: gangs of them, and pools that stages share  */
-    /* Devices keep parameters, gradients and activations in memory of their own (device_begin, device_settle): each replica has the lanes of
-     * its own seats and its own part of the parameters, and what is computed besides is computed on the host. */
+    /* Devices keep parameters, gradients and activations in memory of their own (device_begin, device_settle):
+     * each replica has the lanes of its own seats and its own part of the parameters, and what is computed
+     * besides is computed on the host. */
     bool has_memory;
     bool imitates; /* a worker stands for all k units of its replica */
-    /* Optional: NULL: the stage's devices share nothing. INVALID: a layer that they cannot run, with why; USAGE: there is no such unit; MEMORY:
-     * with what the stage needs and what is free. */
+    /* Optional: NULL: the stage's devices share nothing. INVALID: a layer that they cannot run, with why;
+     * USAGE: there is no such unit; MEMORY: with what the stage needs and what is free. */
     status (*stage_open)(struct device_stage **stage, const struct device_stage_options *options);
     /* After device_open of all workers; optional. INVALID: what the stage has cannot be on several units. */
     status (*stage_join)(struct device_stage *stage);

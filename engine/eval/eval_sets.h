@@ -3,8 +3,9 @@
  *     --eval test.tsv                                            one set without a name
  *     --eval tomorrow=day9.tsv --eval holdout=a.tsv,b.tsv        two sets; the first decides where one must (early stopping)
  *
- * A text is FILE,… or NAME=FILE,…: what is before its first '=' is a name, if it consists of letters, digits, '_', '.' and '-' and there is no
- * file of the name that the text begins with, '=' included; "./a=b.tsv" is always a file. */
+ * A text is FILE,… or NAME=FILE,…: what is before its first '=' is a name, if it consists of letters, digits,
+ * '_', '.' and '-' and there is no file of the name that the text begins with, '=' included; "./a=b.tsv" is
+ * always a file. */
 #ifndef HETERPS_ENGINE_EVAL_EVAL_SETS_H
 #define HETERPS_ENGINE_EVAL_EVAL_SETS_H
 
@@ -29,9 +30,11 @@ struct eval_sets {
 
 /* One set without a name. */
 struct eval_sets eval_sets_of(const char *paths);
-/* Takes a text apart, of which the paths are a part. USAGE: a name without files; `flag` says where, for the message. */
+/* Takes a text apart, of which the paths are a part. USAGE: a name without files; `flag` says where, for the
+ * message. */
 MUST_USE status eval_set_parse(struct eval_set *set, const char *flag, const char *text);
-/* The sets of texts[count]. USAGE: also a set without a name beside others, two of one name, standard input twice, too many. */
+/* The sets of texts[count]. USAGE: also a set without a name beside others, two of one name, standard input
+ * twice, too many. */
 MUST_USE status eval_sets_parse(struct eval_sets *sets, const char *flag, const char *const *texts, uint32_t count);
 /* Whether one of them reads standard input. */
 bool eval_sets_name_stdin(const struct eval_sets *sets);
@@ -39,7 +42,8 @@ bool eval_sets_name_stdin(const struct eval_sets *sets);
 /* The sets under evaluation: how each is read, and the feed of one of them at a time. All zero: none. */
 struct eval_feeds {
     struct eval_sets sets;
-    struct evaluate_options options[EVAL_SETS_MAX]; /* paths, cache_kept and the cache's suffix are set by eval_feeds_begin */
+    /* paths, cache_kept and the cache's suffix are set by eval_feeds_begin */
+    struct evaluate_options options[EVAL_SETS_MAX];
     struct data_cache *cache[EVAL_SETS_MAX];        /* between evaluations: what they have read once, or NULL */
     char suffix[EVAL_SETS_MAX][sizeof ".eval." + EVAL_SET_NAME_MAX];
     struct feed *feed; /* open, or NULL … */
@@ -53,8 +57,9 @@ void eval_feeds_close(struct eval_feeds *feeds);
 MUST_USE status eval_feeds_open(struct eval_feeds *feeds, struct crew *crew, uint32_t i);
 /* Closes the feed that is open. */
 void eval_feeds_shut(struct eval_feeds *feeds);
-/* Opens every set once, so that a wrong path fails early, and takes room for its examples (evaluate_reserve). The feed that takes most memory is
- * left open, so that it is part of the plan. INVALID: one of several sets is a stream, which cannot be opened twice. */
+/* Opens every set once, so that a wrong path fails early, and takes room for its examples (evaluate_reserve).
+ * The feed that takes most memory is left open, so that it is part of the plan. INVALID: one of several sets is
+ * a stream, which cannot be opened twice. */
 MUST_USE status eval_feeds_reserve(struct eval_feeds *feeds, struct crew *crew, struct heads *heads);
 /* evaluate_measure of set i, whose feed is open, under its name. */
 MUST_USE status eval_feeds_measure(struct eval_feeds *feeds, struct crew *crew, struct heads *heads,

@@ -1,13 +1,14 @@
-/* What several nodes have of the steps of an evaluation or a prediction, in pieces of bytes, which rank 0 takes in by the
- * order of steps, and in a step by that of nodes, which is that of lanes: the order of the data.
+/* What several nodes have of the steps of an evaluation or a prediction, in pieces of bytes, which rank 0 takes
+ * in by the order of steps, and in a step by that of nodes, which is that of lanes: the order of the data.
  *
  *     other node   pieces of its lanes ──▶ blocks of a step ═══▶ ┐
  *     rank 0       its own lanes of the step ───────────────────▶ what takes them, in order
  *
  * Blocks travel by engine/node/talk.h; some thousand pieces an evaluation.
  *
- * Where nodes have stages the one with the last stage has the pieces of all, which rank 0, if it is another, hears on a
- * thread beside its own part of the forward pass; what fails there ends the job, and is told by that. */
+ * Where nodes have stages the one with the last stage has the pieces of all, which rank 0, if it is another,
+ * hears on a thread beside its own part of the forward pass; what fails there ends the job, and is told by
+ * that. */
 #ifndef HETERPS_ENGINE_EVAL_GATHER_H
 #define HETERPS_ENGINE_EVAL_GATHER_H
 
@@ -41,10 +42,11 @@ struct gather {
 void gather_begin(struct gather *gather, struct reduce *reduce,
                   status (*take)(void *context, const void *piece, uint32_t bytes), void *context);
 
-/* Behind that, before the pass: where it has to, rank 0 begins to hear, and `take` is called by another thread. SYSTEM. */
+/* Behind that, before the pass: where it has to, rank 0 begins to hear, and `take` is called by another thread.
+ * SYSTEM. */
 MUST_USE status gather_start(struct gather *gather);
-/* Another node's: where a piece of the step goes, with *room bytes, `least` or more; what was of a step before is on its
- * way then. At most GATHER_PIECE_BYTES. */
+/* Another node's: where a piece of the step goes, with *room bytes, `least` or more; what was of a step before
+ * is on its way then. At most GATHER_PIECE_BYTES. */
 MUST_USE status gather_place(struct gather *gather, uint64_t step, uint32_t least, uint8_t **at, uint32_t *room);
 /* So many bytes are there. */
 void gather_put(struct gather *gather, uint32_t bytes);
@@ -55,7 +57,8 @@ void gather_step_end(struct gather *gather, uint64_t step);
 MUST_USE status gather_until(struct gather *gather, uint64_t step);
 
 /* By all nodes, in any case, behind the last step: `st` is what the node has failed with, or ST_OK. On rank 0 it
- * returns that, or the failure of the first other node, or of taking in; elsewhere what the exchange has failed with. */
+ * returns that, or the failure of the first other node, or of taking in; elsewhere what the exchange has failed
+ * with. */
 MUST_USE status gather_end(struct gather *gather, status st);
 
 #endif

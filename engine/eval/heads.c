@@ -1,4 +1,5 @@
-/* Sums over the examples of an evaluation, by a head's kind. An op's line says which function adds a slot and which finishes. */
+/* Sums over the examples of an evaluation, by a head's kind. An op's line says which function adds a slot and
+ * which finishes. */
 #include "engine/eval/heads.h"
 
 #include <math.h>

@@ -10,8 +10,8 @@
  *                                 no word counts there, and for no other figure
  *   metrics                       the mean
  *
- * A loss here is without the head's weight, so that it can be compared. Means are over examples, each as often as its weight says, where the
- * data have weights: an example of weight 2 is two. */
+ * A loss here is without the head's weight, so that it can be compared. Means are over examples, each as often
+ * as its weight says, where the data have weights: an example of weight 2 is two. */
 #ifndef HETERPS_ENGINE_EVAL_HEADS_H
 #define HETERPS_ENGINE_EVAL_HEADS_H
 
@@ -73,8 +73,8 @@ MUST_USE status heads_open(struct heads *heads, const struct graph *graph);
 void heads_close(struct heads *heads);
 /* Room for so many examples, that no later growth is needed; behind heads_rank for its part, too. */
 MUST_USE status heads_reserve(struct heads *heads, uint64_t example_count);
-/* Makes ready for an evaluation: where words are ranked, opens the ranking unless that is done, which the crew's pipeline then serves
- * until heads_close. What rank_open says. */
+/* Makes ready for an evaluation: where words are ranked, opens the ranking unless that is done, which the
+ * crew's pipeline then serves until heads_close. What rank_open says. */
 MUST_USE status heads_rank(struct heads *heads, struct crew *crew);
 /* Takes in a slot whose forward pass is done. INVALID: a label names no class. */
 MUST_USE status heads_add(struct heads *heads, const struct slot *slot);
@@ -96,8 +96,8 @@ union head_sample {
     };
     float sum[2];
 };
-/* Of the examples of a micro-batch whose forward pass is done: samples[0 .. example_count). Unless `all`: what a loss's main figure needs,
- * in training too; the rest is NaN. */
+/* Of the examples of a micro-batch whose forward pass is done: samples[0 .. example_count). Unless `all`: what
+ * a loss's main figure needs, in training too; the rest is NaN. */
 void head_samples(const struct head *head, const struct op_context *c, bool all, union head_sample *samples);
 /* The same from terms of so many examples: of head h with `all`; whether example e counts for no figure, and their
  * weights, or NULL where all are 1. */
@@ -105,16 +105,17 @@ void heads_terms_samples(const struct heads *heads, const void *terms, uint32_t 
                          union head_sample *samples);
 bool heads_terms_are_left_out(const struct heads *heads, const void *terms, uint32_t example_count, uint32_t e);
 const float *heads_terms_weights(const struct heads *heads, const void *terms, uint32_t example_count);
-/* Sets the values of the head, which is at no evaluation; those that need more than samples are NaN: group_auc, and of ranked words. Weights are
- * [count], or NULL where the data have none. Takes no memory where heads_reserve has taken it for so many. */
+/* Sets the values of the head, which is at no evaluation; those that need more than samples are NaN: group_auc,
+ * and of ranked words. Weights are [count], or NULL where the data have none. Takes no memory where
+ * heads_reserve has taken it for so many. */
 void head_samples_measure(struct head *head, const union head_sample *samples, const float *weight, uint64_t count);
 
 /* The first loss, which stands for the model where one number must. */
 const struct head *heads_main(const struct heads *heads);
 /* A loss's figure that is_loss, a metric's only one: what stands for a head. */
 uint32_t head_main_figure(const struct head *head);
-/* The figure called `name`: HEAD.FIGURE by its key, HEAD (head_main_figure), or FIGURE of the first loss. False: there is none that can be
- * better or worse. */
+/* The figure called `name`: HEAD.FIGURE by its key, HEAD (head_main_figure), or FIGURE of the first loss.
+ * False: there is none that can be better or worse. */
 bool heads_figure_find(const struct heads *heads, const char *name, uint32_t *head, uint32_t *figure);
 /* What could have been asked for: "auc, logloss, …"; into buffer, which is returned. */
 char *heads_figure_names(const struct heads *heads, char *buffer, size_t bytes);

@@ -1,5 +1,5 @@
-/* What is measured of predictions: exact AUC, average precision, log loss, normalised entropy, calibration, as a whole and by bins; over weighted
- * examples, too, and within groups. */
+/* What is measured of predictions: exact AUC, average precision, log loss, normalised entropy, calibration, as
+ * a whole and by bins; over weighted examples, too, and within groups. */
 #ifndef HETERPS_ENGINE_EVAL_METRICS_H
 #define HETERPS_ENGINE_EVAL_METRICS_H
 
@@ -17,14 +17,16 @@ struct metrics_record {
     float signed_weight; /* w of a positive, -w of a negative, -0 among them */
 };
 
-/* Examples whose prediction p is in [i / 10, (i + 1) / 10), the last of ten up to 1 and with it. Sums, and in a result means. */
+/* Examples whose prediction p is in [i / 10, (i + 1) / 10), the last of ten up to 1 and with it. Sums, and in a
+ * result means. */
 #define METRICS_BINS 10
 struct metrics_bin {
     uint64_t example_count;
     double weight, prediction, label;
 };
 
-/* Collects one (logit, label) an example, 5 bytes, or a record; grows by doubling (memory part "evaluation"). Zero-initialise. */
+/* Collects one (logit, label) an example, 5 bytes, or a record; grows by doubling (memory part "evaluation").
+ * Zero-initialise. */
 struct metrics {
     bool has_weight, has_group;    /* of the examples; set before the first is added, or room reserved */
     float *logit;                  /* [example_max], without weights and groups */
@@ -39,18 +41,20 @@ struct metrics {
 struct metrics_result {
     uint64_t example_count;
     double auc; /* Mann-Whitney: P(score of a positive > of a negative) + half of ties; NaN if one class is absent */
-    /* area under the curve of precision over recall, as a sum over distinct scores from the greatest on: (recall there - recall before) times
-     * precision there (average precision: Boyd, Eng, Page, "Area under the Precision-Recall Curve", ECML 2013, section 3; no interpolation,
-     * equal scores together, as scikit-learn's average_precision_score); NaN as above */
+    /* area under the curve of precision over recall, as a sum over distinct scores from the greatest on:
+     * (recall there - recall before) times precision there (average precision: Boyd, Eng, Page, "Area under the
+     * Precision-Recall Curve", ECML 2013, section 3; no interpolation, equal scores together, as scikit-learn's
+     * average_precision_score); NaN as above */
     double pr_auc;
-    double
-        group_auc; /* mean of the AUC within each group that has both classes, weighted by the examples of the group (Zhu et al.,
-                         "Optimized Cost per Click in Taobao Display Advertising", KDD 2017, section 4.2); NaN if there is none */
+    /* mean of the AUC within each group that has both classes, weighted by the examples of the group (Zhu et
+     * al., "Optimized Cost per Click in Taobao Display Advertising", KDD 2017, section 4.2); NaN if there is
+     * none */
+    double group_auc;
     double
         logloss; /* mean binary cross-entropy in nats                                                               */
     double ne;   /* logloss / entropy of the mean label (He et al., ADKDD 2014, eq. 1); NaN as above                 */
-    double
-        calibration; /* sum of predictions / sum of labels (He et al., section 2); NaN without positives                 */
+    /* sum of predictions / sum of labels (He et al., section 2); NaN without positives */
+    double calibration;
     struct metrics_bin
         bins[METRICS_BINS]; /* means of predictions and labels, NaN in an empty one: the reliability diagram of
                                               Niculescu-Mizil, Caruana, ICML 2005 */

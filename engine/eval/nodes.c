@@ -1,5 +1,5 @@
-/* Terms as pieces, of runs of examples of a micro-batch: their number, and terms behind it; and what rank 0 has found, for
- * all. Some thousand pieces an evaluation. */
+/* Terms as pieces, of runs of examples of a micro-batch: their number, and terms behind it; and what rank 0 has
+ * found, for all. Some thousand pieces an evaluation. */
 #include "engine/eval/nodes.h"
 
 #include <string.h>

@@ -4,8 +4,8 @@
  *     other node   micro-batches of its lanes ──terms──▶ blocks ═══▶ ┐
  *     rank 0       its own micro-batches ────────────────────────▶ heads ──figures──▶ all
  *
- * What it finds, or fails with, every node is told. Terms travel by engine/eval/gather.h. Where nodes have stages the one
- * with the last stage has the terms of all, and what fails in the pass ends the job. */
+ * What it finds, or fails with, every node is told. Terms travel by engine/eval/gather.h. Where nodes have
+ * stages the one with the last stage has the terms of all, and what fails in the pass ends the job. */
 #ifndef HETERPS_ENGINE_EVAL_NODES_H
 #define HETERPS_ENGINE_EVAL_NODES_H
 

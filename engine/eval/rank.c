@@ -208,8 +208,8 @@ static status excluded_read(struct rank *r, const char *paths)
 
 /* --- one row of scores ------------------------------------------------------------------------ */
 
-/* The `top` best words of a row, the best first, of equal ones the first: fills `word` and top_score; returns how many. Words of score
- * -infinity are none. */
+/* The `top` best words of a row, the best first, of equal ones the first: fills `word` and top_score; returns
+ * how many. Words of score -infinity are none. */
 static uint32_t top_find(struct rank *r, const float *scores, uint32_t top, uint32_t *word)
 {
     const size_t word_count = r->words->word_count;

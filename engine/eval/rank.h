@@ -6,10 +6,10 @@
  *                                                                                   ├─ products ─▶ scores [queries, words]
  *     data ──forward pass──▶ match's first input: a query an example, or a user ────┘
  *
- * What is measured, if examples belong to groups (users): recall, hit rate and NDCG (engine/eval/rank_groups.h) of
- * the words that are best for the group's first example, whatever the order of the examples; words that eval.exclude
- * holds for the group are not ranked, and not relevant; nor are, in lines, those of the query's history (format pairs),
- * if it has the keys of items. Else, over examples:
+ * What is measured, if examples belong to groups (users): recall, hit rate and NDCG (engine/eval/rank_groups.h)
+ * of the words that are best for the group's first example, whatever the order of the examples; words that
+ * eval.exclude holds for the group are not ranked, and not relevant; nor are, in lines, those of the query's
+ * history (format pairs), if it has the keys of items. Else, over examples:
  *   log loss    -log softmax(scores)[target], perplexity its exp
  *   hit rate@k  share of examples whose target is among the k best, as one of equals in the middle of them; k = 1, 10
  *

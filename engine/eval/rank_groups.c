@@ -233,8 +233,8 @@ static void sums_divide(struct rank_figures *sums, uint64_t count)
     sums->ndcg /= (double)count;
 }
 
-/* Writes the words among a group's targets, which are sorted, to the front of them, each once, and without what is excluded; counts with them
- * what else is relevant. */
+/* Writes the words among a group's targets, which are sorted, to the front of them, each once, and without what
+ * is excluded; counts with them what else is relevant. */
 static struct relevant relevant_find(const struct rank_groups *g, struct rank_pair *target, size_t count)
 {
     size_t excluded_count;

@@ -1,18 +1,21 @@
-/* The groups (users) of a ranking, in whatever order their examples come: a group's best words, the targets of all its examples, and the items
- * that it is known to have already, which do not count.
+/* The groups (users) of a ranking, in whatever order their examples come: a group's best words, the targets of
+ * all its examples, and the items that it is known to have already, which do not count.
  *
  *     group ──index──▶ number, in the order in which groups come ──▶ best words [best_max]
  *     (group, item) pairs: targets, excluded items; sorted when they are compared
  *
- * An item is a word's number, or, of a text that is no word, its key with READER_UNKNOWN: such a target is never found, but it is one.
+ * An item is a word's number, or, of a text that is no word, its key with READER_UNKNOWN: such a target is
+ * never found, but it is one.
  *
- * With the relevant items of a group (its targets, each once, without the excluded ones) and its k best words, means over groups that have any:
+ * With the relevant items of a group (its targets, each once, without the excluded ones) and its k best words,
+ * means over groups that have any:
  *   recall@k    found / relevant
  *   hit rate@k  share of groups with one found
  *   NDCG@k      sum over found of 1 / log2(2 + place), over its greatest value (Jarvelin, Kekalainen, TOIS 2002)
  * The same once more with the words among the relevant items alone.
  *
- * Memory (part "ranking"; all of it grows by doubling): 16 bytes a pair, 8 + 4 best_max a group, and 8 to 16 of the index. */
+ * Memory (part "ranking"; all of it grows by doubling): 16 bytes a pair, 8 + 4 best_max a group, and 8 to 16 of
+ * the index. */
 #ifndef HETERPS_ENGINE_EVAL_RANK_GROUPS_H
 #define HETERPS_ENGINE_EVAL_RANK_GROUPS_H
 
@@ -46,7 +49,8 @@ struct rank_groups {
 /* Keeps the set-up. */
 void rank_groups_open(struct rank_groups *groups, const struct setup *setup, uint32_t best_max);
 void rank_groups_close(struct rank_groups *groups);
-/* Room for so many examples, and for as many groups, up to a million: examples are not groups, and more than that grow when they come. MEMORY. */
+/* Room for so many examples, and for as many groups, up to a million: examples are not groups, and more than
+ * that grow when they come. MEMORY. */
 MUST_USE status rank_groups_reserve(struct rank_groups *groups, uint64_t example_count);
 /* Forgets all but what is excluded. */
 void rank_groups_begin(struct rank_groups *groups);
@@ -57,7 +61,8 @@ void rank_groups_excluded_end(struct rank_groups *groups);
 /* The group's excluded items, [*count], sorted. */
 const struct rank_pair *rank_groups_excluded(const struct rank_groups *groups, uint64_t group, size_t *count);
 
-/* *number is the group's; *is_new: it has not come before, and its best words are to be set. MEMORY: how many have come, and what to do. */
+/* *number is the group's; *is_new: it has not come before, and its best words are to be set. MEMORY: how many
+ * have come, and what to do. */
 MUST_USE status rank_groups_number(struct rank_groups *groups, uint64_t group, uint32_t *number, bool *is_new);
 uint32_t *rank_groups_best(const struct rank_groups *groups, uint32_t number);
 /* MEMORY likewise. */

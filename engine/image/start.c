@@ -25,7 +25,8 @@
 #define MFD_EXEC 0x0010u /* Linux 6.3 */
 #endif
 
-/* Of the driver: many cards that no process keeps awake take seconds each to start. Who insists on cards waits longer. */
+/* Of the driver: many cards that no process keeps awake take seconds each to start. Who insists on cards waits
+ * longer. */
 #define PROBE_SECONDS        10
 #define PROBE_SECONDS_NEEDED 60
 #define ENDING_MS            500
@@ -48,7 +49,8 @@ static bool has_library(const char *directory, size_t directory_bytes)
     return bytes > 0 && (size_t)bytes < sizeof path && access(path, F_OK) == 0;
 }
 
-/* A device or a driver library in one of the usual places. The loader may know others, but hardly on a machine without the device. */
+/* A device or a driver library in one of the usual places. The loader may know others, but hardly on a machine
+ * without the device. */
 static bool is_worth_trying(void)
 {
     for (size_t i = 0; i < COUNT(devices); i++)
@@ -231,8 +233,8 @@ status image_start(const char *choice, char **arguments)
         if (take_over(arguments, is_needed) != ST_OK && !is_needed) log_detail("no cards: %s", status_message());
         gpu_deny(status_message());
     }
-    /* The image has taken over because a child has found one. It does not open the driver before it has to: a process that has done so cannot
-     * fork and use cards there. */
+    /* The image has taken over because a child has found one. It does not open the driver before it has to: a
+     * process that has done so cannot fork and use cards there. */
     if (is_needed && image.kind != IMAGE_SELF && gpu_count(&why) == 0)
         FAIL(SYSTEM, "%s on: there is no card: %s; without a card: --gpu off", where, why);
     return ST_OK;

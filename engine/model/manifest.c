@@ -182,7 +182,8 @@ static json_t *manifest_json(const struct manifest *m)
     char model_hash[HASH_DIGITS + 1];
     hash_print(model_hash, m->model_hash);
     hash_print(hash, m->dense.xxh3);
-    /* Model texts, and so the name in them, may be any bytes: what JSON cannot hold, or cannot give back, is left out. */
+    /* Model texts, and so the name in them, may be any bytes: what JSON cannot hold, or cannot give back, is
+     * left out. */
     json_t *model = json_string(m->model);
     if (model == NULL) model = json_string("");
     bool is_text = m->text != NULL && memchr(m->text, 0, m->text_bytes) == NULL;

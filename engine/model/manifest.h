@@ -17,19 +17,21 @@
  *       "xxh3": HEX
  *     }
  *
- * A table's rows are those of its parts, oldest first: where several have a row of the same key, the last one counts. "rows" is the number of
- * keys. A PART is a file of rows (io/store/row_file.h), or blocks [begin, end) of a segment (io/store/segment.h), which has each its own checksum; "xxh3"
- * is then that of their checksums, one after another (segment_hash_add):
+ * A table's rows are those of its parts, oldest first: where several have a row of the same key, the last one
+ * counts. "rows" is the number of keys. A PART is a file of rows (io/store/row_file.h), or blocks [begin, end)
+ * of a segment (io/store/segment.h), which has each its own checksum; "xxh3" is then that of their checksums,
+ * one after another (segment_hash_add):
  *
  *       {"file", "bytes", "xxh3", "rows"}
  *       {"file", "bytes", "xxh3", "number", "block_bytes", "blocks": [begin, end]}
  *
- * HEX is 16 hexadecimal digits. The last key is the xxh3-64 of every byte of the file before the comma in front of it: a
- * manifest is valid only as it was written.
+ * HEX is 16 hexadecimal digits. The last key is the xxh3-64 of every byte of the file before the comma in front
+ * of it: a manifest is valid only as it was written.
  *
- * Versions: what is written is the newest. Every older one is read, and stays readable: a key that it lacks is read as absent
- * (NULL, 0), and what needs the key does without and says so. A newer one is refused, since nobody knows what it means. A key is
- * never given another meaning; where that would be needed, it gets another name.
+ * Versions: what is written is the newest. Every older one is read, and stays readable: a key that it lacks is
+ * read as absent (NULL, 0), and what needs the key does without and says so. A newer one is refused, since
+ * nobody knows what it means. A key is never given another meaning; where that would be needed, it gets another
+ * name.
  *
  *     1   without "save", "pass_examples", "optimizer" and "text": the recipe that it was saved by is not compared
  *     2   each table one file of rows: "file", "bytes" and "xxh3" beside its "rows", and no "parts"
@@ -37,7 +39,7 @@
  *     4   without "data", "first_epoch" and "first_step": any data may follow
  *     5   without "stream": any stream may follow
  *     6   without "vectors": all are float32
- *     7   */
+ *     7 */
 #ifndef HETERPS_ENGINE_MODEL_MANIFEST_H
 #define HETERPS_ENGINE_MODEL_MANIFEST_H
 

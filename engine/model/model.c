@@ -1,7 +1,7 @@
 /* A model's memory and its first values. Opened once a run; the arrays of its dense part are listed once a checkpoint.
  *
  *   param   | h1.weight | h1.bias | h2.weight | …       at the tensors' offsets
- *   state   | update 0: state 0 of all its floats | state 1 of all | update 1: …                                       */
+ *   state   | update 0: state 0 of all its floats | state 1 of all | update 1: … */
 #include "engine/model/model.h"
 
 #include <inttypes.h>
@@ -156,7 +156,8 @@ static status files_plan(const struct model *model, const struct model_budget *b
     return ST_OK;
 }
 
-/* Tickets in flight: those of two steps, for a step's rows are pinned until the next one is done, and some read ahead. */
+/* Tickets in flight: those of two steps, for a step's rows are pinned until the next one is done, and some read
+ * ahead. */
 static uint32_t ticket_max_of(const struct graph *g) { return 2 * batch_micro_count(graph_batch(g)) + 17; }
 
 static status tables_open(struct model *model, const struct model_budget *budget)

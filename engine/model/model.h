@@ -92,8 +92,9 @@ struct model_budget {
     const uint64_t *rows;
 };
 
-/* Takes the memory, zeroed and not yet touched: model_init or model_load fills it. Keeps the graph until model_close. On failure *model is
- * empty, and may be closed. MEMORY; INVALID: the graph's updates and parameters do not fit each other; with a disk what cold_open says. */
+/* Takes the memory, zeroed and not yet touched: model_init or model_load fills it. Keeps the graph until
+ * model_close. On failure *model is empty, and may be closed. MEMORY; INVALID: the graph's updates and
+ * parameters do not fit each other; with a disk what cold_open says. */
 MUST_USE status model_open(struct model *model, const struct graph *graph, const struct model_budget *budget);
 /* Fills in the initial values of parameters and their optimizer state: a function of the graph and its seed. */
 void model_init(struct model *model);
@@ -132,8 +133,8 @@ struct model_save_options {
                                   has been read ahead); NULL: all                                               */
     uint32_t ticket;           /* with a disk, by this: of the last step that is done (ticket.number)            */
     uint32_t keep;             /* saves that stay in the directory, this one included; 0 is 1                   */
-    /* Of several owners: the first one saves, with what the others have saved of their rows, [owner_count - 1, table_count], under the
-     * generation that model_save_claim has given. NULL: there is one. */
+    /* Of several owners: the first one saves, with what the others have saved of their rows, [owner_count - 1,
+     * table_count], under the generation that model_save_claim has given. NULL: there is one. */
     const struct manifest_part *others;
     uint32_t generation;
     struct admission *const *admission; /* [table_count], NULL where every key is admitted: what all have counted */
@@ -146,18 +147,20 @@ struct model_save_options {
  *     TABLE.STEP.rows             key and span of each row, in the order of creation (io/store/row_file.h)
  *     lock                        empty; claims the directory
  *     best                        where early stopping keeps the best model: a directory of the same kind
- * A second save of the same step has STEP-1 for STEP, then STEP-2, …: no file is changed after a manifest has named it. Nothing
- * that is unchanged is written twice: the manifest that was the newest gets its second name by a link.
+ * A second save of the same step has STEP-1 for STEP, then STEP-2, …: no file is changed after a manifest has
+ * named it. Nothing that is unchanged is written twice: the manifest that was the newest gets its second name
+ * by a link.
  *
- * manifest.json is always the save that was written last, and the `keep` saves written last stay, whatever their steps: a run that
- * went back to an older save and goes on in its directory leaves the saves of later steps there until as many newer ones are written.
- * Nothing is removed before the new save is complete, and a save's manifest goes before its files: a kill at any moment leaves
- * manifests that all name whole saves, and so does a failure, which also removes what it had written. *bytes (or NULL) becomes
- * what was written. */
+ * manifest.json is always the save that was written last, and the `keep` saves written last stay, whatever
+ * their steps: a run that went back to an older save and goes on in its directory leaves the saves of later
+ * steps there until as many newer ones are written. Nothing is removed before the new save is complete, and a
+ * save's manifest goes before its files: a kill at any moment leaves manifests that all name whole saves, and
+ * so does a failure, which also removes what it had written. *bytes (or NULL) becomes what was written. */
 MUST_USE status model_save(const struct model *model, const struct model_save_options *options, uint64_t *bytes);
-/* A save of several owners, in three calls, each of whose files has the tag of one save: the first owner finds a generation that nothing in the
- * directory has; every other one writes its rows, TABLE.OWNER.STEP.rows, and tells what they are: parts [table_count], whose names are
- * model_parts_free's; and the first one saves. What is written and never named goes with the next save. As model_save fails. */
+/* A save of several owners, in three calls, each of whose files has the tag of one save: the first owner finds
+ * a generation that nothing in the directory has; every other one writes its rows, TABLE.OWNER.STEP.rows, and
+ * tells what they are: parts [table_count], whose names are model_parts_free's; and the first one saves. What
+ * is written and never named goes with the next save. As model_save fails. */
 MUST_USE status model_save_claim(const struct model *model, const char *path, uint32_t *generation);
 MUST_USE status model_save_rows(const struct model *model, const struct model_save_options *options,
                                 struct manifest_part *parts);
@@ -165,25 +168,28 @@ MUST_USE status model_save_rows(const struct model *model, const struct model_sa
 void model_save_drop(const struct model *model, const struct model_save_options *options);
 void model_parts_free(struct manifest_part *parts, uint32_t part_count);
 
-/* Where a saved model is looked for: PATH is a model's directory, which gives its newest save, or a manifest in one
- * (DIR/manifest.2000.json), which gives that save. INVALID if it is neither: asked before model_dir_check, which would make a
- * mistyped directory. */
+/* Where a saved model is looked for: PATH is a model's directory, which gives its newest save, or a manifest in
+ * one (DIR/manifest.2000.json), which gives that save. INVALID if it is neither: asked before model_dir_check,
+ * which would make a mistyped directory. */
 MUST_USE status model_dir_find(const char *path);
-/* The directory that such a PATH lies in, or is: where training that is resumed from it saves. malloc'd: yours, NULL after a
- * failure (MEMORY). */
+/* The directory that such a PATH lies in, or is: where training that is resumed from it saves. malloc'd: yours,
+ * NULL after a failure (MEMORY). */
 MUST_USE status model_dir_of(const char *path, char **directory);
 /* Loads what model_save wrote into a freshly opened model, also while another process goes on saving there; `path` as
  * above, or that of a file of graph and model (engine/model/lean.h). Sizes, checksums, model hash and every name and
  * shape are verified before the model is touched: CORRUPT, MISMATCH or INVALID name the file and what differs; IO one
  * that is missing. Rows beyond the budget: FULL, and the model is then only good for model_close. */
 MUST_USE status model_load(struct model *model, const char *path);
-/* Notes the manifest that a path leads to (engine/base/inputs.h), where nothing is saved: a save takes its name. MEMORY. */
+/* Notes the manifest that a path leads to (engine/base/inputs.h), where nothing is saved: a save takes its
+ * name. MEMORY. */
 MUST_USE status model_manifest_note(const char *path);
-/* The same to go on training: compares the recipe that it was saved by with the graph's first (engine/model/recipe.h), which may
- * refuse, or warn; and its data with the model's (model_data_look), INVALID. model->data gets the save's marks. */
+/* The same to go on training: compares the recipe that it was saved by with the graph's first
+ * (engine/model/recipe.h), which may refuse, or warn; and its data with the model's (model_data_look), INVALID.
+ * model->data gets the save's marks. */
 MUST_USE status model_resume(struct model *model, const char *path);
-/* The same to train on other data: a new pass begins, and what is left of the saved one is not trained on. Steps, schedule, optimizers and rows go
- * on; bounds of epochs and steps, and the evaluations of early stopping, count from here. */
+/* The same to train on other data: a new pass begins, and what is left of the saved one is not trained on.
+ * Steps, schedule, optimizers and rows go on; bounds of epochs and steps, and the evaluations of early
+ * stopping, count from here. */
 MUST_USE status model_continue(struct model *model, const char *path);
 /* As model_load, model_resume or model_continue. */
 enum model_purpose { MODEL_TO_USE, MODEL_TO_RESUME, MODEL_TO_CONTINUE };
@@ -204,7 +210,8 @@ void model_source_close(struct model_source *source);
 MUST_USE status model_load_from(struct model *model, struct model_source *source, enum model_purpose purpose);
 /* The hash of the manifest that a path leads to, by which saves are told from each other; as model_dir_find. */
 MUST_USE status model_manifest_hash(const char *path, uint64_t *hash);
-/* Says early, before any memory is filled, what of that the data and the recipe refuse; and what model_dir_find does. */
+/* Says early, before any memory is filled, what of that the data and the recipe refuse; and what model_dir_find
+ * does. */
 MUST_USE status model_resume_check(const struct model *model, const char *path, bool is_new_pass);
 
 enum model_export_format { MODEL_EXPORT_SAFETENSORS, MODEL_EXPORT_NPY };
@@ -212,10 +219,11 @@ struct model_exported {
     uint32_t files;
     uint64_t bytes, rows;
 };
-/* Writes the values into directory `path` (made if absent; not a model's directory), where warm_start finds them: dense.safetensors
- * (the parameters by name, in the graph's order) and, a table, TABLE.safetensors with "keys" U64 [n] and "vectors" F32 [n, dim], rows
- * sorted by key; or the same as NAME.npy, TABLE.keys.npy and TABLE.vectors.npy. What the files hold depends on the model's values only.
- * *exported (or NULL) becomes what was written. A table called "dense" goes to "%64ense.safetensors". */
+/* Writes the values into directory `path` (made if absent; not a model's directory), where warm_start finds
+ * them: dense.safetensors (the parameters by name, in the graph's order) and, a table, TABLE.safetensors with
+ * "keys" U64 [n] and "vectors" F32 [n, dim], rows sorted by key; or the same as NAME.npy, TABLE.keys.npy and
+ * TABLE.vectors.npy. What the files hold depends on the model's values only. *exported (or NULL) becomes what
+ * was written. A table called "dense" goes to "%64ense.safetensors". */
 MUST_USE status model_export(const struct model *model, const char *path, enum model_export_format format,
                              struct model_exported *exported);
 /* The same of rows that may lie elsewhere, too (model_sorted.h). */

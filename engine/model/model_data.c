@@ -17,8 +17,8 @@ static bool is_regular(const char *path)
     return strcmp(path, "-") != 0 && stat(path, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-/* Keeps each name with its final 0, in no more room than the list takes; false: something in it is a stream, or not there, which whoever reads it
- * will say. */
+/* Keeps each name with its final 0, in no more room than the list takes; false: something in it is a stream, or
+ * not there, which whoever reads it will say. */
 static bool names_take(struct model_data *d, const char *paths)
 {
     bool all_regular = true;

@@ -8,8 +8,9 @@
  *     dense.200, emb.200       dense.200, emb.200           dense.200, emb.200           dense.200, emb.200
  *                              dense.300, emb.300           dense.300, emb.300           dense.300, emb.300
  *
- * Every file is fsynced before its name appears; manifests that are too old go before the files that they name, with an fsync of the
- * directory between. A file that no manifest names is a leftover: the next save that succeeds removes it. Called once a checkpoint. */
+ * Every file is fsynced before its name appears; manifests that are too old go before the files that they name,
+ * with an fsync of the directory between. A file that no manifest names is a leftover: the next save that
+ * succeeds removes it. Called once a checkpoint. */
 #include "engine/model/model_save.h"
 
 #include <dirent.h>
@@ -236,8 +237,8 @@ static status file_copy(const char *from, const char *to)
     return st;
 }
 
-/* Gives manifest.json its second name. If another file has the name, it is of a save that was killed here, or was put there: it is
- * replaced. */
+/* Gives manifest.json its second name. If another file has the name, it is of a save that was killed here, or
+ * was put there: it is replaced. */
 static status newest_link(struct save *s, const char *name)
 {
     char from[FILE_PATH_BYTES], to[FILE_PATH_BYTES];

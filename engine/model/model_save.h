@@ -1,5 +1,6 @@
-/* What one save writes, in the order that keeps the saves before it whole (the order is drawn in the .c). model_save (engine/model/model.h) does it
- * in one piece; the saver (engine/model/saver.h) begins it between two steps and runs it beside training. */
+/* What one save writes, in the order that keeps the saves before it whole (the order is drawn in the .c).
+ * model_save (engine/model/model.h) does it in one piece; the saver (engine/model/saver.h) begins it between
+ * two steps and runs it beside training. */
 #ifndef HETERPS_ENGINE_MODEL_MODEL_SAVE_H
 #define HETERPS_ENGINE_MODEL_MODEL_SAVE_H
 
@@ -20,7 +21,8 @@ struct save {
     uint32_t keep;          /* 0 is 1 */
     bool has_generation;    /* it is the caller's; else save_begin chooses one */
     struct file_sink *sink; /* files of rows go there; or NULL              */
-    /* the rows: fills the tables' rows and parts, the last of which, if it has no bytes yet, is written by save_rows_open and the like */
+    /* the rows: fills the tables' rows and parts, the last of which, if it has no bytes yet, is written by
+     * save_rows_open and the like */
     status (*rows_put)(void *context, struct save *save);
     void *context;
     /* of save_begin, for names of further files: this save's tag */
@@ -38,12 +40,13 @@ struct save {
 
 /* Chooses names that nothing in the directory has. MEMORY, IO. save_end follows in any case. */
 MUST_USE status save_begin(struct save *s);
-/* Writes everything else, then removes what is too old; after a failure what it has written itself, and what else has its tag. */
+/* Writes everything else, then removes what is too old; after a failure what it has written itself, and what
+ * else has its tag. */
 MUST_USE status save_run(struct save *s);
 void save_end(struct save *s);
 
-/* For rows_put: begins the table's file of rows, `rows`, of exactly row_count rows, with a block of row_writer_block_bytes; completes it, and
- * notes it as the table's last part; drops it. */
+/* For rows_put: begins the table's file of rows, `rows`, of exactly row_count rows, with a block of
+ * row_writer_block_bytes; completes it, and notes it as the table's last part; drops it. */
 MUST_USE status save_rows_open(struct save *s, uint32_t table, struct save_rows *rows, uint64_t row_count, void *block,
                                size_t block_bytes);
 MUST_USE status save_rows_commit(struct save *s, uint32_t table, struct save_rows *rows);

@@ -45,7 +45,8 @@ static status older_add(struct older_saves *older, const char *name, struct mani
     return ST_OK;
 }
 
-/* The save written last comes first. Those without a number are of programs that kept no more than one: by step, then. */
+/* The save written last comes first. Those without a number are of programs that kept no more than one: by
+ * step, then. */
 static int older_compare(const void *a, const void *b)
 {
     const struct older_save *x = a, *y = b;

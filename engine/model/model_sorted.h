@@ -1,6 +1,6 @@
-/* The rows of a model's tables by ascending key, as whatever is written of them has them, whoever holds them: keys alone, or
- * with their vectors, as often as wanted. These here are the model's own; on several nodes those of all
- * (engine/node/sorted.h).
+/* The rows of a model's tables by ascending key, as whatever is written of them has them, whoever holds them:
+ * keys alone, or with their vectors, as often as wanted. These here are the model's own; on several nodes those
+ * of all (engine/node/sorted.h).
  *
  *     open ──▶ row_count, left_out ──▶ begin ──▶ next … row_count times ──▶ begin … ──▶ close            of a table */
 #ifndef HETERPS_ENGINE_MODEL_MODEL_SORTED_H

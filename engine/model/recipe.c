@@ -26,7 +26,8 @@ static const struct {
     {"data", "transform", CLASS_MODEL},
     {"data", "missing", CLASS_MODEL},
     {"data", "missing_value", CLASS_MODEL},
-    /* Not data.bad_lines: whoever stopped at a bad line goes on by skipping it, and the examples before it are the same. */
+    /* Not data.bad_lines: whoever stopped at a bad line goes on by skipping it, and the examples before it are
+     * the same. */
     {"data", "shuffle", CLASS_SEQUENCE},
     {"data", "label_map", CLASS_MODEL},
     {"data", "window", CLASS_MODEL},
@@ -132,8 +133,8 @@ static const char *value_text(const struct ini *ini, const struct ini_section *s
     return text && *text ? text : "(none)";
 }
 
-/* What comes of a key that differs. Refusals come in a round of their own, before anything is told. ROUND_NAME: the first that another model may
- * come of is a failure. */
+/* What comes of a key that differs. Refusals come in a round of their own, before anything is told. ROUND_NAME:
+ * the first that another model may come of is a failure. */
 enum round { ROUND_REFUSE, ROUND_TELL, ROUND_NAME };
 
 static status name_difference(const char *section, const char *key, const char *saved, const char *present)

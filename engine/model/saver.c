@@ -27,7 +27,8 @@
 #define COPY_BYTES      ((size_t)1 << 20)
 /* While nobody changes rows, no more come after this. */
 #define SILENCE_NS UINT64_C(10000000000)
-/* A full save is made when all files together would have so many times its bytes, or a table so many files of rows: what is in segments is the same files for long. */
+/* A full save is made when all files together would have so many times its bytes, or a table so many files of
+ * rows: what is in segments is the same files for long. */
 #define CHAIN_TIMES     2
 #define CHAIN_FILES_MAX 256u
 

@@ -1,5 +1,5 @@
-/* Lists named tensors from files of any origin (the kinds are in the header). Opened once a start; all files of a directory are
- * mapped at the same time, which is a few hundred. */
+/* Lists named tensors from files of any origin (the kinds are in the header). Opened once a start; all files of
+ * a directory are mapped at the same time, which is a few hundred. */
 #include "engine/model/tensor_source.h"
 
 #include <dirent.h>

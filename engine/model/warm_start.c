@@ -1,4 +1,5 @@
-/* Starts a model from values made elsewhere (engine/model/warm_start.h). Called at most once a start, on files of any origin:
+/* Starts a model from values made elsewhere (engine/model/warm_start.h). Called at most once a start, on files
+ * of any origin:
  *
  *     open, verify ──▶ match by name, type and shape ──▶ room for the rows? all finite? ──▶ copy ──▶ say what came of it
  *
@@ -201,7 +202,8 @@ static void saved_table_match(struct warm_start *w, uint32_t table)
         const struct manifest_table *saved = &m->tables[i];
         if (strcmp(saved->name, graph_string(g, have->name)) != 0) continue;
         const char *optimizer = optimizer_table[g->optimizers[have->optimizer].kind].name;
-        /* A manifest that does not name the optimizer is of a program whose optimizers all had spans of their own length. */
+        /* A manifest that does not name the optimizer is of a program whose optimizers all had spans of their
+         * own length. */
         const struct graph_table was = {.dim = saved->dim, .store = (uint16_t)saved->store};
         source->has_state = saved->dim == have->dim &&
                             state_floats(&was, saved->span_floats) == state_floats(have, have->span_floats) &&

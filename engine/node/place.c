@@ -106,7 +106,8 @@ static status number_of(const char *name, const char *text, uint64_t *number)
     return ST_OK;
 }
 
-/* What launchers set, in the order in which they are looked for: an MPI may run below Slurm, and torchrun below both. */
+/* What launchers set, in the order in which they are looked for: an MPI may run below Slurm, and torchrun below
+ * both. */
 struct launcher {
     const char *rank, *count;
     const char

@@ -1,5 +1,6 @@
-/* Rows of tables by ascending key, those of all nodes, as rank 0 writes them: each node sorts its own, and rank 0 merges
- * what they send, of which it holds a block a node (engine/node/talk.h). It says what is wanted, and the others serve it.
+/* Rows of tables by ascending key, those of all nodes, as rank 0 writes them: each node sorts its own, and rank
+ * 0 merges what they send, of which it holds a block a node (engine/node/talk.h). It says what is wanted, and
+ * the others serve it.
  *
  *     rank 0   open ──▶ begin ──▶ next … ──▶ close ──▶ … ──▶ sorted_nodes_end          of whatever is written
  *     others   sorted_serve: hear what ──▶ keys, or keys and vectors ──▶ … ──▶ the end

@@ -13,8 +13,8 @@ struct stages_options {
     uint32_t job_nodes;
     const uint32_t *rank_of; /* [node_count] */
 };
-/* INVALID: the plan is for another number of nodes; layers that share a table or parameters are on two; losses and heads
- * are not on the node of the last stage. MEMORY. */
+/* INVALID: the plan is for another number of nodes; layers that share a table or parameters are on two; losses
+ * and heads are not on the node of the last stage. MEMORY. */
 MUST_USE status stages_place(struct exchange_stages *stages, const struct stages_options *options);
 void stages_free(struct exchange_stages *stages);
 /* A line of facts, malloc'd: "0..1 on 0, 2..5 on 1". MEMORY. */

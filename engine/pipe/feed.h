@@ -3,16 +3,19 @@
  *     reader ──▶ input's micro_batch ──▶ store_prepare: ticket ──▶ step rows ──ready ring──▶ consumer ──free ring──▶ (again)
  *                                   └─ numberers, of several inputs at a time ─┘
  *
- * Where rows may be on a disk, an input whose rows are on their way waits, while the thread goes on with the next ones; they become ready in
- * order. Rows of a step stay in RAM until the consumer has given its last input back.
+ * Where rows may be on a disk, an input whose rows are on their way waits, while the thread goes on with the
+ * next ones; they become ready in order. Rows of a step stay in RAM until the consumer has given its last input
+ * back.
  *
- * While all inputs are full, the thread can help a team (engine/device/cpu/team.h): with as many threads as cores none is displaced by another.
+ * While all inputs are full, the thread can help a team (engine/device/cpu/team.h): with as many threads as
+ * cores none is displaced by another.
  *
  * The consumer never waits here: it asks, and does something else or waits at a bell of its own, which the feed rings.
  *
- * The feed alone decides which example belongs to which micro-batch and step, and it creates rows in the order of the data, so
- * nothing downstream depends on timing. A training feed numbers the rows that a step touches (ticket_table.step_row), so that
- * gradients are summed per row of the step; an evaluation feed only looks rows up. */
+ * The feed alone decides which example belongs to which micro-batch and step, and it creates rows in the order
+ * of the data, so nothing downstream depends on timing. A training feed numbers the rows that a step touches
+ * (ticket_table.step_row), so that gradients are summed per row of the step; an evaluation feed only looks rows
+ * up. */
 #ifndef HETERPS_ENGINE_PIPE_FEED_H
 #define HETERPS_ENGINE_PIPE_FEED_H
 
@@ -69,20 +72,22 @@ struct team;
 struct feed;
 /* Opens the reader (a wrong path fails here) and takes all memory, but reads nothing yet. */
 MUST_USE status feed_open(struct feed **feed, const struct feed_options *options);
-/* Lets the feed ring this bell, which must outlive it, whenever feed_try_next may have another answer: after each input that is
- * ready, when the thread ends, when the feed is interrupted. Before feed_start; without it the feed rings one that nobody listens
- * to. */
+/* Lets the feed ring this bell, which must outlive it, whenever feed_try_next may have another answer: after
+ * each input that is ready, when the thread ends, when the feed is interrupted. Before feed_start; without it
+ * the feed rings one that nobody listens to. */
 void feed_bell_set(struct feed *feed, struct bell *bell);
-/* Starts the thread (its stack is for the caller to plan), in training behind what `from` says is done, with the help of the marks of the model's
- * data; NULL: at the beginning. */
+/* Starts the thread (its stack is for the caller to plan), in training behind what `from` says is done, with
+ * the help of the marks of the model's data; NULL: at the beginning. */
 MUST_USE status feed_start(struct feed *feed, const struct progress *from);
 
-/* At the end of the step of the input, its last one, with is_sweep: removes rows (store_sweep), tells how many each table has left, and lets the
- * thread go on, which has waited for that. The input can still be run forward. A worker; IO, CORRUPT as store_sweep. */
+/* At the end of the step of the input, its last one, with is_sweep: removes rows (store_sweep), tells how many
+ * each table has left, and lets the thread go on, which has waited for that. The input can still be run
+ * forward. A worker; IO, CORRUPT as store_sweep. */
 MUST_USE status feed_sweep(struct feed *feed, struct input *input, uint64_t *row_count);
 
-/* From now on the thread helps the team while it has no free input, or has come to its end; NULL: none. Returns when it is out of the one
- * before. While it helps a team no other feed does. `spins`: as bell_await's. Between the team's runs. */
+/* From now on the thread helps the team while it has no free input, or has come to its end; NULL: none. Returns
+ * when it is out of the one before. While it helps a team no other feed does. `spins`: as bell_await's. Between
+ * the team's runs. */
 void feed_team_set(struct feed *feed, struct team *team, bool spins);
 
 enum feed_state {
@@ -90,16 +95,16 @@ enum feed_state {
     FEED_EMPTY, /* there may be one later                                                                */
     FEED_END    /* there will be none: feed_result says why                                              */
 };
-/* Never waits. One thread at a time, handed over by release and acquire as the end of a ring is. *input is set with FEED_INPUT
- * only. */
+/* Never waits. One thread at a time, handed over by release and acquire as the end of a ring is. *input is set
+ * with FEED_INPUT only. */
 enum feed_state feed_try_next(struct feed *feed, struct input **input);
 /* After FEED_END: what the feed failed with; ST_OK at the end of the data, or if it was interrupted. */
 MUST_USE status feed_result(const struct feed *feed);
 /* Of several nodes: whether the input belongs to a step that reading has failed within, so that its rows never come,
  * and it can only be given back. */
 bool feed_is_cut(const struct feed *feed, const struct input *input);
-/* Gives an input back; any thread. The last one of a step (batch.is_last) is given back after the step's update: with it go the
- * step's rows. */
+/* Gives an input back; any thread. The last one of a step (batch.is_last) is given back after the step's
+ * update: with it go the step's rows. */
 void feed_release(struct feed *feed, struct input *input);
 uint32_t feed_input_count(const struct feed *feed);
 /* The memory that all inputs lie in. */
@@ -113,14 +118,16 @@ const struct reader_mark *feed_marks(const struct feed *feed, uint32_t *count);
 uint64_t feed_example_estimate(const struct feed *feed);
 /* The data can be read only once. */
 bool feed_is_stream(const struct feed *feed);
-/* Keeps the feed's thread out of the store until feed_let_go, which follows in any case, and waits until the rows of every input are resident:
- * for who saves or evaluates the model between two steps. IO, CORRUPT: what store_settle says. */
+/* Keeps the feed's thread out of the store until feed_let_go, which follows in any case, and waits until the
+ * rows of every input are resident: for who saves or evaluates the model between two steps. IO, CORRUPT: what
+ * store_settle says. */
 MUST_USE status feed_hold(struct feed *feed);
 void feed_let_go(struct feed *feed);
 /* Ends the feed early: feed_try_next gives what is ready, and FEED_END. Any thread; from a signal handler too. */
 void feed_interrupt(void *feed);
-/* For stop_listen: interrupts if the consumer has asked in vain and the thread has been at the same micro-batch ever since the last
- * call, as when it waits for a pipe; returns whether it did. From a signal handler; one caller. */
+/* For stop_listen: interrupts if the consumer has asked in vain and the thread has been at the same micro-batch
+ * ever since the last call, as when it waits for a pipe; returns whether it did. From a signal handler; one
+ * caller. */
 bool feed_wake(void *feed);
 /* Stops the thread; only feed_close may follow. NULL is ignored. */
 void feed_end(struct feed *feed);

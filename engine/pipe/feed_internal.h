@@ -5,8 +5,9 @@
  *     free ──input──▶ thread ──input──▶ ready ──▶ consumer ──input──▶ free
  *     free_blocks ──step's rows──▶ thread, with a step's first input … consumer, with its last ──▶ free_blocks
  *
- * The thread sleeps at free_bell, which a team that it helps rings too, the consumer at its own. Nothing is allocated and no lock is taken
- * while it runs: files are opened, unpacked and shuffled in memory taken by feed_open. */
+ * The thread sleeps at free_bell, which a team that it helps rings too, the consumer at its own. Nothing is
+ * allocated and no lock is taken while it runs: files are opened, unpacked and shuffled in memory taken by
+ * feed_open. */
 #ifndef HETERPS_ENGINE_PIPE_FEED_INTERNAL_H
 #define HETERPS_ENGINE_PIPE_FEED_INTERNAL_H
 
@@ -20,8 +21,9 @@
 #define NUMBER_NONE UINT32_MAX
 #define STEP_NONE   UINT64_MAX
 
-/* What the thread is at, for who wants it to end: a call of the source may wait for a pipe that nobody writes to, and cannot be
- * woken from that. Who gives up on it exchanges IN_SOURCE for LEFT_BEHIND; everything else ends soon. */
+/* What the thread is at, for who wants it to end: a call of the source may wait for a pipe that nobody writes
+ * to, and cannot be woken from that. Who gives up on it exchanges IN_SOURCE for LEFT_BEHIND; everything else
+ * ends soon. */
 enum phase { AT_WORK, IN_SOURCE, LEFT_BEHIND };
 
 struct feed {
@@ -85,7 +87,8 @@ struct feed {
     _Atomic bool shared_is_interrupted; /* it should end                                              */
     _Atomic uint32_t shared_phase;
     _Atomic uint64_t shared_swept; /* steps below it have been swept, if they were to be                */
-    /* Odd while the thread works towards the next input, even while it waits for a free one or has ended; changes with every input. */
+    /* Odd while the thread works towards the next input, even while it waits for a free one or has ended;
+     * changes with every input. */
     _Atomic uint32_t shared_turn;
     _Atomic(struct team *) shared_team; /* that the thread helps, or NULL                               */
     _Atomic bool shared_is_helping;     /* the thread may be in it                                      */

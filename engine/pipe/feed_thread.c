@@ -10,8 +10,9 @@
 
 /* Examples that a resumed run drops between two looks at whether it should stop. */
 #define SKIP_EXAMPLES UINT64_C(65536)
-/* The thread leaves a team of two to its caller where it has been idle for less than one part in IDLE_PARTS of the time lately, which is about
- * RECENT_INPUTS inputs: what two cores share then costs more than the second one gives. */
+/* The thread leaves a team of two to its caller where it has been idle for less than one part in IDLE_PARTS of
+ * the time lately, which is about RECENT_INPUTS inputs: what two cores share then costs more than the second
+ * one gives. */
 #define IDLE_PARTS    3u
 #define RECENT_INPUTS 16u
 
@@ -34,7 +35,8 @@ static void turn_add(struct feed *feed, uint32_t count)
 /* Around calls of the source that may wait. */
 static void source_enter(struct feed *feed)
 {
-    /* Release pairs with the acquire in thread_end(): who leaves the thread behind does so after all that it has done before. */
+    /* Release pairs with the acquire in thread_end(): who leaves the thread behind does so after all that it
+     * has done before. */
     atomic_store_explicit(&feed->shared_phase, IN_SOURCE, memory_order_release);
 }
 /* Returns whether the thread should go on. */
@@ -52,8 +54,8 @@ bool feed_team_look(void *context)
     struct feed *feed = context;
     /* Relaxed: whether the thread comes a moment late decides nothing. */
     if (atomic_load_explicit(&feed->shared_team, memory_order_relaxed) == NULL) return false;
-    /* Sequentially consistent, both, with feed_team_set(): of "I am in, which team?" and "another team, is anyone in?" at least one sees
-     * the other. Release: who sees the thread out sees it done. */
+    /* Sequentially consistent, both, with feed_team_set(): of "I am in, which team?" and "another team, is
+     * anyone in?" at least one sees the other. Release: who sees the thread out sees it done. */
     atomic_store_explicit(&feed->shared_is_helping, true, memory_order_seq_cst);
     struct team *team = atomic_load_explicit(&feed->shared_team, memory_order_seq_cst);
     bool has_helped = team && team_help(team);
@@ -113,14 +115,15 @@ static bool wanted_look(void *context)
 static void help(struct feed *feed, struct wanted *wanted)
 {
     do {
-        /* A helper spins as members do. Alone the thread does not: all inputs are full, so the consumer has work for longer than a spin
-         * lasts, and wants the core for it. Relaxed: either will do. */
+        /* A helper spins as members do. Alone the thread does not: all inputs are full, so the consumer has
+         * work for longer than a spin lasts, and wants the core for it. Relaxed: either will do. */
         bool spins = !feed->is_away && atomic_load_explicit(&feed->shared_spins, memory_order_relaxed);
         bell_await(&feed->free_bell, spins, wanted_look, wanted);
     } while (!wanted->is_found && !feed_is_interrupted(feed));
 }
 
-/* The number that was left over from the end of a pass, or the next that the consumer gives back. False if interrupted. */
+/* The number that was left over from the end of a pass, or the next that the consumer gives back. False if
+ * interrupted. */
 static bool number_take(struct feed *feed, struct ring *ring, uint32_t *held, const struct place *at, uint32_t micro,
                         uint32_t *number)
 {
@@ -480,8 +483,9 @@ static status input_take(struct feed *feed, struct place *at, uint32_t micro)
     return ST_OK;
 }
 
-/* The consumer's last input of a step, which it gets with the number of the step's examples: the one that is held back for the micro-batches
- * of others behind it, or, of a step that has ended before the consumer's, an empty one. */
+/* The consumer's last input of a step, which it gets with the number of the step's examples: the one that is
+ * held back for the micro-batches of others behind it, or, of a step that has ended before the consumer's, an
+ * empty one. */
 static status last_give(struct feed *feed, struct place *at)
 {
     if (at->input == NUMBER_NONE) {
@@ -618,7 +622,8 @@ void *feed_main(void *argument)
     feed_fail(feed, row_gate_settle(&feed->gate)); /* nothing is on its way to the feed's memory when that goes */
     counts_publish(feed);
     turn_add(feed, 1);
-    /* Release pairs with the acquires in feed_try_next() and feed_result(): result, message and the last input come before it. */
+    /* Release pairs with the acquires in feed_try_next() and feed_result(): result, message and the last input
+     * come before it. */
     atomic_store_explicit(&feed->shared_is_done, true, memory_order_release);
     bell_ring(feed->ready_bell);
     away_tell(feed, false);

@@ -1,4 +1,5 @@
-/* A hop carries slots to a stage, one way: forward from the stage before it (into the first stage: from the gate), backward from the one behind.
+/* A hop carries slots to a stage, one way: forward from the stage before it (into the first stage: from the
+ * gate), backward from the one behind.
  *
  *     whoever has a slot ──hop_give──▶ ring of the seat whose lane it is ──hop_take──▶ a worker of the stage
  *

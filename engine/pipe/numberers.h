@@ -1,6 +1,7 @@
-/* Threads that number the keys of a feed's inputs, the asker's half of their tickets (io/store/store_ticket.h), while the feed's thread reads those
- * behind them and finds the rows of those before: of all that a key takes it is the most. Rows that are there already they find, too,
- * where these have their numbers for good (store_number); new ones are made by the feed's thread.
+/* Threads that number the keys of a feed's inputs, the asker's half of their tickets (io/store/store_ticket.h),
+ * while the feed's thread reads those behind them and finds the rows of those before: of all that a key takes
+ * it is the most. Rows that are there already they find, too, where these have their numbers for good
+ * (store_number); new ones are made by the feed's thread.
  *
  *     feed's thread   input, read ──push──▶ todo ring ──▶ any numberer: ticket numbered ──▶ await ── rows are found, in order of the data
  *
@@ -23,7 +24,8 @@ struct numberers_options {
 };
 
 struct numberers;
-/* Lays out their memory for inputs of so many keys; *numberers: NULL without an arena. Their threads' stacks are for the caller to plan. */
+/* Lays out their memory for inputs of so many keys; *numberers: NULL without an arena. Their threads' stacks
+ * are for the caller to plan. */
 void numberers_layout(struct numberers **numberers, struct layout *l, uint32_t count, uint32_t input_count,
                       size_t key_count_max);
 /* Starts the threads. SYSTEM: one cannot be; numberers_stop follows in any case. */

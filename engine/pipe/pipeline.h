@@ -1,17 +1,18 @@
-/* The pipeline runs a graph as its plan says: every stage of the plan is a set of workers (a worker is a thread that leads a gang
- * of cores and owns a device), slots travel between them on rings, and nothing in it waits for a lock.
+/* The pipeline runs a graph as its plan says: every stage of the plan is a set of workers (a worker is a thread
+ * that leads a gang of cores and owns a device), slots travel between them on rings, and nothing in it waits
+ * for a lock.
  *
  *            gate          stage 0                    stage 1                     stage 2
  *   feed ──▶ admits ──▶ ( forward ) ──ring──▶ ( forward ) ──ring──▶ ( forward, loss ) ─┐
  *            a slot  ◀─ ( backward ) ◀──ring── ( backward ) ◀──ring── ( backward ) ◀───┘
  *            again         update                     update                      update
  *
- * A worker takes the most downstream task that is ready, backward before forward, oldest slot first; so each stage falls into
- * one forward, one backward by itself. What a task may start on, and what follows a backward pass, is the synchronisation's
- * (engine/sync/sync.h).
+ * A worker takes the most downstream task that is ready, backward before forward, oldest slot first; so each
+ * stage falls into one forward, one backward by itself. What a task may start on, and what follows a backward
+ * pass, is the synchronisation's (engine/sync/sync.h).
  *
- * Threads: one (the main thread) opens, runs jobs one after another and closes; it sleeps while a job runs and is called back a few
- * times a second. */
+ * Threads: one (the main thread) opens, runs jobs one after another and closes; it sleeps while a job runs and
+ * is called back a few times a second. */
 #ifndef HETERPS_ENGINE_PIPE_PIPELINE_H
 #define HETERPS_ENGINE_PIPE_PIPELINE_H
 
@@ -49,23 +50,25 @@ struct pipeline_options {
                                 NULL: one of its own                                                          */
 };
 
-/* Opens devices, threads and memory. USAGE: the plan needs cores or devices that are not there, with the sum and what to do;
- * INVALID: plan, graph and sync do not fit together; MEMORY; SYSTEM. */
+/* Opens devices, threads and memory. USAGE: the plan needs cores or devices that are not there, with the sum
+ * and what to do; INVALID: plan, graph and sync do not fit together; MEMORY; SYSTEM. */
 MUST_USE status pipeline_open(struct pipeline **pipeline, const struct pipeline_options *options);
 void pipeline_close(struct pipeline *pipeline);
-/* Before the feed that it has trained from is closed, and the pipeline is not: it trains no more. NULL is ignored. Other feeds may be closed whenever
- * no job of them runs. */
+/* Before the feed that it has trained from is closed, and the pipeline is not: it trains no more. NULL is
+ * ignored. Other feeds may be closed whenever no job of them runs. */
 void pipeline_forget(struct pipeline *p);
 
-/* What a pipeline leaves, between two jobs, to another that goes on with its feed: the inputs that it holds and keeps. */
+/* What a pipeline leaves, between two jobs, to another that goes on with its feed: the inputs that it holds and
+ * keeps. */
 struct pipeline_rest {
     struct feed *feed; /* NULL: it has trained nothing */
     struct input *held, *kept;
 };
 /* `from` can then only be closed, which gives back its memory before another is opened. */
 struct pipeline_rest pipeline_leave(struct pipeline *from);
-/* The next job of `to`, which has trained nothing yet, takes that feed. Both are of the same graph, model and sync, and `to` has as many inputs
- * as the feed. The feed goes on ringing the bell that it has, so both were opened with one feed_bell, which it rings. */
+/* The next job of `to`, which has trained nothing yet, takes that feed. Both are of the same graph, model and
+ * sync, and `to` has as many inputs as the feed. The feed goes on ringing the bell that it has, so both were
+ * opened with one feed_bell, which it rings. */
 void pipeline_enter(struct pipeline *to, struct pipeline_rest rest);
 /* Threads that parse for its feed. */
 uint32_t pipeline_readers(const struct pipeline *pipeline);
@@ -73,10 +76,11 @@ uint32_t pipeline_readers(const struct pipeline *pipeline);
 uint32_t pipeline_input_count(const struct pipeline *pipeline);
 /* The bell that a feed for it rings (feed_bell_set). */
 struct bell *pipeline_feed_bell(struct pipeline *pipeline);
-/* A device on the CPU that is the pipeline's, for what the engine itself computes between jobs, and for names in messages. */
+/* A device on the CPU that is the pipeline's, for what the engine itself computes between jobs, and for names
+ * in messages. */
 const struct device *pipeline_device(const struct pipeline *pipeline);
-/* The core of the feed's thread: of the service cores; where there are none and one gang has all others the gang's last one, whose place in
- * the gang it takes when it has no input to fill; or none if anywhere will do. */
+/* The core of the feed's thread: of the service cores; where there are none and one gang has all others the
+ * gang's last one, whose place in the gang it takes when it has no input to fill; or none if anywhere will do. */
 const int *pipeline_feed_cores(const struct pipeline *pipeline, uint32_t *count);
 /* The cores that further threads of reading may use: the service cores, or none if anywhere will do. */
 const int *pipeline_service_cores(const struct pipeline *pipeline, uint32_t *count);
@@ -87,8 +91,9 @@ struct train_job {
      * anybody's tick: a job ends behind the same step everywhere. */
     uint64_t step_until;
     uint64_t epoch_until; /* likewise passes; 0: no bound                                              */
-    /* Called by a worker when the last stage has run a slot's forward pass: what losses have written, and inputs of theirs of at most two columns,
-     * are in its tensors. Several calls at a time; may not allocate or wait. NULL: nobody asks. */
+    /* Called by a worker when the last stage has run a slot's forward pass: what losses have written, and
+     * inputs of theirs of at most two columns, are in its tensors. Several calls at a time; may not allocate or
+     * wait. NULL: nobody asks. */
     void (*forward_done)(void *context, const struct slot *slot);
     /* Called by a worker after every step, one call at a time; may not allocate or wait. */
     void (*step_done)(void *context, const struct step_done *done);
@@ -96,10 +101,11 @@ struct train_job {
     bool (*tick)(void *context);
     void *context;
 };
-/* Runs steps until step_until or epoch_until, the end of the data, or a stop; the parameters are then those of the last finished step, and all
- * threads are idle. *is_end: the feed has ended, feed_result says how; the next job of a pipeline takes the same feed. DIVERGED: a
- * loss is not finite; the message names step and op. What a device failed with. After a failure some stages may have updated for a
- * step that others have not finished: only closing is possible. */
+/* Runs steps until step_until or epoch_until, the end of the data, or a stop; the parameters are then those of
+ * the last finished step, and all threads are idle. *is_end: the feed has ended, feed_result says how; the next
+ * job of a pipeline takes the same feed. DIVERGED: a loss is not finite; the message names step and op. What a
+ * device failed with. After a failure some stages may have updated for a step that others have not finished:
+ * only closing is possible. */
 MUST_USE status pipeline_train(struct pipeline *pipeline, const struct train_job *job, bool *is_end);
 /* DIVERGED if the last micro-batch of the last step has no finite loss with the parameters as they are now: asked
  * before a save. Under wsp and asp no input is kept, and nothing is checked. Of several nodes all have to ask, and the
@@ -109,8 +115,8 @@ MUST_USE status pipeline_check(struct pipeline *pipeline);
 /* For tests: every worker waits a random time, up to max_ns, before each task; 0: off. Between jobs. */
 void pipeline_delay_set(struct pipeline *pipeline, uint64_t seed, uint32_t max_ns);
 
-/* Called for every micro-batch in the order of the data, by a worker, one call at a time: what the graph's heads have read and written
- * (graph_head_next) is in the slot's tensors. */
+/* Called for every micro-batch in the order of the data, by a worker, one call at a time: what the graph's
+ * heads have read and written (graph_head_next) is in the slot's tensors. */
 typedef status forward_sink(void *context, const struct slot *slot);
 /* Runs the forward pass over what a started look-up feed gives, to its end or to a stop (STOPPED if tick says so). */
 MUST_USE status pipeline_forward(struct pipeline *pipeline, struct feed *feed, forward_sink *sink,
@@ -132,8 +138,8 @@ struct stage_figures {
     uint32_t ring_cells;
     uint64_t forward_pushes, forward_depth_sum; /* slots that stood in the ring when another came, summed  */
     uint64_t backward_pushes, backward_depth_sum;
-    uint64_t
-        cut_bytes; /* moved across the cut behind it, both ways, by stages on cards and on sim (engine/device/sim/device.h) */
+    /* moved across the cut behind it, both ways, by stages on cards and on sim (engine/device/sim/device.h) */
+    uint64_t cut_bytes;
     uint64_t other_bytes; /* moved by a card besides: columns of the data that no cut counts, losses, keys, cold rows */
     struct device_row_figures rows;
 };

@@ -1,8 +1,9 @@
 /* What the files of a pipeline share: stations, workers, the gate, a job.
  *
- * A task is found by looking: a worker goes through its stations from the most downstream to the most upstream and takes the first
- * thing that is ready. Every change that can make something ready is followed by a ring of the bell of those who may be waiting
- * for it. Nothing is decided by who is faster but the order of work; what is added to what in which order is fixed:
+ * A task is found by looking: a worker goes through its stations from the most downstream to the most upstream
+ * and takes the first thing that is ready. Every change that can make something ready is followed by a ring of
+ * the bell of those who may be waiting for it. Nothing is decided by who is faster but the order of work; what
+ * is added to what in which order is fixed:
  *
  *   backward passes of a lane   go to one seat of a stage, in order of micro-batch, and one at a time
  *   updates                     are cut by element
@@ -18,8 +19,9 @@
 
 struct worker;
 
-/* Where workers of one stage of one pipeline work. Seats are replicas' places: lane l goes to seat l % seat_count. A seat's forward passes may be
- * taken by any replica, several at a time, its backward passes one at a time, under its claim. */
+/* Where workers of one stage of one pipeline work. Seats are replicas' places: lane l goes to seat l %
+ * seat_count. A seat's forward passes may be taken by any replica, several at a time, its backward passes one
+ * at a time, under its claim. */
 struct station {
     /* set once */
     struct stage stage;
@@ -173,8 +175,8 @@ void pipeline_bells_ring(struct pipeline *p);
 static inline void pipeline_gate_ring(struct pipeline *p) { bell_ring(p->gate_bell); }
 /* Ends the job with a failure of the calling thread: st and its message. */
 void pipeline_fail(struct pipeline *p, status failure);
-/* After a job, also one that has failed: what devices with memory of their own have goes back to the host, and is as of the last update, or
- * the failure is one that says that it is not. */
+/* After a job, also one that has failed: what devices with memory of their own have goes back to the host, and
+ * is as of the last update, or the failure is one that says that it is not. */
 MUST_USE status pipeline_devices_settle(struct pipeline *p);
 /* Whether the station's slots come from, or go to, another node that way. */
 static inline bool station_is_far(const struct station *neighbour) { return neighbour && !neighbour->stage.is_here; }

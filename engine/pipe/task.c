@@ -1,4 +1,5 @@
-/* What a worker does with a task: runs its list of nodes or its part of an update, keeps losses, and hands the slot on. */
+/* What a worker does with a task: runs its list of nodes or its part of an update, keeps losses, and hands the
+ * slot on. */
 #include <inttypes.h>
 #include <math.h>
 #include <sched.h>
@@ -146,8 +147,8 @@ static bool is_finite_view(struct view v)
     return true;
 }
 
-/* The device that can run any node of the graph on what the host has: the worker's own, or, where the stage's parameters are elsewhere, the
- * pipeline's, locked. */
+/* The device that can run any node of the graph on what the host has: the worker's own, or, where the stage's
+ * parameters are elsewhere, the pipeline's, locked. */
 static status host_device_take(struct worker *w, const struct station *station, struct device **device)
 {
     struct pipeline *p = w->pipeline;
@@ -159,7 +160,8 @@ static status host_device_take(struct worker *w, const struct station *station, 
     return ST_OK;
 }
 
-/* Runs the forward list again, op by op, and describes the first whose output is not finite. `station`: that of the loss. */
+/* Runs the forward list again, op by op, and describes the first whose output is not finite. `station`: that of
+ * the loss. */
 static status diverged(struct worker *w, const struct station *station, const struct op_context *c)
 {
     const struct graph *g = c->graph;
@@ -219,7 +221,8 @@ static void losses_keep(struct sync *sync, const struct graph *g, const struct s
     }
 }
 
-/* DIVERGED if a loss of this stage is not finite, INVALID if that is a label's fault. At the last stage all losses are kept. */
+/* DIVERGED if a loss of this stage is not finite, INVALID if that is a label's fault. At the last stage all
+ * losses are kept. */
 static status slot_loss(struct worker *w, const struct station *station, struct slot *slot)
 {
     struct pipeline *p = w->pipeline;

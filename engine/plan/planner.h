@@ -34,8 +34,8 @@ struct planner {
 /* USAGE where the source is not one of the four; else as profiling, estimating and reading fail. */
 MUST_USE status planner_open(struct planner *planner, const struct planner_source *source);
 void planner_close(struct planner *planner);
-/* Sets the instance's throughput_limit for a goal of `throughput` examples/s; infinite: as said above, within `seconds`, or
- * until `progress` says to stop (NULL: nothing does), of the greatest that is found by then. */
+/* Sets the instance's throughput_limit for a goal of `throughput` examples/s; infinite: as said above, within
+ * `seconds`, or until `progress` says to stop (NULL: nothing does), of the greatest that is found by then. */
 MUST_USE status planner_goal_set(struct instance *instance, double throughput, double seconds,
                                  search_progress *progress, void *context);
 /* Leaves to each of so many pipelines its part of the units. USAGE: a type has too few. */

@@ -59,7 +59,8 @@ static status method_solve(struct replanner *r, const char *method, double secon
     return ST_OK;
 }
 
-/* For a goal of so many examples a second. While training waits, auto is exact, and rl only where that does not finish. */
+/* For a goal of so many examples a second. While training waits, auto is exact, and rl only where that does not
+ * finish. */
 static status goal_solve(struct replanner *r, double throughput, double seconds, bool is_first,
                          struct solution *solution)
 {
@@ -164,8 +165,8 @@ void replanner_restart(struct replanner *r)
 
 /* --- what was measured ------------------------------------------------------------------------ */
 
-/* Seconds an example of a stage since the last look, on all its units: its workers take turns, so the time of one divides among them; of
- * several pipelines each has a share of the examples. */
+/* Seconds an example of a stage since the last look, on all its units: its workers take turns, so the time of
+ * one divides among them; of several pipelines each has a share of the examples. */
 static double stage_measure(struct replanner *r, const struct stage_figures *f, uint32_t stage, uint64_t examples)
 {
     uint64_t busy_ns = 0;
@@ -176,7 +177,8 @@ static double stage_measure(struct replanner *r, const struct stage_figures *f, 
     return seconds / (double)examples / (workers ? workers : 1);
 }
 
-/* What a stage's workers should have been busy: on cpu moving is not told from waiting for memory; on sim it is part of the task. */
+/* What a stage's workers should have been busy: on cpu moving is not told from waiting for memory; on sim it is
+ * part of the task. */
 static double stage_planned(const struct replanner *r, const struct cost_stage *stage)
 {
     struct cost_time time = stage->time;
@@ -191,8 +193,9 @@ static double clamp(double figure)
                                           : figure;
 }
 
-/* A type's time of a layer in its stages is what was measured, all layers of a stage in the same proportion. Of its layers that have never been
- * measured on it, the mean of those that are is supposed, weighted by their time. */
+/* A type's time of a layer in its stages is what was measured, all layers of a stage in the same proportion. Of
+ * its layers that have never been measured on it, the mean of those that are is supposed, weighted by their
+ * time. */
 static void instance_correct(struct replanner *r, const double *ratio)
 {
     const struct solution *s = &r->solution;

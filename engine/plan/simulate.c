@@ -19,7 +19,8 @@
 #include "graph/cut.h"
 #include "sched/cost.h"
 
-/* The greatest output of a layer, a micro-batch: a pipeline of hundreds of slots then stays small, and moving it takes a few microseconds. */
+/* The greatest output of a layer, a micro-batch: a pipeline of hundreds of slots then stays small, and moving
+ * it takes a few microseconds. */
 #define LAYER_BYTES_MAX 65536.0
 /* Micro-batches a step and stage under bsp: filling and draining a pipeline of S stages takes at most S - 1 more. */
 #define STEP_MICRO_COUNT 20u

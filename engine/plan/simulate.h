@@ -1,11 +1,13 @@
-/* Runs a plan for any cluster in the real pipeline, on sim devices and in scaled time, and holds what it measures against what the plan
- * predicts: examples/s (HeterPS, formula 5) and the bytes that cross each cut.
+/* Runs a plan for any cluster in the real pipeline, on sim devices and in scaled time, and holds what it
+ * measures against what the plan predicts: examples/s (HeterPS, formula 5) and the bytes that cross each cut.
  *
  *     graph, or a chain with an instance's cuts ──▶ plan, every stage on sim ──▶ pipeline ──▶ throughput, bytes
  *
- * What is measured. Under wsp minibatches follow one another without a barrier, and enough of them are in flight that the slowest stage always
- * has work; the first and the last that are in flight at once are left out, for while the pipeline fills and drains it is slower. Under bsp whole
- * steps are measured, the first left out; each begins and ends with an empty pipeline, which formula 5 does not count and the measured figure does. */
+ * What is measured. Under wsp minibatches follow one another without a barrier, and enough of them are in
+ * flight that the slowest stage always has work; the first and the last that are in flight at once are left
+ * out, for while the pipeline fills and drains it is slower. Under bsp whole steps are measured, the first left
+ * out; each begins and ends with an empty pipeline, which formula 5 does not count and the measured figure
+ * does. */
 #ifndef HETERPS_ENGINE_PLAN_SIMULATE_H
 #define HETERPS_ENGINE_PLAN_SIMULATE_H
 
@@ -24,16 +26,16 @@ struct simulate_shape {
 };
 MUST_USE status simulate_graph_open(struct graph *graph, const char *path, const char *const *set, uint32_t set_count,
                                     const struct simulate_shape *shape);
-/* … or a chain of as many layers as the instance has, whose outputs are as wide as the instance says of the cuts behind them, there and back:
- * 1 / *factor of that where a micro-batch would else be large. */
+/* … or a chain of as many layers as the instance has, whose outputs are as wide as the instance says of the
+ * cuts behind them, there and back: 1 / *factor of that where a micro-batch would else be large. */
 MUST_USE status simulate_graph_make(struct graph *graph, const struct instance *instance,
                                     const struct simulate_shape *shape, double *factor);
-/* What plan_read and plan_stage_name ask of a graph, with the instance's names, which may be none in a model text: layers, their names, the
- * hash. Not to be run. graph_close. */
+/* What plan_read and plan_stage_name ask of a graph, with the instance's names, which may be none in a model
+ * text: layers, their names, the hash. Not to be run. graph_close. */
 MUST_USE status simulate_names_make(struct graph *names, const struct instance *instance);
 
-/* Turns a plan that was read: every stage on sim, in one replica. An et that it does not give follows from the instance; where that is NULL, it is
- * INVALID. */
+/* Turns a plan that was read: every stage on sim, in one replica. An et that it does not give follows from the
+ * instance; where that is NULL, it is INVALID. */
 MUST_USE status simulate_plan_turn(struct plan *plan, const struct graph *names, const struct instance *instance);
 /* That of a solution; borrows the names of its instance. */
 MUST_USE status simulate_plan_make(struct plan *plan, const struct solution *solution);

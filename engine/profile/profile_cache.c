@@ -1,5 +1,6 @@
-/* Keeps profiles: a file for each question. Its name is the xxh3 of all that the answer depends on. Its examples are those that the data
- * has (PROFILE_EXAMPLES_UNKNOWN where it does not tell); goals, prices and limits are set after reading it. */
+/* Keeps profiles: a file for each question. Its name is the xxh3 of all that the answer depends on. Its
+ * examples are those that the data has (PROFILE_EXAMPLES_UNKNOWN where it does not tell); goals, prices and
+ * limits are set after reading it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

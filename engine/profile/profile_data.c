@@ -57,9 +57,9 @@ const char *profile_stored_path(char path[FILE_PATH_BYTES], const struct cluster
 
 /* --- the goal --------------------------------------------------------------------------------- */
 
-/* The type of device cpu that is next to have a core: the one with the greatest limit / (2 given + 1), the first of several, which divides
- * in proportion without favour to great or small ones (A. Sainte-Laguë, 1910). There is one, for the limits' sum is greater than that of
- * the cores given. */
+/* The type of device cpu that is next to have a core: the one with the greatest limit / (2 given + 1), the
+ * first of several, which divides in proportion without favour to great or small ones (A. Sainte-Laguë, 1910).
+ * There is one, for the limits' sum is greater than that of the cores given. */
 static uint32_t next_type(const struct cluster *cluster, const uint32_t *given)
 {
     uint32_t best = UINT32_MAX;

@@ -1,5 +1,5 @@
-/* What measuring a profile and keeping it have in common: the settings of its graph's text, which files it reads, and what of the cluster's
- * text is no measurement: goals, prices and limits. */
+/* What measuring a profile and keeping it have in common: the settings of its graph's text, which files it
+ * reads, and what of the cluster's text is no measurement: goals, prices and limits. */
 #ifndef HETERPS_ENGINE_PROFILE_PROFILE_DATA_H
 #define HETERPS_ENGINE_PROFILE_PROFILE_DATA_H
 
@@ -27,12 +27,13 @@ const char *profile_stored_path(char path[FILE_PATH_BYTES], const struct cluster
  * PROFILE_EXAMPLES_UNKNOWN. is_busy: its rounds spread too far. On failure *instance is empty. */
 MUST_USE status profile_take(struct instance *instance, const struct profile_options *options, bool *is_busy);
 
-/* Takes devices, prices, limits and goals from the cluster, and from the data what the cluster leaves to it. On failure, which is that of
- * profile_limits, *instance is empty. */
+/* Takes devices, prices, limits and goals from the cluster, and from the data what the cluster leaves to it. On
+ * failure, which is that of profile_limits, *instance is empty. */
 MUST_USE status profile_goal_set(struct instance *instance, const struct profile_options *options);
 
-/* limits [type_count]: those of the cluster; where those of its cpu types come to more than the cores, less the service cores, these are
- * divided among them in proportion to their limits, at least one each. INVALID: there are more of these types than cores. */
+/* limits [type_count]: those of the cluster; where those of its cpu types come to more than the cores, less the
+ * service cores, these are divided among them in proportion to their limits, at least one each. INVALID: there
+ * are more of these types than cores. */
 MUST_USE status profile_limits(const struct cluster *cluster, uint32_t core_count, uint32_t *limits);
 /* The limits that these options ask for. */
 MUST_USE status profile_limits_wanted(const struct profile_options *options, uint32_t *limits);

@@ -1,5 +1,5 @@
-/* What a run of a profile needs: data, the user's or generated, slots, sums of gradients, rows, a device each number of cores, and room for
- * what is measured. One block of memory; nothing is allocated while turns run. */
+/* What a run of a profile needs: data, the user's or generated, slots, sums of gradients, rows, a device each
+ * number of cores, and room for what is measured. One block of memory; nothing is allocated while turns run. */
 #include "engine/profile/profile_run_internal.h"
 
 #include <stdlib.h>
@@ -8,7 +8,8 @@
 #include "engine/base/log.h"
 #include "engine/device/cpu/device.h"
 
-/* Micro-batches of a step, fewer than PASSES_MAX where one has so many keys that the sums of their gradients would be large. */
+/* Micro-batches of a step, fewer than PASSES_MAX where one has so many keys that the sums of their gradients
+ * would be large. */
 #define STEP_KEYS_MAX ((uint64_t)1 << 22)
 /* Rows of generated data: about what measuring reads in its time, within bounds. */
 #define GENERATED_ROWS_MIN 2048u

@@ -1,5 +1,5 @@
-/* The run of a profile: everything is opened by the caller's thread; a thread of its own, pinned to the first core, takes all turns,
- * so that the caller keeps its own processors. */
+/* The run of a profile: everything is opened by the caller's thread; a thread of its own, pinned to the first
+ * core, takes all turns, so that the caller keeps its own processors. */
 #include "engine/profile/profile_run_internal.h"
 
 #include <dirent.h>
@@ -27,8 +27,8 @@
 
 static double seconds_since(uint64_t begin_ns) { return (double)(clock_ns() - begin_ns) * 1e-9; }
 
-/* Takes the time of what a gang does. One core's time is what it has worked, where that is less than what has passed: then it was taken
- * away meanwhile. */
+/* Takes the time of what a gang does. One core's time is what it has worked, where that is less than what has
+ * passed: then it was taken away meanwhile. */
 struct watch {
     uint32_t cores;
     double worked; /* seconds of this thread so far */
@@ -50,7 +50,8 @@ static double watch_end(const struct watch *w)
     return worked < passed ? worked : passed;
 }
 
-/* Seconds for which threads of this process have waited for a core that others had, so far; 0 where the kernel does not tell. */
+/* Seconds for which threads of this process have waited for a core that others had, so far; 0 where the kernel
+ * does not tell. */
 static double waited_seconds(void)
 {
     double sum = 0;
@@ -99,8 +100,8 @@ static uint32_t lane_of(const struct run *r, uint32_t index)
     return (uint32_t)((uint64_t)index * r->shape.lanes / r->micros);
 }
 
-/* The slot becomes micro-batch `index` of the step. Making room and waiting for rows on disk is not counted: beside other micro-batches it
- * takes no core. */
+/* The slot becomes micro-batch `index` of the step. Making room and waiting for rows on disk is not counted:
+ * beside other micro-batches it takes no core. */
 static status slot_fill(struct run *r, struct slot *slot, uint32_t index, uint32_t examples)
 {
     const struct graph *g = r->graph;
@@ -222,7 +223,8 @@ static status updates_run(struct run *r, uint32_t config)
     return ST_OK;
 }
 
-/* One step of r->micros micro-batches, in bursts of as many as there are slots; CONFIG_NONE only reads. STOPPED by a signal. */
+/* One step of r->micros micro-batches, in bursts of as many as there are slots; CONFIG_NONE only reads. STOPPED
+ * by a signal. */
 #define CONFIG_NONE UINT32_MAX
 static status step_run(struct run *r, uint32_t config)
 {

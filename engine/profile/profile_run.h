@@ -3,15 +3,15 @@
  *     reader ──▶ 5 slots: parsed, rows found or made, numbered ──▶ whole passes: layer by layer, a look at the clock between two ──▶ …
  *                                                                  after a step's micro-batches: its updates, layer by layer
  *
- * A layer so finds its input as the layer before it has just left it, its parameters as the rest of the pass has left the caches, and
- * rows that are hot or cold as the data has them. Data is read on as long as measuring goes on, up to PROFILE_EXAMPLES, then from the
- * front.
+ * A layer so finds its input as the layer before it has just left it, its parameters as the rest of the pass
+ * has left the caches, and rows that are hot or cold as the data has them. Data is read on as long as measuring
+ * goes on, up to PROFILE_EXAMPLES, then from the front.
  *
- * What is compared takes turns of some milliseconds, in rounds, in reversed order every other round, so that a neighbour on the machine
- * hits all alike. Of what a turn sees of a layer the median counts; of the rounds' medians the median: what a run will see of
- * such a machine, which a lower quantile would promise too much of. The time of one core is that
- * of its work, so that it does not matter who else wants the core; turns in which the threads of a gang have waited for cores are left
- * out. */
+ * What is compared takes turns of some milliseconds, in rounds, in reversed order every other round, so that a
+ * neighbour on the machine hits all alike. Of what a turn sees of a layer the median counts; of the rounds'
+ * medians the median: what a run will see of such a machine, which a lower quantile would promise too much of.
+ * The time of one core is that of its work, so that it does not matter who else wants the core; turns in which
+ * the threads of a gang have waited for cores are left out. */
 #ifndef HETERPS_ENGINE_PROFILE_PROFILE_RUN_H
 #define HETERPS_ENGINE_PROFILE_PROFILE_RUN_H
 
@@ -37,11 +37,12 @@ struct profile_run_options {
     const char *isa;                      /* as cpu_device_open's */
     const struct profile_config *configs; /* [config_count]; none: only reading is measured */
     uint32_t config_count;
-    /* Kinds of devices: as it is (NULL), or slowed. What is measured is the same; each op and update counts by its factor, which is what a
-       slowed cpu device makes of it (engine/device/cpu/device.h). */
+    /* Kinds of devices: as it is (NULL), or slowed. What is measured is the same; each op and update counts by
+     * its factor, which is what a slowed cpu device makes of it (engine/device/cpu/device.h). */
     const struct resource_slow *const *kinds; /* [kind_count] */
     uint32_t kind_count;
-    /* Types on cards that are here (engine/device/card/measure.h), and the micro-batches that are measured there; they need a config of one core. */
+    /* Types on cards that are here (engine/device/card/measure.h), and the micro-batches that are measured
+     * there; they need a config of one core. */
     const struct resource_type *const *cards; /* [card_count] */
     uint32_t card_count;
     const double *card_sizes; /* [card_size_count] */
@@ -54,9 +55,10 @@ struct profile_run_options {
 /* Seconds of a layer. */
 struct profile_seconds {
     double pass; /* forward and backward of a micro-batch                                                            */
-    double
-        update; /* of its parameters and rows, once a step. A step whose micro-batches do not all fit into a turn is measured
-                      with fewer, and its rows' part taken in proportion: too much where rows come again within a step */
+    /* of its parameters and rows, once a step. A step whose micro-batches do not all fit into a turn is
+     * measured with fewer, and its rows' part taken in proportion: too much where rows come again within a
+     * step */
+    double update;
 };
 struct profile_run_result {
     struct profile_seconds *layers; /* [kind_count, config_count, layer_count]                        */
@@ -67,17 +69,17 @@ struct profile_run_result {
     double reading_seconds; /* reading, parsing and preparing the rows of an example, on one core */
     double examples;        /* that a pass over the data has, about; 0: not known, or generated   */
     uint32_t rounds;
-    double
-        spread; /* of the rounds' times of a whole pass: their middle half over their median; of all configs the median */
+    /* of the rounds' times of a whole pass: their middle half over their median; of all configs the median */
+    double spread;
     double seconds; /* that it took */
 };
 /* Fails as reading, the store and the device do; USAGE: the data can be read only once; STOPPED: stop_requested(). */
 MUST_USE status profile_run(const struct profile_run_options *options, struct profile_run_result *result);
 void profile_run_free(struct profile_run_result *result);
 
-/* What it costs to read `bytes` bytes that another core has just written, from the moment on when it has; where there is only one core, what
- * it costs to copy them. Lower quartile. For the calling thread, which should be pinned; other: the processor of the other one, or -1: not
- * pinned. */
+/* What it costs to read `bytes` bytes that another core has just written, from the moment on when it has; where
+ * there is only one core, what it costs to copy them. Lower quartile. For the calling thread, which should be
+ * pinned; other: the processor of the other one, or -1: not pinned. */
 MUST_USE status profile_move(const double *bytes, double *seconds, uint32_t count, uint32_t core_count, int other,
                              double time_limit);
 

@@ -78,8 +78,8 @@ struct run {
     struct failure end;
 };
 
-/* Opens what options, graph, result and shape of a run ask for, all else being 0: data, rows, devices, memory for what is measured. Fails as
- * profile_run does; to be closed even then. */
+/* Opens what options, graph, result and shape of a run ask for, all else being 0: data, rows, devices, memory
+ * for what is measured. Fails as profile_run does; to be closed even then. */
 MUST_USE status profile_open(struct run *r);
 void profile_close(struct run *r);
 

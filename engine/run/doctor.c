@@ -285,7 +285,8 @@ static void disk_look(const struct look *l)
 
 /* --- the directory of saves --------------------------------------------------------------------- */
 
-/* A save of as many rows as there may be: each its key and span (io/store/row_file.h), parameters and state as float32. */
+/* A save of as many rows as there may be: each its key and span (io/store/row_file.h), parameters and state as
+ * float32. */
 static uint64_t save_bytes_max(const struct session *s, uint64_t *dense_bytes)
 {
     const struct graph *g = &s->setup.graph;

@@ -1,5 +1,6 @@
-/* What a training that has been opened needs of this node, beside what the node has: memory by parts, rows, disk, descriptors, cores, the data's first
- * lines, room for saves. The figures are those of the opened training itself. */
+/* What a training that has been opened needs of this node, beside what the node has: memory by parts, rows,
+ * disk, descriptors, cores, the data's first lines, room for saves. The figures are those of the opened
+ * training itself. */
 #ifndef HETERPS_ENGINE_RUN_DOCTOR_H
 #define HETERPS_ENGINE_RUN_DOCTOR_H
 
@@ -44,7 +45,8 @@ struct doctor_memory {
     uint64_t planned_bytes, room_bytes, store_ram;
 };
 
-/* Says all there is to say of an opened training (train_options.look). Reads the first lines of the data, but no stream. */
+/* Says all there is to say of an opened training (train_options.look). Reads the first lines of the data, but
+ * no stream. */
 void doctor_look(struct session *session, const struct train_options *options, const struct eval_sets *eval,
                  struct doctor_memory *memory, doctor_say *say, void *context);
 

@@ -21,8 +21,8 @@
 /* Fewer examples are read again in no time. */
 #define AGAIN_MIN 100000u
 #define BAR_WIDTH 8 /* the whole line then fits a terminal of 80 columns */
-/* A pass of fewer steps is told: 7,199 real clicks, one pass: 4 steps of 2,048 give an AUC of .585, 113 of 64 one of .700. Below a batch of
- * BATCH_LEAST a step says little. */
+/* A pass of fewer steps is told: 7,199 real clicks, one pass: 4 steps of 2,048 give an AUC of .585, 113 of 64
+ * one of .700. Below a batch of BATCH_LEAST a step says little. */
 #define STEPS_FEW   100u
 #define BATCH_LEAST 16u
 

@@ -36,7 +36,8 @@ double report_progress(struct report *report, const struct report_progress *prog
 /* The figures of an evaluation of that set ("": the only one), after a step, where scalars are kept. */
 void report_eval(struct report *report, const char *set, const struct heads *heads, uint64_t step);
 void report_pause(struct report *report, uint64_t ns);
-/* A save of `ms`, and what training has stood still for: also until the save before it was complete, where it waits for that. */
+/* A save of `ms`, and what training has stood still for: also until the save before it was complete, where it
+ * waits for that. */
 struct report_save {
     const char *path;
     const struct progress *progress;   /* of the model in it                                         */
@@ -48,12 +49,13 @@ struct report_save {
 void report_saved(struct report *report, const struct report_save *save);
 /* There is no directory for saves. */
 void report_unsaved(const char *what);
-/* A save has fallen due while another was being written; or, `is_merged`, while such a one was still to be made, of which it becomes a part. */
+/* A save has fallen due while another was being written; or, `is_merged`, while such a one was still to be
+ * made, of which it becomes a part. */
 void report_save_late(struct report *report, bool is_merged);
 /* The plan was not what the pipeline does (`why`): another one is in use now, or the present one is still the best. */
 void report_replan(struct report *report, uint64_t step, const char *why, bool is_changed);
-/* The batch of a power of two, 16 at least, with which a pass of so many examples has some hundred steps, where it has fewer with `batch`; 0: it
- * has not, or is too short for any. */
+/* The batch of a power of two, 16 at least, with which a pass of so many examples has some hundred steps, where
+ * it has fewer with `batch`; 0: it has not, or is too short for any. */
 uint32_t report_batch_smaller(uint64_t pass_examples, uint32_t batch);
 /* accounts [table_count]: of all nodes. */
 void report_done(struct report *report, const struct progress *progress, const struct table_account *accounts,

@@ -275,7 +275,8 @@ static void tables_put(struct scrape *s, struct evbuffer *to)
     }
 }
 
-/* Of each other node, by rank: whether the step waits for it now, and how long rounds have, in all, whose last part was its. */
+/* Of each other node, by rank: whether the step waits for it now, and how long rounds have, in all, whose last
+ * part was its. */
 static void others_put(struct node *node, struct evbuffer *to)
 {
     static const char waits[] = "heterps_train_waits_for", last[] = "heterps_train_round_last_seconds_total";

@@ -1,4 +1,5 @@
-/* What a training runs on: a set-up, a plan from where the user says (a file, a cluster to plan for, or neither), and the crew of it. */
+/* What a training runs on: a set-up, a plan from where the user says (a file, a cluster to plan for, or
+ * neither), and the crew of it. */
 #ifndef HETERPS_ENGINE_RUN_SESSION_H
 #define HETERPS_ENGINE_RUN_SESSION_H
 
@@ -60,8 +61,8 @@ void session_close(struct session *session);
  * the feed is closed. */
 MUST_USE status session_end(struct session *session, status st);
 
-/* Between two jobs: plans anew with the times that the replanner has corrected, and where that is better opens the pipeline of the new plan.
- * Feeds stay as they are. */
+/* Between two jobs: plans anew with the times that the replanner has corrected, and where that is better opens
+ * the pipeline of the new plan. Feeds stay as they are. */
 MUST_USE status session_replan(struct session *session, bool *is_changed);
 
 #endif

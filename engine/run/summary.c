@@ -1,7 +1,8 @@
 /* Where the time went: shares of the wall clock, a table of them, and the sentence about the slowest part.
  *
- * A stage's share is of the time of its own workers; in a shared pool, where every worker serves every stage, it is of the time of
- * all of them, so that the shares of the stages add up. Printed once, at the end of training. */
+ * A stage's share is of the time of its own workers; in a shared pool, where every worker serves every stage,
+ * it is of the time of all of them, so that the shares of the stages add up. Printed once, at the end of
+ * training. */
 #include "engine/run/summary.h"
 
 #include <inttypes.h>
@@ -12,7 +13,8 @@
 #include "engine/base/log.h"
 #include "engine/base/words.h"
 
-/* What is busy from here on is the bottleneck: were it never to wait again, training would be faster by a quarter at most. */
+/* What is busy from here on is the bottleneck: were it never to wait again, training would be faster by a
+ * quarter at most. */
 #define BUSY_SHARE 0.8
 /* The same where the other stages have next to nothing to do. */
 #define LONE_SHARE 0.5
@@ -24,7 +26,8 @@
 #define STARVED_SHARE 0.05
 #define SLOTS_SHARE   0.1
 
-/* Ops are cut among the cores of a gang, who meet behind each one: what takes less by itself is not faster with more of them. */
+/* Ops are cut among the cores of a gang, who meet behind each one: what takes less by itself is not faster with
+ * more of them. */
 #define CUT_NS         20000.0
 
 #define SENTENCE_BYTES 1024
@@ -100,8 +103,8 @@ static uint32_t slowest_stage(const struct pipeline_figures *f, struct stage_sha
     return slowest;
 }
 
-/* The neighbour that waits most, if it has time for another layer; or NULL. Layers of a stage are consecutive, so only a
- * neighbour can take one. */
+/* The neighbour that waits most, if it has time for another layer; or NULL. Layers of a stage are consecutive,
+ * so only a neighbour can take one. */
 static const struct stage_figures *neighbour_idle(const struct pipeline_figures *f, uint32_t slowest, double busy)
 {
     const struct stage_figures *idle = NULL;
@@ -130,8 +133,8 @@ static void stage_sentence(const struct pipeline_figures *f, uint32_t slowest, d
                  percent(stage_shares(f, idle).wait));
 }
 
-/* Whether the busiest stage waits for longer than all that the others do: filling and draining a step takes no more than that, so
- * it is not what the stage waits for, and its own work stays the longest part. */
+/* Whether the busiest stage waits for longer than all that the others do: filling and draining a step takes no
+ * more than that, so it is not what the stage waits for, and its own work stays the longest part. */
 static bool is_lone(const struct pipeline_figures *f, uint32_t slowest, double busy)
 {
     double others = 0;
@@ -254,7 +257,8 @@ char *summary_bottleneck(const struct pipeline_figures *f, char *buffer, size_t 
     else
         slowest_stage(f, &slowest, &busy_min);
     double computing = slowest.busy;
-    /* Reading's thread is busier than what waits for it, and most of the time in which that is idle, input is what is missing. */
+    /* Reading's thread is busier than what waits for it, and most of the time in which that is idle, input is
+     * what is missing. */
     bool is_reading =
         r.busy >= READING_SHARE && r.busy > computing && r.starved >= STARVED_SHARE && r.starved >= (1 - computing) / 2;
     if (is_reading)

@@ -115,7 +115,8 @@ static void trace_tell(void)
 
 /* --- between jobs ----------------------------------------------------------------------------- */
 
-/* The main thread looks up. A save that has failed ends training; one that makes way for another ends the job, behind the step under way. */
+/* The main thread looks up. A save that has failed ends training; one that makes way for another ends the job,
+ * behind the step under way. */
 static bool tick(void *context)
 {
     struct trainer *t = context;
@@ -207,7 +208,8 @@ static status due(struct trainer *t)
     return ST_OK;
 }
 
-/* An evaluation that was due where a save ended decides about stopping; the run that made the save may not have come to it. */
+/* An evaluation that was due where a save ended decides about stopping; the run that made the save may not have
+ * come to it. */
 static status due_at_resume(struct trainer *t)
 {
     uint64_t step = t->session->setup.model.progress.step, every = t->session->setup.settings.eval_every;

@@ -1,4 +1,5 @@
-/* Trains a session's model on its pipeline; between steps it evaluates, saves, reports, and looks whether it should stop. */
+/* Trains a session's model on its pipeline; between steps it evaluates, saves, reports, and looks whether it
+ * should stop. */
 #ifndef HETERPS_ENGINE_RUN_TRAIN_H
 #define HETERPS_ENGINE_RUN_TRAIN_H
 
@@ -29,8 +30,8 @@ struct train_watch {
     void (*looked)(void *context, const struct train_look *look);
 };
 
-/* What is done in place of training, with the model that `resume` names: by all of several nodes, each of which has some
- * of the rows. */
+/* What is done in place of training, with the model that `resume` names: by all of several nodes, each of which
+ * has some of the rows. */
 struct train_use {
     void *context;
     const char *verb; /* what nodes do */
@@ -57,8 +58,9 @@ struct train_options {
     const struct train_use *use;     /* of several nodes, or NULL: trains                             */
     const char *tensorboard;    /* folder for figures (io/event_file.h), or NULL */
     const char *resume_command; /* how to go on after a signal, as a shell would take it */
-    /* NULL, or: called in place of training, when all that can be refused has been, but for the plan of memory (setup_memory_check), and
-     * nothing has been read or filled. `eval`: what would be evaluated. What it returns is train_run's answer. */
+    /* NULL, or: called in place of training, when all that can be refused has been, but for the plan of memory
+     * (setup_memory_check), and nothing has been read or filled. `eval`: what would be evaluated. What it
+     * returns is train_run's answer. */
     status (*look)(void *context, struct session *session, const struct train_options *options,
                    const struct eval_sets *eval);
     void *look_context;
@@ -68,9 +70,10 @@ struct train_options {
  * all (engine/node/stream.h). *is_shared: so it is. INVALID, MISMATCH: it cannot be. */
 MUST_USE status train_data_share(struct session *session, const char *data, bool *is_shared);
 
-/* Fills session->model, which is open and empty but for what it says of its data (model_data_look), and trains it. Leaves the model as it is at the last finished step. STOPPED after a
- * signal (the model is saved if there is an `out`); DIVERGED when a loss or a parameter is not finite: the message names
- * step, op and the save to return to. A full store, or an evaluation that fails, saves the model before it fails. */
+/* Fills session->model, which is open and empty but for what it says of its data (model_data_look), and trains
+ * it. Leaves the model as it is at the last finished step. STOPPED after a signal (the model is saved if there
+ * is an `out`); DIVERGED when a loss or a parameter is not finite: the message names step, op and the save to
+ * return to. A full store, or an evaluation that fails, saves the model before it fails. */
 MUST_USE status train_run(struct session *session, const struct train_options *options);
 
 #endif

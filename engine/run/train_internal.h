@@ -1,4 +1,5 @@
-/* A training under way, as its files share it: the loop (train.c), what comes before it (train_open.c), its saves (train_saves.c). */
+/* A training under way, as its files share it: the loop (train.c), what comes before it (train_open.c), its
+ * saves (train_saves.c). */
 #ifndef HETERPS_ENGINE_RUN_TRAIN_INTERNAL_H
 #define HETERPS_ENGINE_RUN_TRAIN_INTERNAL_H
 
@@ -12,7 +13,8 @@
 #include "engine/run/train.h"
 #include "io/cache/data_cache.h"
 
-/* How training goes, for the main thread to print while workers go on: it asks, and whoever ends the next step answers. */
+/* How training goes, for the main thread to print while workers go on: it asks, and whoever ends the next step
+ * answers. */
 enum { STANDING_NONE, STANDING_WANTED, STANDING_THERE };
 struct standing {
     _Atomic uint32_t shared_state;
@@ -59,28 +61,30 @@ struct trainer {
 
 /* --- before the first step (train_open.c) ----------------------------------------------------- */
 
-/* Opens all that takes memory, so that the plan is whole, and tells it; USAGE, INVALID: what cannot be trained; MEMORY: there is too little. To be
- * closed after a failure too. */
+/* Opens all that takes memory, so that the plan is whole, and tells it; USAGE, INVALID: what cannot be trained;
+ * MEMORY: there is too little. To be closed after a failure too. */
 MUST_USE status train_open(struct trainer *t);
 /* First values, or those of the save to go on from. */
 MUST_USE status train_model_fill(struct trainer *t);
 
 /* --- saves (train_saves.c) -------------------------------------------------------------------- */
 
-/* Opens what saves beside training, where there are such saves. Under wsp and asp a step's end is not the end of all that it touches, and rows
- * that may die are not marked: training stands still to save. */
+/* Opens what saves beside training, where there are such saves. Under wsp and asp a step's end is not the end
+ * of all that it touches, and rows that may die are not marked: training stands still to save. */
 MUST_USE status train_saver_open(struct trainer *t);
-/* While the pipeline runs: takes note of a save that has ended. True: it has failed, or makes way for one that is owed, and the job has to end,
- * behind the step under way. */
+/* While the pipeline runs: takes note of a save that has ended. True: it has failed, or makes way for one that
+ * is owed, and the job has to end, behind the step under way. */
 bool train_saves_look(struct trainer *t);
 /* Waits for the save under way, if there is one, and tells of it. */
 MUST_USE status train_save_settle(struct trainer *t);
 /* Behind a step: the save that falls due with it, or is owed. */
 MUST_USE status train_save_due(struct trainer *t);
 enum save_how { SAVE_BESIDE, SAVE_AND_WAIT, SAVE_UNCHECKED };
-/* Saves the model as it is after the last step, unless that has been done: beside training, where that is possible, or to the end. */
+/* Saves the model as it is after the last step, unless that has been done: beside training, where that is
+ * possible, or to the end. */
 MUST_USE status train_save(struct trainer *t, enum save_how how);
-/* After a failure that leaves the model as it was at the last finished step: saves it, and returns the failure, whose message names the save. */
+/* After a failure that leaves the model as it was at the last finished step: saves it, and returns the failure,
+ * whose message names the save. */
 MUST_USE status train_save_and_fail(struct trainer *t, status failure);
 /* Ends training with a failure after which the model is not worth saving: the message names the save to return to. */
 MUST_USE status train_fail_unsaved(struct trainer *t, status failure);

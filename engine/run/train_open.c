@@ -1,5 +1,5 @@
-/* What comes before the first step of a training: refuses what could not be done, takes all memory, so that the plan is whole, and fills the
- * model. Once a run. */
+/* What comes before the first step of a training: refuses what could not be done, takes all memory, so that the
+ * plan is whole, and fills the model. Once a run. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -56,8 +56,8 @@ static void settings_check(const struct trainer *t)
             shape.batch / shape.lanes, shape.micro);
 }
 
-/* What is evaluated, and the data caches of training and evaluation, which share the budgets. Memory serves further passes of the run only, a
- * file further runs, too. */
+/* What is evaluated, and the data caches of training and evaluation, which share the budgets. Memory serves
+ * further passes of the run only, a file further runs, too. */
 static void caches_share(struct trainer *t, struct data_cache_budget *train)
 {
     const struct settings *s = &t->session->setup.settings;

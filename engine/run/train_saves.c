@@ -1,6 +1,6 @@
-/* Saves of a training: when one is made, beside training or while that stands still, and what becomes of one that fails; and the best model,
- * which has a directory of its own. A save is a few a run, and all here is the main thread's, between two jobs of the pipeline but for
- * train_saves_look. */
+/* Saves of a training: when one is made, beside training or while that stands still, and what becomes of one
+ * that fails; and the best model, which has a directory of its own. A save is a few a run, and all here is the
+ * main thread's, between two jobs of the pipeline but for train_saves_look. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -37,8 +37,8 @@ static void data_mark(struct trainer *t)
     model_data_mark(&model->data, mark, count, model->progress.epoch_examples);
 }
 
-/* A model that has just diverged must not replace a good save: its parameters are finite, and so, where a slot of the last step is
- * at hand, are the losses that it gives. */
+/* A model that has just diverged must not replace a good save: its parameters are finite, and so, where a slot
+ * of the last step is at hand, are the losses that it gives. */
 static status model_check(struct trainer *t)
 {
     const struct model *model = &t->session->setup.model;
@@ -103,8 +103,8 @@ status train_fail_unsaved(struct trainer *t, status failure)
                                                                      : " yet; set checkpoint.every");
 }
 
-/* Rows of tables whose rows come and go, as of the last step: those that are dead and still on disk, found by nobody, do not count. While the
- * feed is held. */
+/* Rows of tables whose rows come and go, as of the last step: those that are dead and still on disk, found by
+ * nobody, do not count. While the feed is held. */
 static status lives_count(struct trainer *t)
 {
     struct store *store = t->session->setup.model.store;

@@ -5,10 +5,10 @@
  *        ▲               │
  *        └── a sequence number of each example, nan of a malformed line
  *
- * The sequence number of an example is how many examples the model has then learned from in all. So the number of a
- * save's last example is in the save, a run that goes on from it counts on, and the same lines in the same order give
- * the bytes of a training from a file. A step is done when its examples are there: those of one that is not full are in
- * no save, and have to be sent again to who goes on. */
+ * The sequence number of an example is how many examples the model has then learned from in all. So the number
+ * of a save's last example is in the save, a run that goes on from it counts on, and the same lines in the same
+ * order give the bytes of a training from a file. A step is done when its examples are there: those of one that
+ * is not full are in no save, and have to be sent again to who goes on. */
 #ifndef HETERPS_ENGINE_SERVE_LEARNER_H
 #define HETERPS_ENGINE_SERVE_LEARNER_H
 

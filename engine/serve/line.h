@@ -2,8 +2,7 @@
  * file's lines. What such a line gives is then what the format gives.
  *
  *     age = 39, job = "a, b"   ──▶   csv      age,job          criteo    ⇥39⇥…⇥⇥a⇥…          libsvm, pairs, tokens: a column `text`,
- *                                             39,"a, b"                                      the line itself
- * */
+ *                                             39,"a, b"                                      the line itself */
 #ifndef HETERPS_ENGINE_SERVE_LINE_H
 #define HETERPS_ENGINE_SERVE_LINE_H
 

@@ -1,15 +1,17 @@
-/* What of a graph a stage has: its nodes, the parameters and tables that its updates change, and how these are cut among those who update.
+/* What of a graph a stage has: its nodes, the parameters and tables that its updates change, and how these are
+ * cut among those who update.
  *
- * A cut is the same for sums and updates, and lies between blocks (graph/clip.h): part p of all that the stage's updates change is a run of whole
- * blocks, in the order of the nodes, and of about as many floats as every other part. So whoever has a part adds, squares and updates it, and
- * nobody else has to know its sums. */
+ * A cut is the same for sums and updates, and lies between blocks (graph/clip.h): part p of all that the
+ * stage's updates change is a run of whole blocks, in the order of the nodes, and of about as many floats as
+ * every other part. So whoever has a part adds, squares and updates it, and nobody else has to know its sums. */
 #ifndef HETERPS_ENGINE_SLOT_EXTENT_H
 #define HETERPS_ENGINE_SLOT_EXTENT_H
 
 #include "engine/model/model.h"
 #include "graph/graph.h"
 
-/* A run of parameters that one dense update of the graph changes, and their state: state_count arrays of `count` floats. */
+/* A run of parameters that one dense update of the graph changes, and their state: state_count arrays of
+ * `count` floats. */
 struct param_run {
     uint32_t update;
     uint64_t offset, count;              /* floats of the parameters                                */
@@ -30,7 +32,8 @@ struct extent {
     uint32_t *cut_block; /* [part_count + 1]: at which block whose norm is bounded, from block_begin on */
 };
 
-/* What the update changes of the parameters of the forward nodes [node_begin, node_end); false: nothing, or it is one of a table. */
+/* What the update changes of the parameters of the forward nodes [node_begin, node_end); false: nothing, or it
+ * is one of a table. */
 bool param_run_find(struct param_run *run, const struct graph *g, const struct model *model, uint32_t node_begin,
                     uint32_t node_end, uint32_t update);
 /* Finds the nodes of the layers. */

@@ -8,7 +8,8 @@
  * The tree is the graph's, whoever owns what, so the sums have the same bytes for any number of owners. Who has
  * consecutive lanes has whole branches of it, its runs: a run's sum is one piece, and nobody else needs its lanes.
  *
- *     lanes 0 1 2 | 3 4 5 6 7       three lanes have the runs 0-1 and 2, five have 3 and 4-7: the pieces join as ((01 + (2 + 3)) + 4567) */
+ *     lanes 0 1 2 | 3 4 5 6 7       three lanes have the runs 0-1 and 2, five have 3 and 4-7: the pieces join as ((01 + (2 + 3)) + 4567)
+ */
 #ifndef HETERPS_ENGINE_SLOT_FOLD_H
 #define HETERPS_ENGINE_SLOT_FOLD_H
 
@@ -32,13 +33,14 @@ struct fold_lanes {
  * Returns how many. */
 uint32_t fold_runs(struct fold_lanes lanes, uint32_t lane_count, struct fold_lanes runs[FOLD_RUNS_MAX]);
 
-/* Where one adds all lanes, one after another, and lanes that are done join as soon as the tree allows it, few sums wait
- * for others: that of lane l has place fold_place(l), on those that wait, and behind it the last two places join
- * fold_join_count(l) times. Where the step ends with it, until one is left: lanes that do not come add nothing.
+/* Where one adds all lanes, one after another, and lanes that are done join as soon as the tree allows it, few
+ * sums wait for others: that of lane l has place fold_place(l), on those that wait, and behind it the last two
+ * places join fold_join_count(l) times. Where the step ends with it, until one is left: lanes that do not come
+ * add nothing.
  *
  *     lane    0    1    2    3        places that wait behind a lane, from the bottom
  *             0    01   01   0123
- *                       2                                                          */
+ *                       2 */
 static inline uint32_t fold_place(uint32_t lane) { return (uint32_t)__builtin_popcount(lane); }
 static inline uint32_t fold_join_count(uint32_t lane, bool is_last)
 {

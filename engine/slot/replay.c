@@ -1,4 +1,5 @@
-/* Reads micro-batches and gives them again. What is copied a step (numbers, labels) is a tenth of what is not (keys and where they belong). */
+/* Reads micro-batches and gives them again. What is copied a step (numbers, labels) is a tenth of what is not
+ * (keys and where they belong). */
 #include "engine/slot/replay.h"
 
 #include <inttypes.h>

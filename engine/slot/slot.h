@@ -1,9 +1,10 @@
-/* What travels through a pipeline: an input is what the feed makes of a micro-batch's data, its examples and their rows; a slot is the place where
- * layers compute on it.
+/* What travels through a pipeline: an input is what the feed makes of a micro-batch's data, its examples and
+ * their rows; a slot is the place where layers compute on it.
  *
  *     feed ──input──▶ gate ──binds it to a free slot──▶ stages … ──▶ slot free again, input back to the feed
  *
- * So reading runs ahead by inputs, which have no memory for activations, and there are as many slots as micro-batches in flight. */
+ * So reading runs ahead by inputs, which have no memory for activations, and there are as many slots as
+ * micro-batches in flight. */
 #ifndef HETERPS_ENGINE_SLOT_SLOT_H
 #define HETERPS_ENGINE_SLOT_SLOT_H
 
@@ -30,17 +31,17 @@ struct input {
 struct slot {
     uint32_t index;
     struct input *input; /* that it is bound to */
-    /* [tensor_count]: columns are the input's, parameters the model's, or the synchronisation's; gradients of parameters are set by the
-     * synchronisation. Rows are the example count for all but parameters. */
+    /* [tensor_count]: columns are the input's, parameters the model's, or the synchronisation's; gradients of
+     * parameters are set by the synchronisation. Rows are the example count for all but parameters. */
     struct view *tensor;
 };
 
-/* Lays out an input's micro-batch and ticket; input: NULL without an arena. `spans`: [table_count], floats of a row's values in the ticket's own
- * memory, which is there if with_scratch. */
+/* Lays out an input's micro-batch and ticket; input: NULL without an arena. `spans`: [table_count], floats of a
+ * row's values in the ticket's own memory, which is there if with_scratch. */
 void input_layout(struct layout *l, struct input *input, const struct graph *g, const uint32_t *spans,
                   bool with_scratch);
-/* Lays out a slot's tensors; slot: NULL without an arena. training: with gradients, for which an evaluation's slot has no place, and must not read
- * them. */
+/* Lays out a slot's tensors; slot: NULL without an arena. training: with gradients, for which an evaluation's
+ * slot has no place, and must not read them. */
 void slot_layout(struct layout *l, struct slot *slot, const struct graph *g, bool training);
 /* Binds a slot to an input, with the model's parameters. */
 void slot_bind(struct slot *slot, struct input *input, const struct graph *g, const struct model *model);

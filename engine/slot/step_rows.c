@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* Uniques between asking for a cell and looking at it: a second-level cache takes some 15 ns, and so do four of them. */
+/* Uniques between asking for a cell and looking at it: a second-level cache takes some 15 ns, and so do four of
+ * them. */
 #define FETCH_AHEAD 16u
 
 void step_rows_layout(struct step_rows *rows, struct layout *l, uint32_t rows_max, struct step_rows_wants wants)
@@ -45,8 +46,8 @@ static struct row_cell *home_of(const struct row_numbers *n, uint32_t row)
     return &n->cells[(row * 2654435769u) & n->cell_mask];
 }
 
-/* Where the row is, or where it belongs. Whether it is there nobody can predict, so only another row in its home costs a branch: a cell of
- * an earlier step names some row, too, which is looked at and ignored. */
+/* Where the row is, or where it belongs. Whether it is there nobody can predict, so only another row in its
+ * home costs a branch: a cell of an earlier step names some row, too, which is looked at and ignored. */
 static struct row_cell *cell_of(const struct row_numbers *n, uint32_t row)
 {
     struct row_cell *cell = home_of(n, row);
@@ -96,7 +97,8 @@ static void next_add(const struct row_numbers *n, struct step_rows *rows, struct
         /* All ones, or 0. */
         uint32_t is_known = -(uint32_t)(cell->stamp == n->stamp);
         uint32_t step_row = row_count + ((cell->step_row - row_count) & is_known);
-        /* Of a known one too, until the next new one takes the place. There is room: each unique has a key of the step. */
+        /* Of a known one too, until the next new one takes the place. There is room: each unique has a key of
+         * the step. */
         n->row[row_count] = table->row[u];
         rows->span[row_count] = table->span[u];
         *cell = (struct row_cell){n->stamp, step_row};
@@ -109,8 +111,8 @@ static void next_add(const struct row_numbers *n, struct step_rows *rows, struct
     rows->row_count = row_count;
 }
 
-/* Numbers the uniques among the rows of lanes: `rows_before` rows of the step were there before this micro-batch, and no
- * lane has the others yet. */
+/* Numbers the uniques among the rows of lanes: `rows_before` rows of the step were there before this
+ * micro-batch, and no lane has the others yet. */
 static void lane_rows_add(struct step_rows *rows, const struct ticket_table *table, uint32_t rows_before, uint32_t lane)
 {
     for (uint32_t u = 0; u < table->unique_count; u++) {

@@ -38,18 +38,18 @@ struct row_numbers {
     uint32_t stamp; /* of the current step; 0 is never used */
 };
 
-/* Memory for steps of at most rows_max rows in at most micro_count micro-batches. While the layout only adds up, rows and numbers are not
- * used. */
+/* Memory for steps of at most rows_max rows in at most micro_count micro-batches. While the layout only adds
+ * up, rows and numbers are not used. */
 void step_rows_layout(struct step_rows *rows, struct layout *l, uint32_t rows_max, struct step_rows_wants wants);
 void row_numbers_layout(struct row_numbers *numbers, struct layout *l, uint32_t rows_max, uint32_t micro_count);
 /* Empties rows, for the next step. */
 void step_rows_begin(struct row_numbers *numbers, struct step_rows *rows);
-/* Gives every unique of a micro-batch's ticket its number within the step and among the rows of its lanes, and counts its
- * occurrences. Those of a step's first micro-batch keep the numbers that they have among its uniques. Those without a row
- * have a number in each micro-batch, and `nobody` for a span. Lanes come in order. */
+/* Gives every unique of a micro-batch's ticket its number within the step and among the rows of its lanes, and
+ * counts its occurrences. Those of a step's first micro-batch keep the numbers that they have among its
+ * uniques. Those without a row have a number in each micro-batch, and `nobody` for a span. Lanes come in order. */
 void step_rows_add(struct row_numbers *numbers, struct step_rows *rows, struct ticket_table *table, uint32_t lane);
-/* The lanes of a micro-batch that has several (graph_lanes_join): `first` and those behind it. Lane i of them has the keys
- * [key_begin[i], key_begin[i + 1]), by their positions. */
+/* The lanes of a micro-batch that has several (graph_lanes_join): `first` and those behind it. Lane i of them
+ * has the keys [key_begin[i], key_begin[i + 1]), by their positions. */
 #define STEP_LANES_MAX GRAPH_MICRO_USUAL
 struct step_lanes {
     uint32_t first;
@@ -60,8 +60,8 @@ void step_lanes_of(struct step_lanes *lanes, const struct micro_batch *m, struct
 /* The same as step_rows_add for such a one: numbers its keys among the rows of lanes. */
 void step_rows_add_joined(struct row_numbers *numbers, struct step_rows *rows, struct ticket_table *table,
                           const struct step_lanes *lanes);
-/* The same where the rows are another's, and keys tell them apart: `key` [unique_count] are numbered by `numbers`, which is empty when the step
- * begins. Spans are not known yet. */
+/* The same where the rows are another's, and keys tell them apart: `key` [unique_count] are numbered by
+ * `numbers`, which is empty when the step begins. Spans are not known yet. */
 void step_rows_add_keys(const struct distinct *numbers, struct step_rows *rows, struct ticket_table *table,
                         const uint64_t *key, uint32_t lane);
 /* Then notes the keys, where they are wanted: `key` are the micro-batch's. */

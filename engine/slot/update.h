@@ -1,9 +1,11 @@
-/* From the sums of a step's gradients to new parameters and rows: the sums, and how a part of an update is put together for a device.
+/* From the sums of a step's gradients to new parameters and rows: the sums, and how a part of an update is put
+ * together for a device.
  *
  *     backward passes ──add──▶ gradients: of parameters a set each (a lane, or a pipeline), of lane rows one a look-up
  *                                  │ update_sum: lanes of a part, and squares (where the norm is bounded)
  *                                  ▼ update_params, update_rows: a run of parameters, rows of a table
- *                              model                                                                        sums are zero again */
+ *                              model                                                                        sums are zero again
+ */
 #ifndef HETERPS_ENGINE_SLOT_UPDATE_H
 #define HETERPS_ENGINE_SLOT_UPDATE_H
 
@@ -53,14 +55,17 @@ struct update {
 };
 /* Whether sums of what the graph's update changes are rounded: those of gradients are, statistics are not. */
 bool update_is_bf16(const struct update *u, const struct graph *g, uint32_t update);
-/* Where pieces of the sums lie (engine/slot/fold.h): of the own lanes, as numbers from the first of them on. Adds the lanes of each run up into the
- * run's first, for the floats [begin, end) of the parameters, and rounds every sum, if is_bf16. */
+/* Where pieces of the sums lie (engine/slot/fold.h): of the own lanes, as numbers from the first of them on.
+ * Adds the lanes of each run up into the run's first, for the floats [begin, end) of the parameters, and rounds
+ * every sum, if is_bf16. */
 MUST_USE status update_lanes(const struct updater *w, const struct update *u, const struct fold_lanes *runs,
                              uint32_t run_count, uint64_t begin, uint64_t end, bool is_bf16);
-/* Adds `right` to `left` for the floats [begin, end) of the parameters, and clears it; both are whole arrays of which these floats are there. */
+/* Adds `right` to `left` for the floats [begin, end) of the parameters, and clears it; both are whole arrays of
+ * which these floats are there. */
 MUST_USE status update_join(const struct updater *w, float *left, float *right, uint64_t begin, uint64_t end,
                             uint64_t t, bool is_bf16);
-/* Adds the lanes of `count` blocks up into the first lane, and fills their squares. What the device fails with, as all below. */
+/* Adds the lanes of `count` blocks up into the first lane, and fills their squares. What the device fails with,
+ * as all below. */
 MUST_USE status update_sum(const struct updater *w, const struct update *u, const struct param_block *blocks,
                            uint32_t count, double *squares);
 /* Updates the floats [begin, end) of a run; none is fine. */

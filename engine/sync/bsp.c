@@ -1,27 +1,30 @@
-/* Bulk synchronous parallel: a step's micro-batches read the same parameters, their gradients are summed, one update follows.
+/* Bulk synchronous parallel: a step's micro-batches read the same parameters, their gradients are summed, one
+ * update follows.
  *
  *     a stage's last backward pass ──▶ phase: sum ──all stages──▶ phase: update ──all stages──▶ the step is over, and the next one opens
  *
- * A phase is cut in parts, which workers of the stage take; the next one opens when all stages are through it. The phase of sums is there where
- * the norm of the dense gradients is bounded (graph/clip.h), for an update then needs the squares of all; else lanes are added up by the update
- * itself. A stage's first phase begins when its last backward pass of the step is done, while stages before it still work. No stage loses by
- * waiting for all: the next step enters at the first stage, which is the last to begin its update.
+ * A phase is cut in parts, which workers of the stage take; the next one opens when all stages are through it.
+ * The phase of sums is there where the norm of the dense gradients is bounded (graph/clip.h), for an update
+ * then needs the squares of all; else lanes are added up by the update itself. A stage's first phase begins
+ * when its last backward pass of the step is done, while stages before it still work. No stage loses by waiting
+ * for all: the next step enters at the first stage, which is the last to begin its update.
  *
- * On one of several nodes (engine/sync/exchange.h) there are rounds between phases, and a phase for what comes of each:
+ * On one of several nodes (engine/sync/exchange.h) there are rounds between phases, and a phase for what comes
+ * of each:
  *
  *     phase: lanes ──SUMS──▶ phase: sum ──SQUARES, where the norm is bounded──▶ phase: update ──VALUES──▶ phase: close
  *
- * There each bucket of layers goes through its phases for itself, but for squares, which need all: its first one begins
- * where the stage's last backward pass is through its layers, and is run within that pass. What a stage has of a bucket
- * is a share. On one node there is one bucket.
+ * There each bucket of layers goes through its phases for itself, but for squares, which need all: its first
+ * one begins where the stage's last backward pass is through its layers, and is run within that pass. What a
+ * stage has of a bucket is a share. On one node there is one bucket.
  *
  * Where nodes have stages (struct exchange_stages) each does with its own what one node does, between its rounds:
  *
  *     phase: sum ──SQUARES, where the norm is bounded──▶ phase: update ──VALUES──▶ phase: close
  *
  * Without tables the next step opens when this node has updated all that is its own. Its forward passes wait for the
- * others' values of a bucket where its layers begin, and none of its sums is sent before the step in front is closed.
- */
+ * others' values of a bucket where its layers begin, and none of its sums is sent before the step in front is
+ * closed. */
 #include <stddef.h>
 
 #include "engine/base/clock.h"
@@ -120,7 +123,8 @@ static void step_open(struct bsp *b, uint64_t step)
     atomic_store_explicit(&b->shared_sums_left, b->bucket_count, memory_order_relaxed);
     atomic_store_explicit(&b->shared_updates_left, b->bucket_count, memory_order_relaxed);
     b->open = (struct open_step){.step = step};
-    /* Release pairs with the acquire in bsp_admit(): parameters, counts and the cleared gradients of the closed step. */
+    /* Release pairs with the acquire in bsp_admit(): parameters, counts and the cleared gradients of the closed
+     * step. */
     atomic_store_explicit(&b->shared_open_step, step, memory_order_release);
 }
 
@@ -166,8 +170,8 @@ static void bsp_bind(struct sync *s, struct slot *slot, uint32_t pipeline)
                                  .last = slot,
                                  .ticket = input->ticket.number};
     for (uint32_t t = 0; t < g->table_count; t++) b->row_count[t] = input->ticket.table[t].row_count;
-    /* A short step: the passes that will not come are taken off. This slot's own is still to come, so nobody meets zero here;
-     * whoever does (acquire) has seen all of the above (release). */
+    /* A short step: the passes that will not come are taken off. This slot's own is still to come, so nobody
+     * meets zero here; whoever does (acquire) has seen all of the above (release). */
     for (uint32_t i = 0; i < s->site.stage_count * b->bucket_count; i++)
         atomic_fetch_sub_explicit(&b->shares[i].shared_backward_left,
                                   b->micro_count - (m->micro_index - b->micro_first) - 1, memory_order_acq_rel);

@@ -1,14 +1,15 @@
 /* What bsp asks of the other nodes of a training, and all that it knows of them.
  *
- * A node has consecutive lanes of every step, or none, and a slice of what updates change, or none: whole blocks of it,
- * which it alone updates, and whose optimizer state it alone has. Between a step's backward passes and the next step's
- * forward passes there are rounds, in each of which every node has something for every other:
+ * A node has consecutive lanes of every step, or none, and a slice of what updates change, or none: whole
+ * blocks of it, which it alone updates, and whose optimizer state it alone has. Between a step's backward
+ * passes and the next step's forward passes there are rounds, in each of which every node has something for
+ * every other:
  *
  *     lanes ──own runs added up──▶ pieces ═══SUMS═══▶ slice's owner ──joined──▶ squares ═══SQUARES═══▶ all      where the norm is bounded
  *                                                          └──updated──▶ parameters ═══VALUES═══▶ all
  *
- * Sums and values travel in buckets, layers that follow one another: those of the last layers are sent while the layers
- * before them still compute their gradients, and come back while others are on the way.
+ * Sums and values travel in buckets, layers that follow one another: those of the last layers are sent while
+ * the layers before them still compute their gradients, and come back while others are on the way.
  *
  *     backward  ──layers 5..6──┬──layers 3..4──┬──layers 0..2──┐
  *     bucket 2                 └═SUMS═▶ update ═VALUES═▶       │

@@ -1,5 +1,5 @@
-/* A synchronisation says when a micro-batch may start, which parameters it reads, where its gradients are added and what follows a backward pass.
- * Two contracts, and no more is known of each other:
+/* A synchronisation says when a micro-batch may start, which parameters it reads, where its gradients are added
+ * and what follows a backward pass. Two contracts, and no more is known of each other:
  *
  *     pipeline ──sync_vt──▶ synchronisation    admit a slot; before a forward pass; within and after a backward pass; parts of what is summed and updated
  *     pipeline ◀─sync_host─ synchronisation    a slot is done; a step is done; rows go
@@ -42,7 +42,8 @@ struct step_done {
 };
 
 struct sync_figures {
-    /* minibatches whose update was missing from the weights that one was computed with, of the same pipeline and of others */
+    /* minibatches whose update was missing from the weights that one was computed with, of the same pipeline
+     * and of others */
     bool has_staleness;
     uint64_t local_max, local_bound, global_max, global_bound; /* global_bound UINT64_MAX: none (asp) */
     double local_mean, global_mean;
@@ -52,11 +53,12 @@ struct sync_figures {
 struct sync_host {
     /* The slot is nobody's any more. */
     void (*slot_give)(struct sync_host *, struct slot *);
-    /* In place of giving it the slot's input is kept until the next call (pipeline_check); then, when the next step is open, the slot is out,
-     * and there is room for another. */
+    /* In place of giving it the slot's input is kept until the next call (pipeline_check); then, when the next
+     * step is open, the slot is out, and there is room for another. */
     void (*slot_keep)(struct sync_host *, struct slot *);
     void (*slot_out)(struct sync_host *);
-    /* The slot's step, whose last one it is, has ended: rows that are due go (feed_sweep), row_count [table_count] are left. */
+    /* The slot's step, whose last one it is, has ended: rows that are due go (feed_sweep), row_count
+     * [table_count] are left. */
     status (*rows_sweep)(struct sync_host *, struct slot *, uint64_t *row_count);
     void (*step_done)(struct sync_host *, const struct step_done *);
     /* The job is over: with a failure that no task has met, on whose thread its message is. */
@@ -102,8 +104,9 @@ struct sync {
 };
 
 struct sync_vt {
-    /* A step has lanes: their gradients are added apart, a lane's backward passes in the order of its micro-batches by one seat, and all read
-     * the same parameters. Else a stage does one task at a time, and each minibatch in flight makes what the next is computed with older. */
+    /* A step has lanes: their gradients are added apart, a lane's backward passes in the order of its
+     * micro-batches by one seat, and all read the same parameters. Else a stage does one task at a time, and
+     * each minibatch in flight makes what the next is computed with older. */
     bool by_lane;
     size_t bytes; /* of its struct, which begins with struct sync */
     /* INVALID: plan or graph do not allow it; MEMORY. */
@@ -113,13 +116,15 @@ struct sync_vt {
     void (*begin)(struct sync *);
     /* It has ended well, and the parameters of all become the model's; optional. */
     void (*settle)(struct sync *);
-    /* Whether the input may go in; if it may, and it does then, *pipeline is whose it is. Under the gate's claim, as is bind. */
+    /* Whether the input may go in; if it may, and it does then, *pipeline is whose it is. Under the gate's
+     * claim, as is bind. */
     bool (*admit)(struct sync *, const struct input *, uint32_t *pipeline);
     /* The slot, bound to it, gets what else it needs. */
     void (*bind)(struct sync *, struct slot *, uint32_t pipeline);
     /* Before a forward pass, under the stage's turn; optional. */
     void (*forward_begin)(struct sync *, const struct stage *, struct slot *);
-    /* Sum of the losses of the slot's examples, of the `part`-th of its lanes where it has several (graph_lanes_join). */
+    /* Sum of the losses of the slot's examples, of the `part`-th of its lanes where it has several
+     * (graph_lanes_join). */
     void (*loss_keep)(struct sync *, const struct slot *, uint32_t part, double sum);
     /* Where the first piece of a list of nodes of the stage, [begin, end), ends; optional, and without it lists are not
      * cut, and the next two are not called. */

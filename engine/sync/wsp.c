@@ -1,13 +1,15 @@
-/* The waves of wsp.h. What belongs to a stage of a pipeline is touched only under the stage's turn, what the gate decides by only
- * under the gate's claim. Messages between pipelines travel on rings of buffer numbers, a ring a pair and stage:
+/* The waves of wsp.h. What belongs to a stage of a pipeline is touched only under the stage's turn, what the
+ * gate decides by only under the gate's claim. Messages between pipelines travel on rings of buffer numbers, a
+ * ring a pair and stage:
  *
  *     pipeline v, stage s   update … update, end of wave c ──▶ change = weights - base, base = weights ──▶ ring v to u
  *     pipeline u, stage s   before its next forward pass:      weights += change, base += change
  *
- * `base` is what the weights would be without the own changes that are not yet sent. A buffer is free again when every other
- * pipeline has read it. Under wsp 2 D + 2 buffers are enough: who sends wave c has seen every other pipeline finish wave
- * c - D - 1, and that one read, at the forward pass of the wave's last minibatch, all of the c - 2 D - 1 waves that this minibatch
- * needed; so at most waves c - 2 D - 1 to c are unread. Under asp a stage that finds no free buffer sends more with the next. */
+ * `base` is what the weights would be without the own changes that are not yet sent. A buffer is free again
+ * when every other pipeline has read it. Under wsp 2 D + 2 buffers are enough: who sends wave c has seen every
+ * other pipeline finish wave c - D - 1, and that one read, at the forward pass of the wave's last minibatch,
+ * all of the c - 2 D - 1 waves that this minibatch needed; so at most waves c - 2 D - 1 to c are unread. Under
+ * asp a stage that finds no free buffer sends more with the next. */
 #include "engine/sync/wsp.h"
 
 #include <stdlib.h>
@@ -52,8 +54,8 @@ struct wsp_pipeline {
     _Atomic uint64_t shared_waves;  /* sent by the first stage, so by all    */
 };
 
-/* A finished minibatch that waits to be told after those before it. Its slot is free already: a pipeline that stands still keeps
- * its own slots, and not those of the others. */
+/* A finished minibatch that waits to be told after those before it. Its slot is free already: a pipeline that
+ * stands still keeps its own slots, and not those of the others. */
 struct record {
     struct step_done done;
     uint64_t *row_count; /* [table_count] */
@@ -67,8 +69,8 @@ struct in_flight {
 };
 
 #define RECORDS_MAX 65536u
-/* Waves of all pipelines between the first that is not told and the last that the clock lets in; under asp, so many that nobody
- * waits for room. */
+/* Waves of all pipelines between the first that is not told and the last that the clock lets in; under asp, so
+ * many that nobody waits for room. */
 static uint32_t record_count(const struct sync_site *site)
 {
     uint64_t waves = site->kind == SYNC_ASP ? 1024 : (uint64_t)site->clock_distance + 3;
@@ -101,7 +103,8 @@ static struct wsp_stage *stage_of(const struct wsp *wsp, const struct stage *sta
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
-/* What a stage sends of what its updates change, in their order; returns the number of runs, and of floats. `runs` may be NULL. */
+/* What a stage sends of what its updates change, in their order; returns the number of runs, and of floats.
+ * `runs` may be NULL. */
 static uint32_t runs_list(const struct sync_site *site, const struct stage *s, struct run *runs, uint64_t *floats)
 {
     uint32_t count = 0;
@@ -337,7 +340,8 @@ static void inboxes_read(struct wsp *wsp, const struct stage *stage)
                 change += s->runs[r].count;
             }
             s->included[u] = message->minibatches;
-            /* Release pairs with the acquire in changes_send(): the buffer is filled anew only after it has been read. */
+            /* Release pairs with the acquire in changes_send(): the buffer is filled anew only after it has
+             * been read. */
             atomic_fetch_sub_explicit(&message->shared_unread, 1, memory_order_release);
         }
     }
@@ -409,7 +413,8 @@ static bool clock_allows(const struct wsp *wsp, uint32_t pipeline)
     return true;
 }
 
-/* The slot is the pipeline's next minibatch: it reads parameters from its stash, and adds gradients to the pipeline's. */
+/* The slot is the pipeline's next minibatch: it reads parameters from its stash, and adds gradients to the
+ * pipeline's. */
 static void wsp_bind(struct sync *s, struct slot *slot, uint32_t pipeline)
 {
     struct wsp *wsp = (struct wsp *)s;

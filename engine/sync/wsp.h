@@ -1,8 +1,10 @@
-/* Wave synchronous parallel, for pipelines of one node. Source: HetPipe (Park et al., USENIX ATC 2020), sections 4 and 5.
+/* Wave synchronous parallel, for pipelines of one node. Source: HetPipe (Park et al., USENIX ATC 2020),
+ * sections 4 and 5.
  *
- * A minibatch (here: a step of one micro-batch) updates a stage's parameters as soon as its backward pass there is done, while
- * others are in flight. So that forward and backward of a minibatch use the same weights, its forward pass at a stage first copies
- * the stage's parameters into the slot (the stash), and both read the stash.
+ * A minibatch (here: a step of one micro-batch) updates a stage's parameters as soon as its backward pass there
+ * is done, while others are in flight. So that forward and backward of a minibatch use the same weights, its
+ * forward pass at a stage first copies the stage's parameters into the slot (the stash), and both read the
+ * stash.
  *
  *   in flight          at most Nm minibatches a pipeline, so a minibatch misses at most s_local = Nm - 1 updates of its own pipeline
  *   wave               Nm minibatches of a pipeline, numbered c = p / Nm; at its end each stage sends the sum of the wave's changes to
@@ -15,9 +17,10 @@
  *
  * Pipelines finish their minibatches in any order; they are told in the order of the data.
  *
- * Rows of tables are shared by all pipelines and updated at once; stages that look up a table take turns across pipelines. Sent are
- * parameters and optimizer state, both as differences, of rules for which these may be added up (optimizers.def). Statistics of
- * batch normalisation are not sent: each pipeline learns its own from its minibatches, and the model keeps pipeline 0's. */
+ * Rows of tables are shared by all pipelines and updated at once; stages that look up a table take turns across
+ * pipelines. Sent are parameters and optimizer state, both as differences, of rules for which these may be
+ * added up (optimizers.def). Statistics of batch normalisation are not sent: each pipeline learns its own from
+ * its minibatches, and the model keeps pipeline 0's. */
 #ifndef HETERPS_ENGINE_SYNC_WSP_H
 #define HETERPS_ENGINE_SYNC_WSP_H
 

@@ -1,8 +1,10 @@
-/* Products by cuBLASLt, whose matrices are column-major: a row-major product is its transpose, result^T = right^T left^T, so our right factor is
- * its A, our left one its B, and a bias for our columns one for its rows.
+/* Products by cuBLASLt, whose matrices are column-major: a row-major product is its transpose, result^T =
+ * right^T left^T, so our right factor is its A, our left one its B, and a bias for our columns one for its
+ * rows.
  *
- * A shape is looked up in a list; the first time it is met, the library's heuristic names the way that it expects to be the fastest, and that
- * stays. So few calls are made (a micro-batch's launches are written down once and replayed) that one lock serves all. */
+ * A shape is looked up in a list; the first time it is met, the library's heuristic names the way that it
+ * expects to be the fastest, and that stays. So few calls are made (a micro-batch's launches are written down
+ * once and replayed) that one lock serves all. */
 #include "gpu/blas.h"
 
 #include <dlfcn.h>
@@ -107,7 +109,8 @@ struct cuda_blas {
     struct known *known;
 };
 
-/* Of a result, in bytes. No more than all of a graph's tensors have, so that a lane's gradients, wherever they begin, come the same way. */
+/* Of a result, in bytes. No more than all of a graph's tensors have, so that a lane's gradients, wherever they
+ * begin, come the same way. */
 #define ALIGNMENT_MOST 64u
 static uint32_t alignment_of(const void *at)
 {
@@ -218,7 +221,8 @@ static status way_of(struct cuda_blas *b, const struct gpu_blas_product *p, stru
     return ST_OK;
 }
 
-/* The heuristic has named a way that does not do after all: nothing was given to the card, and ours serve from now on. */
+/* The heuristic has named a way that does not do after all: nothing was given to the card, and ours serve from
+ * now on. */
 static void way_refused(const struct cuda_blas *b, struct known *k, lt_status result)
 {
     if (blas_fail(b, &k->shape, "cublasLtMatmul", result) != ST_OK)

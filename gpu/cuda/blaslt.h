@@ -1,5 +1,5 @@
-/* What of cuBLASLt's interface gpu/cuda/blas.c goes by, as its documentation has it since version 11.4: no header of it is needed.
- * tests/gpu/test_abi.c holds it against the header where there is one. */
+/* What of cuBLASLt's interface gpu/cuda/blas.c goes by, as its documentation has it since version 11.4: no
+ * header of it is needed. tests/gpu/test_abi.c holds it against the header where there is one. */
 #ifndef HETERPS_GPU_CUDA_BLASLT_H
 #define HETERPS_GPU_CUDA_BLASLT_H
 

@@ -1,5 +1,6 @@
-/* A card by CUDA's driver: every entry of struct gpu_vt is a call or two. Steps' work comes as lists that are replayed, so these calls are few
- * a micro-batch; each makes the card the calling thread's first, which costs some tens of nanoseconds. */
+/* A card by CUDA's driver: every entry of struct gpu_vt is a call or two. Steps' work comes as lists that are
+ * replayed, so these calls are few a micro-batch; each makes the card the calling thread's first, which costs
+ * some tens of nanoseconds. */
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -52,8 +53,8 @@ static void cuda_host_give(struct gpu *gpu, void *memory)
 {
     if (memory && cuda_enter(card_of(gpu)) == ST_OK) cuda_calls.cuMemFreeHost(memory);
 }
-/* Memory that is pinned is so for all cards, once; who shares it (stages of one feed's slots) is counted. The driver refuses what overlaps memory
- * that it has already, and copies of memory that it has in part. */
+/* Memory that is pinned is so for all cards, once; who shares it (stages of one feed's slots) is counted. The
+ * driver refuses what overlaps memory that it has already, and copies of memory that it has in part. */
 #define PINS_MAX 64u
 static struct pin {
     void *memory; /* NULL: free */
@@ -331,8 +332,9 @@ static const struct gpu_vt cuda_vt = {
     .close = cuda_close,
 };
 
-/* A kernel lies in one of the modules. It is loaded here, not at its first launch, which may be one that is written down (gpu_capture); and one by
- * one, not by CUDA_MODULE_LOADING=EAGER, with which cuBLASLt would load all of its hundreds of megabytes. */
+/* A kernel lies in one of the modules. It is loaded here, not at its first launch, which may be one that is
+ * written down (gpu_capture); and one by one, not by CUDA_MODULE_LOADING=EAGER, with which cuBLASLt would load
+ * all of its hundreds of megabytes. */
 static status kernel_find(struct cuda_card *c, enum gpu_kernel kernel, uint32_t shared_bytes)
 {
     CUresult result = CUDA_ERROR_NOT_FOUND;

@@ -24,7 +24,8 @@ static double sysfs_number(const char *bus_id, const char *file)
 
 static double least(double x, double y) { return y > 0 && y < x ? y : x; }
 
-/* "PCIe 5.0 x16": the best that both ends can, for a card that rests has slowed its link down. "" where the system does not say. */
+/* "PCIe 5.0 x16": the best that both ends can, for a card that rests has slowed its link down. "" where the
+ * system does not say. */
 static void link_text(char *text, size_t text_bytes, const char *bus_id)
 {
     static const double rates[] = {2.5, 5, 8, 16, 32, 64}; /* GT/s of generations 1 … 6 */

@@ -1,5 +1,5 @@
-/* The kernels as nvcc has compiled them, each file of gpu for all architectures, as bytes of the program. build.sh lists them, and knows that
- * this file is made of them. */
+/* The kernels as nvcc has compiled them, each file of gpu for all architectures, as bytes of the program.
+ * build.sh lists them, and knows that this file is made of them. */
 #include "gpu/cuda/driver.h"
 
 #define FATBIN(name, path)                                                                                             \

@@ -1,5 +1,5 @@
-/* Every access of a kernel: is it to memory that it may touch, and has another thread touched it since both have last met at a barrier?
- * The compiler puts a call before each (-fsanitize=thread); they end here. */
+/* Every access of a kernel: is it to memory that it may touch, and has another thread touched it since both
+ * have last met at a barrier? The compiler puts a call before each (-fsanitize=thread); they end here. */
 #include "gpu/emu/emu_internal.h"
 
 #include <pthread.h>

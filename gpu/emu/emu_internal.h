@@ -16,8 +16,9 @@
 #define EMU_READS_MAX    64u
 #define EMU_PRODUCTS_MAX 16u /* of a thread, under way */
 
-/* What is known of two bytes. `when` is an epoch: every block begins one, and every barrier of a block; they are counted over all launches,
- * so an epoch belongs to one block. `warp`: how many times the thread's warp had synchronised by then. */
+/* What is known of two bytes. `when` is an epoch: every block begins one, and every barrier of a block; they
+ * are counted over all launches, so an epoch belongs to one block. `warp`: how many times the thread's warp had
+ * synchronised by then. */
 struct emu_cell {
     uint32_t write_when, read_when;
     uint16_t write_thread, read_thread; /* or one of those below                                            */

@@ -406,7 +406,8 @@ status gpu_emu_open(struct gpu **gpu, size_t bytes, uint64_t seed)
 
 /* --- the cards of a test program ------------------------------------------------------------------- */
 
-/* HETERPS_EMU_CARDS, HETERPS_EMU_BYTES, HETERPS_EMU_SEED, HETERPS_EMU_CAPABILITY: how many there are, the memory of each, the seed, what they know. */
+/* HETERPS_EMU_CARDS, HETERPS_EMU_BYTES, HETERPS_EMU_SEED, HETERPS_EMU_CAPABILITY: how many there are, the
+ * memory of each, the seed, what they know. */
 static uint64_t number_of(const char *name)
 {
     const char *text = getenv(name);

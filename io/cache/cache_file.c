@@ -79,7 +79,8 @@ static bool read_all(int fd, void *out, size_t bytes, uint64_t at)
     return true;
 }
 
-/* Whether what lies there is a data cache, or nothing that could be lost: an empty file; a directory, which no file replaces. */
+/* Whether what lies there is a data cache, or nothing that could be lost: an empty file; a directory, which no
+ * file replaces. */
 static bool may_replace(const char *path)
 {
     struct stat about;

@@ -1,11 +1,14 @@
-/* The file of the data cache (io/cache/data_cache.h): blocks behind each other, written behind the caller and read ahead of him by io/uring.h.
+/* The file of the data cache (io/cache/data_cache.h): blocks behind each other, written behind the caller and
+ * read ahead of him by io/uring.h.
  *
  *     head | source of each path | block | block | … | index | tail
  *
- * Little-endian; every block begins at a multiple of CACHE_PAGE bytes of the file, and so does the index: bytes and rows of each block. The
- * head names what the blocks were made from: the sources, and a hash of all that decides what a line becomes; if any of it differs the file
- * is made anew. The tail is written last and the file renamed when it is on the disk: what a killed run leaves is called PATH.new, and nobody
- * believes it. Reads are direct where the file is larger than the memory that is left: pages of it would only displace others.
+ * Little-endian; every block begins at a multiple of CACHE_PAGE bytes of the file, and so does the index: bytes
+ * and rows of each block. The head names what the blocks were made from: the sources, and a hash of all that
+ * decides what a line becomes; if any of it differs the file is made anew. The tail is written last and the
+ * file renamed when it is on the disk: what a killed run leaves is called PATH.new, and nobody believes it.
+ * Reads are direct where the file is larger than the memory that is left: pages of it would only displace
+ * others.
  *
  * One thread uses it. Workload: blocks of 1.3 MiB, some hundred a second. */
 #ifndef HETERPS_IO_CACHE_CACHE_FILE_H
@@ -82,8 +85,8 @@ void cache_file_close(struct cache_file *file);
 MUST_USE status cache_file_check(const struct cache_file *file);
 /* Takes the sources as they are now. */
 void cache_file_head_make(struct cache_file *file);
-/* Whether an earlier run's file is of this data, and whole: then places [block_count_max] and *count are its blocks; if not, why, or "" where
- * there is none. */
+/* Whether an earlier run's file is of this data, and whole: then places [block_count_max] and *count are its
+ * blocks; if not, why, or "" where there is none. */
 bool cache_file_find(struct cache_file *file, struct cache_place *places, uint64_t *count, char *why, size_t bytes);
 /* Forgets the file, and removes it if it is not whole, or if `removes`. */
 void cache_file_leave(struct cache_file *file, bool removes);
@@ -92,12 +95,13 @@ void cache_file_leave(struct cache_file *file, bool removes);
 
 /* Makes the file. If it cannot be, file->why says so, and the caller tells of it. */
 void cache_file_begin(struct cache_file *file);
-/* Memory [block_bytes_max, rounded up to pages] for the next block; without a file, too. Waits for a write if there is none. */
+/* Memory [block_bytes_max, rounded up to pages] for the next block; without a file, too. Waits for a write if
+ * there is none. */
 uint8_t *cache_file_room(struct cache_file *file);
 /* Writes the block that lies in the last room, and sets its place in the file. */
 void cache_file_put(struct cache_file *file, struct cache_place *place);
-/* All blocks are there: waits for their writes, writes index and tail, and asks for the file to be taken to the disk, which cache_file_poll
- * and cache_file_close come back to. */
+/* All blocks are there: waits for their writes, writes index and tail, and asks for the file to be taken to the
+ * disk, which cache_file_poll and cache_file_close come back to. */
 void cache_file_end(struct cache_file *file, const struct cache_place *places, uint64_t count);
 /* Renames the file once it is on the disk; never waits. */
 void cache_file_poll(struct cache_file *file);

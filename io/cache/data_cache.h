@@ -1,5 +1,6 @@
-/* The data cache: what a reader has parsed once, as blocks of columns (io/cache/block.h), in the order of the files and before anything is drawn
- * by chance, so that later passes, and later runs over the same files, give the same examples without their text.
+/* The data cache: what a reader has parsed once, as blocks of columns (io/cache/block.h), in the order of the
+ * files and before anything is drawn by chance, so that later passes, and later runs over the same files, give
+ * the same examples without their text.
  *
  *     first pass    text ──parse──▶ example ──┬──▶ shuffle, candidates ──▶ micro_batch
  *                                             └─▶ block ──▶ RAM, as long as there is room ──▶ file (io/cache/cache_file.h)
@@ -26,25 +27,28 @@ struct data_cache_options {
     const struct notices *notices;
 };
 
-/* Takes all memory, as part "data cache", and looks for a file of an earlier run; one that is of other data is told of. Keeps nothing of the
- * options. IO: the data cannot be read; INVALID: no name for the file. */
+/* Takes all memory, as part "data cache", and looks for a file of an earlier run; one that is of other data is
+ * told of. Keeps nothing of the options. IO: the data cannot be read; INVALID: no name for the file. */
 MUST_USE status data_cache_open(struct data_cache **cache, const struct data_cache_options *options);
 void data_cache_close(struct data_cache *cache);
 
 enum data_cache_pass {
-    DATA_CACHE_RESTS, /* the pass comes out of the text; the data does not fit, or the file fails, or there is no cache  */
+    /* the pass comes out of the text; the data does not fit, or the file fails, or there is no cache */
+    DATA_CACHE_RESTS,
     DATA_CACHE_READS,  /* it comes out of the cache                                        */
     DATA_CACHE_WRITES, /* it comes out of the text: every example is to be added               */
 };
-/* Begins a pass. Looks whether the files are still what they were. `by_blocks`: if it reads, the order is that of blocks for the epoch (the budget's
- * window is not 0), else that of the files. IO: they cannot be read. INVALID: nothing can be kept, and the data is a stream or orders of blocks are to
- * come (the file and what it lacks). */
+/* Begins a pass. Looks whether the files are still what they were. `by_blocks`: if it reads, the order is that
+ * of blocks for the epoch (the budget's window is not 0), else that of the files. IO: they cannot be read.
+ * INVALID: nothing can be kept, and the data is a stream or orders of blocks are to come (the file and what it
+ * lacks). */
 MUST_USE status data_cache_start(struct data_cache *cache, uint64_t epoch, bool by_blocks, enum data_cache_pass *pass);
 
 /* --- a pass that writes ---------------------------------------------------------------------- */
 
-/* Adds the next example, before which the text had `counts`; text_bytes: of the text so far. What does not fit ends the cache, with a warning;
- * that is INVALID where the data is a stream or orders of blocks are to come, and says what it was that failed. */
+/* Adds the next example, before which the text had `counts`; text_bytes: of the text so far. What does not fit
+ * ends the cache, with a warning; that is INVALID where the data is a stream or orders of blocks are to come,
+ * and says what it was that failed. */
 MUST_USE status data_cache_add(struct data_cache *cache, const struct reader_example *example,
                                struct block_counts counts, uint64_t text_bytes);
 /* The pass is over; `counts` behind its last example. Fails like data_cache_add. */
@@ -52,7 +56,8 @@ MUST_USE status data_cache_finish(struct data_cache *cache, struct block_counts 
 
 /* --- a pass that reads ----------------------------------------------------------------------- */
 
-/* Appends examples to m until it has `limit`, or the pass is over (*over). CORRUPT, IO: the block, its file and byte; what m has is right. */
+/* Appends examples to m until it has `limit`, or the pass is over (*over). CORRUPT, IO: the block, its file and
+ * byte; what m has is right. */
 MUST_USE status data_cache_fill(struct data_cache *cache, struct micro_batch *m, uint32_t limit, uint32_t dense_stride,
                                 bool *over);
 /* *example is the next, valid until the next call, and not for writing. */

@@ -1,5 +1,5 @@
-/* The loop of a ticket that creates over the keys of a table (struct key_run), one text for every instruction set: keys become cells of the
- * index, and cells uniques. Each key has a slot, which says in turn:
+/* The loop of a ticket that creates over the keys of a table (struct key_run), one text for every instruction
+ * set: keys become cells of the index, and cells uniques. Each key has a slot, which says in turn:
  *
  *     first    the key's first bucket, FETCH_AHEAD keys before it is settled: asked for, one by one, while earlier keys are settled. Asked for
  *              all at once, first buckets fill the processor's queue of misses, and what is behind them waits.
@@ -9,11 +9,11 @@
  *              for.
  *     cell     that has the key, or one that is empty: the key has no row, or lies further behind.
  *
- * Keys that have no cell when their turn comes, few but in the first steps, are left to store.c. The others are settled without a branch:
- * whether a key has occurred before in the micro-batch nobody can predict either.
+ * Keys that have no cell when their turn comes, few but in the first steps, are left to store.c. The others are
+ * settled without a branch: whether a key has occurred before in the micro-batch nobody can predict either.
  *
- * Slots lie where the ticket has the spans of its uniques: unique u is settled with key u at the earliest, and spans of rows are filled in
- * at the end.
+ * Slots lie where the ticket has the spans of its uniques: unique u is settled with key u at the earliest, and
+ * spans of rows are filled in at the end.
  *
  * Workload: 53,000 keys, 10 to 20 ns each, nearly all of them found in their first bucket. */
 #include "io/store/store_internal.h"
@@ -52,7 +52,8 @@ ALWAYS_INLINE void slot_set(const struct key_run *run, uint32_t i, const void *a
     run->out->span[i] = (float *)(uintptr_t)at;
 }
 
-/* Bit 2 c: cell c has the key. Only this thread changes cells; an empty one looks like that of key 0, and lies behind it. */
+/* Bit 2 c: cell c has the key. Only this thread changes cells; an empty one looks like that of key 0, and lies
+ * behind it. */
 ALWAYS_INLINE uint32_t bucket_cells(const struct bucket *bucket, uint64_t key)
 {
 #if defined(__AVX512F__)
@@ -119,8 +120,8 @@ ALWAYS_INLINE void first_look(const struct key_run *run, uint32_t i, uint32_t *o
     *open_count += cells == 0;
 }
 
-/* Looks for the open keys, each in one bucket more if the one before was full, and asks for the next. Those below `limit` are settled next, and
- * open no longer. */
+/* Looks for the open keys, each in one bucket more if the one before was full, and asks for the next. Those
+ * below `limit` are settled next, and open no longer. */
 static __attribute__((noinline)) void open_look(const struct key_run *run, struct open_keys *open, uint32_t limit)
 {
     const struct home *home = run->store->home;
@@ -141,8 +142,9 @@ static __attribute__((noinline)) void open_look(const struct key_run *run, struc
     open->count = count;
 }
 
-/* Settles the keys [begin, end): numbers the distinct rows, and counts their occurrences. `goes_ahead`: asks for the first buckets FETCH_AHEAD keys
- * further on, which there are, and looks into those LOOK_AHEAD further on. */
+/* Settles the keys [begin, end): numbers the distinct rows, and counts their occurrences. `goes_ahead`: asks
+ * for the first buckets FETCH_AHEAD keys further on, which there are, and looks into those LOOK_AHEAD further
+ * on. */
 ALWAYS_INLINE status block_settle(const struct key_run *run, struct open_keys *restrict open, uint32_t begin,
                                   uint32_t end, bool goes_ahead)
 {
@@ -168,14 +170,17 @@ ALWAYS_INLINE status block_settle(const struct key_run *run, struct open_keys *r
             }
             row = atomic_load_explicit(&cell->shared_row, memory_order_relaxed) - 1;
         }
-        /* The unique that the row is, if it has occurred in this micro-batch: the cell says since when, and the unique whether. */
+        /* The unique that the row is, if it has occurred in this micro-batch: the cell says since when, and the
+         * unique whether. */
         const uint32_t old = cell->mark, since = old - serial, known = since >> USES_BITS, uses = since & USES_MAX;
-        /* All ones, or 0. What is read of uniques that are not yet is ignored: so the read need not wait for their number. */
+        /* All ones, or 0. What is read of uniques that are not yet is ignored: so the read need not wait for
+         * their number. */
         const uint32_t is_known =
             -(uint32_t)(row_of[known < last ? known : last] == row) & -(uint32_t)(known < unique_count);
         const uint32_t unique = unique_count + ((known - unique_count) & is_known);
         const uint32_t new = serial + (unique_count << USES_BITS) + uses + (uses < USES_MAX);
-        /* Of a known one too, until the next new one takes the place: it is in the nearest cache, and that of `unique` is not. */
+        /* Of a known one too, until the next new one takes the place: it is in the nearest cache, and that of
+         * `unique` is not. */
         row_of[unique_count] = row;
         cell->mark = new + ((old - new) & is_known);
         count_of[unique]++;

@@ -1,7 +1,8 @@
 /* The parsers' kernels (io/read/text_isa.h), one text for every instruction set.
  *
- * Workload: a line of Criteo, 250 bytes with 40 columns: four blocks of 64 bytes, two vectors of integers, four of keys. Numbers and keys
- * whose length is unusual are left to plain code, so that nothing here branches on the data but on how unusual it is. */
+ * Workload: a line of Criteo, 250 bytes with 40 columns: four blocks of 64 bytes, two vectors of integers, four
+ * of keys. Numbers and keys whose length is unusual are left to plain code, so that nothing here branches on
+ * the data but on how unusual it is. */
 #include "io/read/decimal.h"
 #include "io/read/reader_internal.h"
 #include "io/read/text_isa.h"
@@ -209,7 +210,8 @@ ALWAYS_INLINE uint64_t word_at(const char *at)
     return word;
 }
 
-/* Eight bytes from each place: single loads, because a gather is no faster where it is good and much slower where it is not. */
+/* Eight bytes from each place: single loads, because a gather is no faster where it is good and much slower
+ * where it is not. */
 ALWAYS_INLINE vq words_at(const char *text, const uint32_t *at)
 {
 #if defined(__AVX512VBMI2__)
@@ -348,8 +350,8 @@ static uint32_t KERNEL(categories)(const struct criteo_fields *fields, const cha
 
 /* --- integers --------------------------------------------------------------------------------- */
 
-/* The logarithm of 1 + x for x = 1 .. 2^32 - 1, by the steps of fmath_log1p and fmath_log, whose sums and products these are: 1 + x is
- * exact, so nothing is left to be added for its rounding. */
+/* The logarithm of 1 + x for x = 1 .. 2^32 - 1, by the steps of fmath_log1p and fmath_log, whose sums and
+ * products these are: 1 + x is exact, so nothing is left to be added for its rounding. */
 ALWAYS_INLINE vd log1p_of_large(vd x)
 {
     static const double inverse_odd[] = {
@@ -379,7 +381,8 @@ ALWAYS_INLINE struct integers integers_of(vq word, vq bytes)
     vq is_long = (vq)(bytes > 8), has_sign = (vq)((word & 0xff) == '-') & (vq)(bytes > 0);
     bytes += has_sign; /* true is -1 */
     word = shift_right(word, has_sign & 8);
-    /* The digits move to the top of a word, the last one uppermost, with zeros in front of them; then neighbours are joined. */
+    /* The digits move to the top of a word, the last one uppermost, with zeros in front of them; then
+     * neighbours are joined. */
     vq shift = 64 - 8 * bytes;
     word = shift_left(word, shift) ^ shift_left(splat(UINT64_C(0x3030303030303030)), shift);
     vq other = ((word + UINT64_C(0x7676767676767676)) | word) & UINT64_C(0x8080808080808080);
@@ -401,7 +404,8 @@ struct parts {
     char separator[PARTS_MAX + 128];             /* behind part i                                */
 };
 
-/* Finds the parts at the front of a text that ends in no blank, `most` of them at least if there are so many; returns how many. */
+/* Finds the parts at the front of a text that ends in no blank, `most` of them at least if there are so many;
+ * returns how many. */
 ALWAYS_INLINE uint32_t parts_find(const char *text, size_t bytes, uint32_t most, struct parts *parts)
 {
     uint32_t count = 0;

@@ -4,13 +4,15 @@
  *     name    label  I1 .. I13   C1 .. C26
  *     text    0|1    integers    any bytes, normally 8 hexadecimal digits
  *
- * Integers have up to 64 bits, may be negative and may be missing (empty); categorical columns may be empty. Where the label
- * is optional it may be empty, or its whole column may be missing. An integer may be a field, too, by its text. All columns are checked, those that the schema leaves out
- * too, so that whether a line is bad does not depend on the graph.
+ * Integers have up to 64 bits, may be negative and may be missing (empty); categorical columns may be empty.
+ * Where the label is optional it may be empty, or its whole column may be missing. An integer may be a field,
+ * too, by its text. All columns are checked, those that the schema leaves out too, so that whether a line is
+ * bad does not depend on the graph.
  *
- * Workload: a line of about 250 bytes, 150 to 400 ns. The line's end and its tabs are found in one pass, 64 bytes at a time; integers are
- * converted eight digits at a time, and as many of them and of the keys at once as a vector holds; nothing is copied. What is
- * unusual, in whatever way, goes through the plain code here, which is the reference. */
+ * Workload: a line of about 250 bytes, 150 to 400 ns. The line's end and its tabs are found in one pass, 64
+ * bytes at a time; integers are converted eight digits at a time, and as many of them and of the keys at once
+ * as a vector holds; nothing is copied. What is unusual, in whatever way, goes through the plain code here,
+ * which is the reference. */
 #include "io/read/reader_internal.h"
 
 #include <stdio.h>
@@ -135,7 +137,8 @@ static size_t criteo_line_find(void *state, const char *text, size_t bytes)
     return c->columns.line_bytes;
 }
 
-/* The number of columns of a line, be it more than there should be, whose places are in c->begin + 1 then if it is not. */
+/* The number of columns of a line, be it more than there should be, whose places are in c->begin + 1 then if it
+ * is not. */
 static uint32_t columns_of(struct criteo *c, const char *line, size_t bytes)
 {
     if (c->line == line)
@@ -231,8 +234,9 @@ static enum reader_found integers_parse(const struct criteo *c, const char *line
     return FOUND_EXAMPLE;
 }
 
-/* The keys, in plain code; returns how many. An empty text is hashed as if it had the usual length, and its place is taken by the
- * next key: without a branch that depends on the data, hashes of neighbouring columns overlap. */
+/* The keys, in plain code; returns how many. An empty text is hashed as if it had the usual length, and its
+ * place is taken by the next key: without a branch that depends on the data, hashes of neighbouring columns
+ * overlap. */
 static uint32_t categories_parse(const struct criteo_fields *f, const char *line, const uint32_t *begin,
                                  uint64_t *restrict keys, uint32_t *restrict key_end)
 {

@@ -1,5 +1,6 @@
-/* Short numbers, which nearly all are, take one division or multiplication of exact doubles, whose result is rounded once (Clinger,
- * "How to Read Floating Point Numbers Accurately", PLDI 1990, section 3); the C library reads the others. */
+/* Short numbers, which nearly all are, take one division or multiplication of exact doubles, whose result is
+ * rounded once (Clinger, "How to Read Floating Point Numbers Accurately", PLDI 1990, section 3); the C library
+ * reads the others. */
 #include "io/read/decimal.h"
 
 #include <math.h>

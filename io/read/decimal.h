@@ -10,17 +10,19 @@
 /* Of a number's text. */
 #define DECIMAL_BYTES_MAX 255u
 
-/* [+-]? digits with at most one point [eE[+-]?digits], nothing before or behind it. *wide and *narrow are the double and the float
- * nearest to it (ties to even), never -0. False for any other text, and for what no float can hold: nan, inf, 1e39. */
+/* [+-]? digits with at most one point [eE[+-]?digits], nothing before or behind it. *wide and *narrow are the
+ * double and the float nearest to it (ties to even), never -0. False for any other text, and for what no float
+ * can hold: nan, inf, 1e39. */
 bool decimal_parse(const char *text, size_t bytes, double *wide, float *narrow);
 
-/* Whether a text has the form of a number, and decimal_parse takes it for none: it is beyond what a float can hold, or too long. */
+/* Whether a text has the form of a number, and decimal_parse takes it for none: it is beyond what a float can
+ * hold, or too long. */
 bool decimal_is_beyond(const char *text, size_t bytes);
 /* What is expected in its place, for messages. */
 #define DECIMAL_WITHIN "a number of at most 3.4028235e38, the greatest of float32, in at most 255 characters"
 
-/* decimal_parse where eight bytes from the text's first on may be read, whatever follows it: then short numbers take no branch that depends
- * on their digits. */
+/* decimal_parse where eight bytes from the text's first on may be read, whatever follows it: then short numbers
+ * take no branch that depends on their digits. */
 static inline bool decimal_parse_ahead(const char *text, size_t bytes, double *wide, float *narrow);
 
 /* --- how --------------------------------------------------------------------------------------- */
@@ -33,8 +35,8 @@ static inline bool decimal_is_between_floats(double value)
     return (bits & UINT64_C(0x1fffffff)) == UINT64_C(0x10000000);
 }
 
-/* -?[0-9]*.?[0-9]* of up to eight bytes, with a digit: the digits without the point are a number below 10^8, and its quotient by a power of
- * ten is rounded once. False for anything else, be it a number. */
+/* -?[0-9]*.?[0-9]* of up to eight bytes, with a digit: the digits without the point are a number below 10^8,
+ * and its quotient by a power of ten is rounded once. False for anything else, be it a number. */
 static inline bool decimal_parse_short(const char *text, size_t bytes, double *wide, float *narrow)
 {
     static const double powers[8] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7};
@@ -52,8 +54,8 @@ static inline bool decimal_parse_short(const char *text, size_t bytes, double *w
     word = (word & before) | (word >> 8 & ~before);
     unsigned whole = has_point ? (unsigned)__builtin_ctzll(points) / 8 : count;
     unsigned digits = count - has_point, fraction = digits - whole;
-    /* The digits move to the top of a word, with zeros in front of them; then neighbours are joined. Two shifts, because one by 64 is
-     * undefined. */
+    /* The digits move to the top of a word, with zeros in front of them; then neighbours are joined. Two
+     * shifts, because one by 64 is undefined. */
     unsigned half_shift = 32 - 4 * digits;
     word = (word << half_shift << half_shift) ^ (each * '0' << half_shift << half_shift);
     if (digits == 0 || (((word + each * 0x76) | word) & each * 0x80)) return false;

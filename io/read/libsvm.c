@@ -4,13 +4,13 @@
  *     libfm     1 3:0.5 17:1 90:1            the same; the n-th feature of a line is field Fn, too
  *     libffm    1 0:3:0.5 2:17:1             label, field:id:value; field n is Fn
  *
- * A feature is one key, whose row is multiplied by the value. An id is a number of at most 20 digits: its key is that of its digits
- * without zeros in front. Behind white space '#' begins a comment. Field "features" has all of a line's ids, in order. All of a line is
- * checked, what the schema leaves out too.
+ * A feature is one key, whose row is multiplied by the value. An id is a number of at most 20 digits: its key
+ * is that of its digits without zeros in front. Behind white space '#' begins a comment. Field "features" has
+ * all of a line's ids, in order. All of a line is checked, what the schema leaves out too.
  *
- * Workload: ten to forty features a line, 10 bytes each. They are read many at a time where the processor can and nothing about them is
- * unusual (text_kernels.features), else one after the other. Every feature goes to its field's place at once, as far as the field has room;
- * fields with fewer then move together. */
+ * Workload: ten to forty features a line, 10 bytes each. They are read many at a time where the processor can
+ * and nothing about them is unusual (text_kernels.features), else one after the other. Every feature goes to
+ * its field's place at once, as far as the field has room; fields with fewer then move together. */
 #include "io/read/reader_internal.h"
 
 #include <stdio.h>
@@ -315,8 +315,9 @@ static void features_put_each(const struct libsvm *l, struct reader_example *exa
     }
 }
 
-/* Puts the features at the front of the text, the first of which has this place in its line, as many as are found at a time. Returns how many
- * bytes they take, and how many they are; 0: the next one must be read by itself. */
+/* Puts the features at the front of the text, the first of which has this place in its line, as many as are
+ * found at a time. Returns how many bytes they take, and how many they are; 0: the next one must be read by
+ * itself. */
 static inline __attribute__((always_inline)) size_t features_take(const struct libsvm *l, enum reader_format format,
                                                                   const char *text, size_t bytes,
                                                                   struct reader_example *example, uint32_t place,

@@ -1,4 +1,5 @@
-/* The format of implicit feedback: a line a user, with the items that it has had to do with, separated by spaces or tabs:
+/* The format of implicit feedback: a line a user, with the items that it has had to do with, separated by
+ * spaces or tabs:
  *
  *     user item item item …
  *

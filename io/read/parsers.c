@@ -102,7 +102,8 @@ static const char *line_cut(const struct parsers *p, void *state, struct parsers
     return line;
 }
 
-/* Fills the block's entries, up to the end of its text, a bad line that is an error, or the last entry that there is room for. */
+/* Fills the block's entries, up to the end of its text, a bad line that is an error, or the last entry that
+ * there is room for. */
 static void block_parse(const struct parsers *p, void *state, struct parsers_block *b)
 {
     uint32_t count = 0, unknown_count = 0, cut_count = 0;

@@ -1,11 +1,13 @@
-/* Threads that parse for one reader, where lines do not depend on each other: text is cut into blocks at line ends, and whoever is free
- * parses the oldest that nobody has, the reader's thread too when it has nothing else to do. Examples leave in the order of the text.
+/* Threads that parse for one reader, where lines do not depend on each other: text is cut into blocks at line
+ * ends, and whoever is free parses the oldest that nobody has, the reader's thread too when it has nothing else
+ * to do. Examples leave in the order of the text.
  *
  *     reader   cut ──▶ block ──todo ring──▶ any parser: examples ──▶ oldest block ──▶ reader: examples, bad lines, in order
  *                ◀──────────────────────── free again ◀─────────────────────────────────┘
  *
- * Every parser has a format state of its own; what a block gives does not depend on which. A block has room for some hundred examples: of
- * shorter lines its text gives more, and the reader parses the rest when it has had those. All memory is taken at open; no locks.
+ * Every parser has a format state of its own; what a block gives does not depend on which. A block has room for
+ * some hundred examples: of shorter lines its text gives more, and the reader parses the rest when it has had
+ * those. All memory is taken at open; no locks.
  *
  * Workload: a block of 256 KiB, a thousand lines, a quarter of a millisecond. */
 #ifndef HETERPS_IO_READ_PARSERS_H
@@ -15,7 +17,8 @@
 
 struct parsers;
 
-/* What a line has given: an example, or the reason why it is bad. What lines without either have added to the counts is in the next entry. */
+/* What a line has given: an example, or the reason why it is bad. What lines without either have added to the
+ * counts is in the next entry. */
 struct parsers_entry {
     bool is_bad;
     uint32_t line; /* of the block, from 1                     */

@@ -9,12 +9,12 @@
  *
  *     path, .gz, .zst, -  ──source.c: bytes──▶ line ──criteo.c: parse──▶ one example ──shuffle.c──▶ micro_batch
  *
- * A format is one file (criteo.c, …); what they share opens sources one after another, cuts lines out of bounded buffers and applies the
- * rules for bad lines (reader_text.c).
+ * A format is one file (criteo.c, …); what they share opens sources one after another, cuts lines out of
+ * bounded buffers and applies the rules for bad lines (reader_text.c).
  *
- * One thread uses a reader, which may have further threads parse for it (io/read/parsers.h). All memory is taken at open. To start, to
- * fill and to skip may wait for a pipe for as long as nobody writes to it, and cannot be woken from that: who has to end meanwhile leaves
- * the thread behind (engine/pipe/feed.h). */
+ * One thread uses a reader, which may have further threads parse for it (io/read/parsers.h). All memory is
+ * taken at open. To start, to fill and to skip may wait for a pipe for as long as nobody writes to it, and
+ * cannot be woken from that: who has to end meanwhile leaves the thread behind (engine/pipe/feed.h). */
 #ifndef HETERPS_IO_READ_READER_H
 #define HETERPS_IO_READ_READER_H
 
@@ -57,8 +57,9 @@ struct reader_column {
     uint64_t seed; /* of its keys                                                             */
     uint32_t ids_max;
     uint32_t vocabulary; /* fields and labels: of the schema's, or NONE; such a label is the word's number   */
-    /* Candidates: the key of the column's text, then negative_count keys of words that are drawn for the example; their
-     * log probabilities go to dense[log_q ..]. 0: an ordinary field. A drawn word that is the target has READER_LOG_Q_HIT. */
+    /* Candidates: the key of the column's text, then negative_count keys of words that are drawn for the
+     * example; their log probabilities go to dense[log_q ..]. 0: an ordinary field. A drawn word that is the
+     * target has READER_LOG_Q_HIT. */
     uint32_t negative_count, log_q;
     enum reader_sampler sampler;
     float sampler_power;
@@ -108,7 +109,8 @@ struct reader_schema {
 /* Which lines of the data count, by a hash of each line's bytes. */
 enum reader_part { READER_ALL, READER_TRAIN /* all but the held-out ones */, READER_HELD_OUT };
 
-/* Who wants the texts of examples is told their lines, in the order in which examples are given, by the thread that takes them. */
+/* Who wants the texts of examples is told their lines, in the order in which examples are given, by the thread
+ * that takes them. */
 struct reader_listener {
     void *context;
     /* A file's line of names. INVALID, with a sentence without place. */
@@ -147,8 +149,8 @@ struct reader_options {
     float held_out;
     bool label_optional; /* predict: a line may lack the label column, or leave it empty; weight and group likewise */
     bool bad_skip;       /* skip and count malformed lines, else they are INVALID                      */
-    /* Of streams, for who answers: examples that are there are given when nothing more comes for some milliseconds (reader_fill). Where one
-     * micro-batch ends depends on timing then. */
+    /* Of streams, for who answers: examples that are there are given when nothing more comes for some
+     * milliseconds (reader_fill). Where one micro-batch ends depends on timing then. */
     bool gives_early;
     /* pairs with a field `history`: what users have had to do with beside the line (kept until close), or NULL;
      * histories_alone: and nothing of the line. */
@@ -156,20 +158,21 @@ struct reader_options {
     bool histories_alone;
     bool bad_keep;    /* with bad_skip: a bad line gives an empty example with is_bad set           */
     uint32_t shuffle; /* window; 0 or 1: file order                                                 */
-    /* No files: examples whose field of candidates `words_field` lists all words of its vocabulary by their numbers, as many an example
-     * as it holds, and which have nothing else. For ranking (engine/eval/rank.h). */
+    /* No files: examples whose field of candidates `words_field` lists all words of its vocabulary by their
+     * numbers, as many an example as it holds, and which have nothing else. For ranking (engine/eval/rank.h). */
     bool lists_words;
     uint32_t words_field;
-    /* An example whose target in `words_field` is no word stays, with READER_UNKNOWN in its key, and with negatives; a label of that column is 0
-     * then. Else it is left out and counted. For ranking, too. */
+    /* An example whose target in `words_field` is no word stays, with READER_UNKNOWN in its key, and with
+     * negatives; a label of that column is 0 then. Else it is left out and counted. For ranking, too. */
     bool unknown_keep;
     /* NULL, or: no files, but these texts, `paths` for messages; malformed lines never fail. Kept. */
     const struct reader_texts *texts;
     const struct reader_listener
         *listener; /* or NULL. One thread reads then; for data in file order, without a cache */
     uint64_t seed;
-    /* Threads that parse, the caller's included; 0 is 1, which starts none. Examples, messages and counts are the same for any; streams,
-     * pairs, tokens, and csv whose files have headers are read by one. Others are pinned to the processors, if there are any. */
+    /* Threads that parse, the caller's included; 0 is 1, which starts none. Examples, messages and counts are
+     * the same for any; streams, pairs, tokens, and csv whose files have headers are read by one. Others are
+     * pinned to the processors, if there are any. */
     uint32_t readers;
     const int *processors; /* [processor_count], kept until close */
     uint32_t processor_count;
@@ -179,7 +182,8 @@ struct reader_options {
     struct source_share
         *share; /* NULL, or: one of several reads the files for all (io/read/source.h). Kept until close */
     const struct notices *notices;
-    /* Of isa_io_names (engine/base/isa.h), by which tests compare them; NULL: the best here. What is read does not depend on it. */
+    /* Of isa_io_names (engine/base/isa.h), by which tests compare them; NULL: the best here. What is read does
+     * not depend on it. */
     const char *isa;
 };
 
@@ -195,7 +199,8 @@ struct reader_pass {
     uint64_t epoch;  /* what its random orders are drawn for: the number, unless other data came before this   */
 };
 
-/* A place of the text where a line begins: a pass can go on from there without what lies before. It is the same in every pass. */
+/* A place of the text where a line begins: a pass can go on from there without what lies before. It is the same
+ * in every pass. */
 struct reader_mark {
     uint64_t example;                             /* of the text, in its order, that comes next                  */
     uint64_t byte, line;                          /* of the file: bytes and lines before it                      */
@@ -213,8 +218,8 @@ struct reader_vt {
     /* required */
     status (*start)(struct reader *reader, struct reader_pass pass);
     /* one of the two, or both */
-    /* `place`: where the example is wanted, NULL: anywhere. *found is `place`, filled in, or an example that lies elsewhere until the next
-     * call, and not for writing. */
+    /* `place`: where the example is wanted, NULL: anywhere. *found is `place`, filled in, or an example that
+     * lies elsewhere until the next call, and not for writing. */
     status (*next)(struct reader *reader, struct reader_example *place, const struct reader_example **found, bool *end);
     /* NULL: by next */
     status (*fill)(struct reader *reader, struct micro_batch *m, uint32_t limit, bool *end);
@@ -253,28 +258,31 @@ struct reader_counts {
 };
 
 /* Starts a pass over all data from the front (the first one, 0, must be started too). INVALID if the data is a
- * stream that is in no data cache, and the number is above 0 or a pass was started before. The order of a mixed pass is a function of
- * (seed, epoch, window, data). INVALID: a pass in an order of blocks, and the data does not fit into the cache. */
+ * stream that is in no data cache, and the number is above 0 or a pass was started before. The order of a mixed
+ * pass is a function of (seed, epoch, window, data). INVALID: a pass in an order of blocks, and the data does
+ * not fit into the cache. */
 MUST_USE status reader_pass_start(struct reader *reader, struct reader_pass pass);
 /* Pass `epoch` of data that no other data came before. */
 MUST_USE status reader_start(struct reader *reader, uint64_t epoch);
 
-/* Appends examples to m until it holds `limit` examples (then *end is false: whether another follows is not looked at)
- * or the pass is over (then *end, also on every later call). Fewer than `limit`, but one at least, and no *end: nothing more is there now, of a
- * reader that gives early; every other one waits. Only example_count, key_count and arrays of m change.
- * INVALID: "FILE:LINE: column N (NAME): expected …, found …"; the examples before the bad line are in m, and a further
- * call goes on behind it. A line longer than READER_LINE_BYTES_MAX is a bad line. */
+/* Appends examples to m until it holds `limit` examples (then *end is false: whether another follows is not
+ * looked at) or the pass is over (then *end, also on every later call). Fewer than `limit`, but one at least,
+ * and no *end: nothing more is there now, of a reader that gives early; every other one waits. Only
+ * example_count, key_count and arrays of m change. INVALID: "FILE:LINE: column N (NAME): expected …, found …";
+ * the examples before the bad line are in m, and a further call goes on behind it. A line longer than
+ * READER_LINE_BYTES_MAX is a bad line. */
 MUST_USE status reader_fill(struct reader *reader, struct micro_batch *m, uint32_t limit, bool *end);
 
 /* Drops the next `count` examples of the pass (those that a resumed run has seen). */
 MUST_USE status reader_skip(struct reader *reader, uint64_t count, bool *end);
-/* At the beginning of a pass: drops as many of its first `count` examples as marks of this text allow without reading it all, and says how many
- * in *passed; reader_skip drops the rest. What follows, and what is counted, is the same. INVALID: the text is not the one of the marks. */
+/* At the beginning of a pass: drops as many of its first `count` examples as marks of this text allow without
+ * reading it all, and says how many in *passed; reader_skip drops the rest. What follows, and what is counted,
+ * is the same. INVALID: the text is not the one of the marks. */
 MUST_USE status reader_seek(struct reader *reader, uint64_t count, const struct reader_mark *mark, uint32_t mark_count,
                             uint64_t *passed);
-/* [*count], ascending: marks of the text that has been read since open, and those sought with; any thread, while another one reads. They stay
- * until close. Packed files have marks at their beginnings only; a stream's tell whether it is the same, and reading
- * fails where it is not (INVALID). */
+/* [*count], ascending: marks of the text that has been read since open, and those sought with; any thread,
+ * while another one reads. They stay until close. Packed files have marks at their beginnings only; a stream's
+ * tell whether it is the same, and reading fails where it is not (INVALID). */
 const struct reader_mark *reader_marks(const struct reader *reader, uint32_t *count);
 
 struct reader_counts reader_counts(const struct reader *reader);
@@ -302,21 +310,22 @@ void reader_example_copy(struct example_shape shape, struct reader_example *to, 
 
 /* --- files -------------------------------------------------------------------------------------- */
 
-/* Opens and reads the first bytes of the first path, so that a wrong path or format shows at once. Every path must
- * be readable (checked here). Keeps of the options `paths`, `notices` and what the schema points to. *reader is yours: reader_close. */
+/* Opens and reads the first bytes of the first path, so that a wrong path or format shows at once. Every path
+ * must be readable (checked here). Keeps of the options `paths`, `notices` and what the schema points to.
+ * *reader is yours: reader_close. */
 MUST_USE status reader_open(struct reader **reader, const struct reader_options *options);
 
-/* Where a reader that reader_open has given takes examples before it mixes them and draws candidates: its text. Before the first pass
- * another that wraps the text can be put there; the reader closes it. */
+/* Where a reader that reader_open has given takes examples before it mixes them and draws candidates: its text.
+ * Before the first pass another that wraps the text can be put there; the reader closes it. */
 struct reader **reader_files_from(struct reader *reader);
 
 /* xxh3-64 of the feature's bytes with its column's seed: the key of every reader. */
 uint64_t reader_key(uint64_t seed, const char *text, size_t bytes);
 
-/* Counts the words of a column of the data: calls `word` for each distinct text of it, in the order of first occurrence, with
- * how often it occurs. Of the options format, paths and the schema's way of reading count; ids_max above 1 says that the column holds
- * lists. `column` as VOCABULARY_KEY(column) says. INVALID: more than READER_TEXTS_MAX texts, a column that is none, and what
- * reader_fill says of a line. */
+/* Counts the words of a column of the data: calls `word` for each distinct text of it, in the order of first
+ * occurrence, with how often it occurs. Of the options format, paths and the schema's way of reading count;
+ * ids_max above 1 says that the column holds lists. `column` as VOCABULARY_KEY(column) says. INVALID: more than
+ * READER_TEXTS_MAX texts, a column that is none, and what reader_fill says of a line. */
 #define READER_TEXTS_MAX ((uint64_t)64 << 20)
 MUST_USE status reader_words_count(const struct reader_options *options, const char *column, uint32_t ids_max,
                                    status (*word)(void *to, const char *text, size_t bytes, uint64_t count), void *to);

@@ -1,4 +1,5 @@
-/* The reader of files: examples in their order, from their text or from what wraps that, then mixed, with their candidates. */
+/* The reader of files: examples in their order, from their text or from what wraps that, then mixed, with their
+ * candidates. */
 #include "io/read/candidates.h"
 #include "io/read/reader_text.h"
 #include "io/read/reader_texts.h"

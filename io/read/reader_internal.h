@@ -1,5 +1,6 @@
-/* Between reader_text.c and the files of the formats. A format is a line of reader_format_table (reader_text.c) and three
- * functions: how much state it keeps, how it sets that up, and how it turns one line into one example. */
+/* Between reader_text.c and the files of the formats. A format is a line of reader_format_table (reader_text.c)
+ * and three functions: how much state it keeps, how it sets that up, and how it turns one line into one
+ * example. */
 #ifndef HETERPS_IO_READ_READER_INTERNAL_H
 #define HETERPS_IO_READ_READER_INTERNAL_H
 
@@ -26,34 +27,39 @@ enum reader_found {
     FOUND_MORE     /* one of several: the next call, with the same line, gives the next */
 };
 
-/* Of a field of candidates parse() writes one key, the number of the target's word; io/read/candidates.c makes keys of it and of the
- * words that it draws. Where the target is no word there is no example: the format goes on to the next, and counts it in the example's
- * unknown_count. */
+/* Of a field of candidates parse() writes one key, the number of the target's word; io/read/candidates.c makes
+ * keys of it and of the words that it draws. Where the target is no word there is no example: the format goes
+ * on to the next, and counts it in the example's unknown_count. */
 struct reader_format_functions {
     const char *name;
     /* What place() takes from the arena. */
     size_t (*bytes)(const struct reader_options *options);
-    /* Sets up *state, keeping of options only what the schema points to. INVALID if the schema asks for what the format lacks. */
+    /* Sets up *state, keeping of options only what the schema points to. INVALID if the schema asks for what
+     * the format lacks. */
     status (*place)(void **state, struct arena *arena, const struct reader_options *options);
     /* A file of a pass begins; NULL: nothing to do. */
     void (*file_begin)(void *state);
-    /* NULL, or called with the first line of each file (NULL: it is too long), before parse: *is_header says whether it was no example. INVALID, with a
-     * sentence without place, if the file is not what the schema asks for: bad lines may be skipped, such files not. */
+    /* NULL, or called with the first line of each file (NULL: it is too long), before parse: *is_header says
+     * whether it was no example. INVALID, with a sentence without place, if the file is not what the schema
+     * asks for: bad lines may be skipped, such files not. */
     status (*header)(void *state, const char *line, size_t bytes, bool *is_header);
-    /* What a line gives depends on no other line, headers aside: several threads may parse, each with a state of its own. */
+    /* What a line gives depends on no other line, headers aside: several threads may parse, each with a state
+     * of its own. */
     bool lines_are_apart;
     /* What a line gives depends on lines before it in its file: a file cannot be read from its middle. */
     bool keeps_context;
-    /* NULL, or cuts a line off a text of `bytes` bytes in which it begins: returns its length without "\n", and `bytes` if it does not end
-     * there. What is noted on the way serves the next parse, if that is of this line. */
+    /* NULL, or cuts a line off a text of `bytes` bytes in which it begins: returns its length without "\n", and
+     * `bytes` if it does not end there. What is noted on the way serves the next parse, if that is of this
+     * line. */
     size_t (*line_find)(void *state, const char *text, size_t bytes);
-    /* Writes a line's example: all but is_bad, which is false. After FOUND_BAD it is undefined, and the reason is
-     * in `why` (READER_WHY_BYTES) if that is not NULL: "column 3 (I2): expected an integer, found \"abc\"". Empty lines come too
-     * if takes_empty. */
+    /* Writes a line's example: all but is_bad, which is false. After FOUND_BAD it is undefined, and the reason
+     * is in `why` (READER_WHY_BYTES) if that is not NULL: "column 3 (I2): expected an integer, found \"abc\"".
+     * Empty lines come too if takes_empty. */
     enum reader_found (*parse)(void *state, const char *line, size_t bytes, struct reader_example *example, char *why);
     bool takes_empty;
-    /* Hands each text of the schema's only field in a line to `word`, as often as it occurs in examples; NULL: the format has no
-     * words. An empty line comes only if takes_empty, and a malformed one gives what it gives. */
+    /* Hands each text of the schema's only field in a line to `word`, as often as it occurs in examples; NULL:
+     * the format has no words. An empty line comes only if takes_empty, and a malformed one gives what it
+     * gives. */
     status (*words)(void *state, const char *line, size_t bytes,
                     status (*word)(void *to, const char *text, size_t bytes), void *to);
     /* About how many examples these bytes hold, for estimates; NULL: one a line. */

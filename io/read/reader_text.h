@@ -1,5 +1,5 @@
-/* Examples out of text, in the order of the files: bounded buffers, lines, the rules for bad lines, and, where lines do not depend on each
- * other, threads that parse them (io/read/parsers.h).
+/* Examples out of text, in the order of the files: bounded buffers, lines, the rules for bad lines, and, where
+ * lines do not depend on each other, threads that parse them (io/read/parsers.h).
  *
  * The buffer holds the line that is being cut and the block behind it. A block is read behind what is left of the last
  * one, which is first moved to the front:
@@ -67,11 +67,13 @@ struct reader_text {
 
 /* What reader_text_open takes from the arena, of files or of none. `shape`: before candidates are drawn. */
 size_t reader_text_bytes(const struct reader_options *options, struct example_shape shape);
-/* Opens the first path and tries its first line with `spare`, where an example has room, and which it keeps, as reader_open what it keeps of the
- * options. text->reader is the reader. With lists_words or texts there are no files, and only the format is set up. reader_open's errors; after one nothing is left open. */
+/* Opens the first path and tries its first line with `spare`, where an example has room, and which it keeps, as
+ * reader_open what it keeps of the options. text->reader is the reader. With lists_words or texts there are no
+ * files, and only the format is set up. reader_open's errors; after one nothing is left open. */
 MUST_USE status reader_text_open(struct reader_text *text, struct arena *arena, const struct reader_options *options,
                                  struct example_shape shape, const struct reader_example *spare);
-/* The next line that counts, in `line` (NULL: it is too long); *over: there is none. In place of examples, never both in a pass. */
+/* The next line that counts, in `line` (NULL: it is too long); *over: there is none. In place of examples,
+ * never both in a pass. */
 MUST_USE status reader_text_line(struct reader_text *text, bool *over);
 
 /* Keeps a mark in front of the example that comes next, of this place; what else a mark has is filled in. */

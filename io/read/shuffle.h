@@ -1,5 +1,6 @@
-/* A window that mixes the order of examples: it holds N of them, gives one drawn by chance, and fills the place with the next
- * of the file; at the end of the pass the rest is drawn until nothing is left. The order is a function of (seed, epoch, N, data).
+/* A window that mixes the order of examples: it holds N of them, gives one drawn by chance, and fills the place
+ * with the next of the file; at the end of the pass the rest is drawn until nothing is left. The order is a
+ * function of (seed, epoch, N, data).
  *
  *     file order ──keep──▶ [ record | record | … | record ] ──draw──▶ another order
  *
@@ -51,8 +52,8 @@ void shuffle_place(struct shuffle *shuffle, struct arena *arena, struct example_
 /* Empties the window for the pass `epoch`. */
 void shuffle_start(struct shuffle *shuffle, uint64_t seed, uint64_t epoch);
 
-/* How a pass goes on behind its first `drawn` draws without those: whatever the window holds by then it has had last in its place, so that it is
- * enough to read from the oldest of these on.
+/* How a pass goes on behind its first `drawn` draws without those: whatever the window holds by then it has had
+ * last in its place, so that it is enough to read from the oldest of these on.
  *
  *     shuffle_oldest ──▶ from that example of the pass on: shuffle_put, up to drawn + window - 2 ──▶ shuffle_go_on
  *

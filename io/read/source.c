@@ -258,7 +258,8 @@ static status ahead_ask(struct source *source)
     return count ? uring_submit(source->uring, request, count) : ST_OK;
 }
 
-/* As preadv2(2) at offset_bytes, out of the blocks in flight; *is_over: they have ended, and what follows is read as it is wanted. */
+/* As preadv2(2) at offset_bytes, out of the blocks in flight; *is_over: they have ended, and what follows is
+ * read as it is wanted. */
 static status ahead_read(struct source *source, void *buffer, size_t capacity, ssize_t *got, bool *is_over)
 {
     TRY(ahead_ask(source));
@@ -318,7 +319,8 @@ static status file_read(struct source *source, void *buffer, size_t capacity, ss
         struct iovec vector = {.iov_base = buffer, .iov_len = capacity};
         *got = preadv2(source->fd, &vector, 1, offset, RWF_NOWAIT);
         if (*got > 0) return ST_OK;
-        /* Of an end before the file's pread(2) has the last word: Linux 5.9 and 5.10 say so where the page cache lacks something. */
+        /* Of an end before the file's pread(2) has the last word: Linux 5.9 and 5.10 say so where the page
+         * cache lacks something. */
         source->has_nowait = *got == 0 || errno == EAGAIN;
         if (*got < 0 && source->has_nowait) {
             bool is_over;

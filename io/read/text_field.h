@@ -1,5 +1,5 @@
-/* What fields and labels of texts have in common, whatever the format: a text's key, or its word's number, by the vocabulary that
- * the column may have. */
+/* What fields and labels of texts have in common, whatever the format: a text's key, or its word's number, by
+ * the vocabulary that the column may have. */
 #ifndef HETERPS_IO_READ_TEXT_FIELD_H
 #define HETERPS_IO_READ_TEXT_FIELD_H
 

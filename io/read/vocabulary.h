@@ -1,8 +1,10 @@
-/* From a text to the number of its word: a hash index over the words of a reader_vocabulary, made once when a reader opens.
+/* From a text to the number of its word: a hash index over the words of a reader_vocabulary, made once when a
+ * reader opens.
  *
  *     text ──hash──▶ slot ──same upper half of the hash?──▶ word ──same bytes?──▶ number
  *
- * Workload: one look-up a value that is read, nearly always of a word that is there; an index of 2^20 words has 16 MiB. */
+ * Workload: one look-up a value that is read, nearly always of a word that is there; an index of 2^20 words has
+ * 16 MiB. */
 #ifndef HETERPS_IO_READ_VOCABULARY_H
 #define HETERPS_IO_READ_VOCABULARY_H
 
@@ -24,7 +26,8 @@ size_t vocabulary_bytes(const struct reader_vocabulary *words);
 /* Keeps what `words` points to, and memory of the arena. Of equal words the first counts. */
 void vocabulary_place(struct vocabulary *vocabulary, struct arena *arena, const struct reader_vocabulary *words);
 
-/* The number of the word that these bytes (any) are; else the unknown word's, which is READER_NONE where there is none. */
+/* The number of the word that these bytes (any) are; else the unknown word's, which is READER_NONE where there
+ * is none. */
 uint32_t vocabulary_find(const struct vocabulary *vocabulary, const char *text, size_t bytes);
 
 #endif

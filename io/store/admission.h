@@ -1,5 +1,6 @@
-/* Which keys may have a row: those that have occurred often enough. Counts occurrences of keys in the order of the data, up to admit - 1,
- * and forgets none, so that what it says is a function of the data so far, and of nothing else.
+/* Which keys may have a row: those that have occurred often enough. Counts occurrences of keys in the order of
+ * the data, up to admit - 1, and forgets none, so that what it says is a function of the data so far, and of
+ * nothing else.
  *
  *   exact   open addressing: a key and its count, 12 bytes a key of admit_keys. Full: an error, and saved counts go on with more, or as the other one.
  *   bloom   a counting Bloom filter in blocks of a cache line (Putze, Sanders, Singler, "Cache-, Hash- and Space-Efficient Bloom Filters",
@@ -10,8 +11,9 @@
  *           least: what it says of a key depends on keys of its shard alone, so owners of shards need no others'
  *           counts.
  *
- * Steps are counted when they have been prepared, and saved when they are done: what a count was before each addition is kept until its
- * ticket is released, so that a save can go back to the end of any step since, and forth again. One thread uses it. */
+ * Steps are counted when they have been prepared, and saved when they are done: what a count was before each
+ * addition is kept until its ticket is released, so that a save can go back to the end of any step since, and
+ * forth again. One thread uses it. */
 #ifndef HETERPS_IO_STORE_ADMISSION_H
 #define HETERPS_IO_STORE_ADMISSION_H
 
@@ -69,7 +71,8 @@ MUST_USE status admission_add(struct admission *admission, uint64_t key);
 void admission_step_end(struct admission *admission, uint32_t ticket);
 /* Steps up to the ticket are done and will not be undone. */
 void admission_release(struct admission *admission, uint32_t ticket);
-/* From now on nothing has to be turned back. The key has a row that no occurrence has earned (it was loaded): it is admitted. FULL. */
+/* From now on nothing has to be turned back. The key has a row that no occurrence has earned (it was loaded):
+ * it is admitted. FULL. */
 MUST_USE status admission_grant(struct admission *admission, uint64_t key);
 
 /* Whether it matters in which order occurrences of a step are counted: where keys share counters of more than one
@@ -109,9 +112,10 @@ void admission_turn_forth(struct admission *admission);
  *   last    8              xxh3-64 of all bytes before */
 /* Into a writer that has just been opened; the caller commits. IO. */
 MUST_USE status admission_put(const struct admission *admission, struct file_writer *writer);
-/* Reads what admission_put wrote into one that is empty. By another admit, who was admitted stays so, and others are as many occurrences nearer to it
- * or further from it; that of bloom must have counters of as many bits. Exact counts may be of another admit_keys, as long as their keys are no
- * more than fit, and may go on as bloom. CORRUPT, INVALID name the file; MISMATCH: other settings. */
+/* Reads what admission_put wrote into one that is empty. By another admit, who was admitted stays so, and
+ * others are as many occurrences nearer to it or further from it; that of bloom must have counters of as many
+ * bits. Exact counts may be of another admit_keys, as long as their keys are no more than fit, and may go on as
+ * bloom. CORRUPT, INVALID name the file; MISMATCH: other settings. */
 MUST_USE status admission_read(struct admission *admission, const char *path, const uint8_t *data, size_t bytes);
 /* Checks the file alone, of whatever settings. */
 MUST_USE status admission_file_check(const char *path, const uint8_t *data, size_t bytes);

@@ -157,7 +157,8 @@ const char *cold_segment_path(const struct cold *cold, const struct cold_table *
     return name;
 }
 
-/* Whether a file has the name of a segment: NAME.DIGITS.segment, eight digits at least; or is what directory_is_direct() tries. */
+/* Whether a file has the name of a segment: NAME.DIGITS.segment, eight digits at least; or is what
+ * directory_is_direct() tries. */
 static bool is_segment(const char *name)
 {
     size_t end = strlen(name), digits = 0;

@@ -1,5 +1,5 @@
-/* Rows that come back. A batch's fetches are sorted by where they lie, and one read serves those that are neighbours; reads of up to
- * batch_count batches are in flight, older ones first. */
+/* Rows that come back. A batch's fetches are sorted by where they lie, and one read serves those that are
+ * neighbours; reads of up to batch_count batches are in flight, older ones first. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -146,7 +146,8 @@ static void fetch_settle(struct cold *cold, struct batch *batch, struct fetch *f
 
 /* --- reads ------------------------------------------------------------------------------------ */
 
-/* How many fetches of the order, from `begin` on, one read brings; blocks [*block_begin, *block_end) of their segment. */
+/* How many fetches of the order, from `begin` on, one read brings; blocks [*block_begin, *block_end) of their
+ * segment. */
 static uint32_t run_find(const struct cold *cold, const struct batch *batch, uint32_t begin, uint32_t *block_begin,
                          uint32_t *block_end)
 {

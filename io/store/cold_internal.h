@@ -1,5 +1,5 @@
-/* What the parts of the cold tier share: cold.c (opening, what is done), cold_fetch.c (rows that come), cold_log.c (rows that go, and
- * cleaning). */
+/* What the parts of the cold tier share: cold.c (opening, what is done), cold_fetch.c (rows that come),
+ * cold_log.c (rows that go, and cleaning). */
 #ifndef HETERPS_IO_STORE_COLD_INTERNAL_H
 #define HETERPS_IO_STORE_COLD_INTERNAL_H
 

@@ -1,6 +1,7 @@
-/* Rows that leave RAM, one behind another into the open segment; and cleaning, which makes room for more of them: the segment with the
- * fewest live rows is read once more, front to back, and those rows are appended like any others. Cleaning goes on a little with every row
- * that comes, as much as keeps up with them, so that nobody waits for a whole segment. */
+/* Rows that leave RAM, one behind another into the open segment; and cleaning, which makes room for more of
+ * them: the segment with the fewest live rows is read once more, front to back, and those rows are appended
+ * like any others. Cleaning goes on a little with every row that comes, as much as keeps up with them, so that
+ * nobody waits for a whole segment. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -234,7 +235,8 @@ static void victim_end(struct cold *cold, struct cold_table *table)
     cold_segment_drop(cold, table, victim);
 }
 
-/* Looks at up to `row_count` rows of a victim, the next one if there is none; waits for the disk only if it must get on. */
+/* Looks at up to `row_count` rows of a victim, the next one if there is none; waits for the disk only if it
+ * must get on. */
 static status clean(struct cold *cold, struct cold_table *table, uint32_t row_count, bool must)
 {
     const struct segment_shape *shape = &table->shape;
@@ -273,7 +275,8 @@ static status clean(struct cold *cold, struct cold_table *table, uint32_t row_co
 /* Makes a segment free that is not cleaning's. */
 static status room_make(struct cold *cold, struct cold_table *table)
 {
-    /* Cleaning has opened the last free segment: what is left of its victim has room there, if nothing else is put into it. */
+    /* Cleaning has opened the last free segment: what is left of its victim has room there, if nothing else is
+     * put into it. */
     if (table->free_count < FREE_SPARE && table->victim != COLD_NONE) TRY(clean(cold, table, UINT32_MAX, true));
     while (table->open == COLD_NONE && table->free_count <= FREE_SPARE) {
         TRY(clean(cold, table, UINT32_MAX, true));

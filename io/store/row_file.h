@@ -15,7 +15,8 @@
  *   64      a block each:  its rows, each the key (8 bytes) and span_floats float32; then the xxh3-64 of these rows, its seed the
  *                          number of the block, so that a block in another's place is noticed
  *
- * The file is valid if every checksum holds and it has exactly the bytes that it says. A damaged place is known to a block. */
+ * The file is valid if every checksum holds and it has exactly the bytes that it says. A damaged place is known
+ * to a block. */
 #ifndef HETERPS_IO_STORE_ROW_FILE_H
 #define HETERPS_IO_STORE_ROW_FILE_H
 

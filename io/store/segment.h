@@ -4,7 +4,8 @@
  *                                                             with the segment's number and the block's index for a seed
  *     block:   hash, row count | key, span | key, span | …
  *
- * so a block that is garbled, or that belongs elsewhere, is known by itself. Rows do not cross blocks. Little-endian. */
+ * so a block that is garbled, or that belongs elsewhere, is known by itself. Rows do not cross blocks.
+ * Little-endian. */
 #ifndef HETERPS_IO_STORE_SEGMENT_H
 #define HETERPS_IO_STORE_SEGMENT_H
 
@@ -26,7 +27,8 @@ struct segment_shape {
 
 /* The shape for rows of this span, in segments of about segment_bytes. */
 struct segment_shape segment_shape_of(uint32_t span_floats, uint64_t segment_bytes);
-/* The same of blocks of this length, in a file of so many: what a stretch of it is read by. False if there are no such blocks. */
+/* The same of blocks of this length, in a file of so many: what a stretch of it is read by. False if there are
+ * no such blocks. */
 bool segment_shape_of_blocks(struct segment_shape *shape, uint32_t span_floats, uint32_t block_bytes,
                              uint32_t block_count);
 static inline uint32_t segment_rows(const struct segment_shape *s) { return s->block_rows * s->block_count; }
@@ -46,8 +48,8 @@ uint32_t segment_block_rows(const uint8_t *block);
 void segment_block_begin(const struct segment_shape *s, uint8_t *block);
 /* Puts the hash of a block that gets no more rows. */
 void segment_block_seal(const struct segment_shape *s, uint8_t *block, uint64_t number, uint32_t block_index);
-/* The hash of sealed blocks that follow one another: that of those before it, 0 at first, and of one more. Reads the hash in its head, not the
- * block: once that is checked, it is as good. */
+/* The hash of sealed blocks that follow one another: that of those before it, 0 at first, and of one more.
+ * Reads the hash in its head, not the block: once that is checked, it is as good. */
 uint64_t segment_hash_add(uint64_t before, const uint8_t *block);
 /* CORRUPT: file, byte, what does not hold. */
 MUST_USE status segment_block_check(const struct segment_shape *s, const uint8_t *block, uint64_t number,

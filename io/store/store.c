@@ -45,8 +45,8 @@ static uint64_t shared_bytes(uint64_t bytes, uint64_t part, uint64_t whole)
     return (uint64_t)((unsigned __int128)bytes * part / whole);
 }
 
-/* Gives those their parts that have none, so that rows are in the proportion of shares; each has `least` bytes if there are as many.
- * INVALID: the tables ask for more than there is. */
+/* Gives those their parts that have none, so that rows are in the proportion of shares; each has `least` bytes
+ * if there are as many. INVALID: the tables ask for more than there is. */
 static status budget_divide(const char *name, uint64_t whole, uint64_t least, struct part *part, uint32_t count)
 {
     uint64_t given = 0, wanted = 0;

@@ -96,8 +96,8 @@ struct store_table {
     /* rows that come and go */
     struct row_life life;
     struct admission admission;
-    uint64_t *
-        unadmitted; /* [batch * example_keys_max]: keys of the step's occurrences that had no row, in order of the data */
+    /* [batch * example_keys_max]: keys of the step's occurrences that had no row, in order of the data */
+    uint64_t * unadmitted;
     uint32_t unadmitted_count;
     bool is_purged; /* no row of the home is dead */
     struct store_life_counts lives;
@@ -110,8 +110,8 @@ struct store_table {
         ticket_rows_max; /* rows that one ticket may need                                                            */
     uint64_t
         hand; /* bucket where the search for rows to move out goes on                                             */
-    uint64_t
-        hand_stride; /* by which it goes on: long, so that no part of the index stays more crowded than another          */
+    /* by which it goes on: long, so that no part of the index stays more crowded than another */
+    uint64_t hand_stride;
     /* rows that tickets not released yet have created: entry n at n % created_max */
     struct created *created;
     uint64_t created_begin, created_end, created_max;

@@ -1,8 +1,9 @@
 /* Rows that come and go: what a step's keys count for their admission, and what the end of a step removes.
  *
- * A sweep runs between two steps, while nothing is prepared: of rows in RAM alone the living move together, in order; with a home the dead
- * leave RAM, and those in the home are dead by the same rule for whoever comes upon them: a fetch that brings one makes a new row of it, cleaning
- * drops it. Only a bound of rows that is passed, and whoever needs exact counts, goes through the home. */
+ * A sweep runs between two steps, while nothing is prepared: of rows in RAM alone the living move together, in
+ * order; with a home the dead leave RAM, and those in the home are dead by the same rule for whoever comes upon
+ * them: a fetch that brings one makes a new row of it, cleaning drops it. Only a bound of rows that is passed,
+ * and whoever needs exact counts, goes through the home. */
 #include "io/store/store_life.h"
 
 #include <string.h>

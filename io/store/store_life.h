@@ -49,7 +49,8 @@ bool store_select_choose(struct store_select *select, const uint64_t bins[STORE_
 MUST_USE status store_select_remove(struct store *store, uint32_t table, const struct store_select *select);
 /* Whether the table's rows come and go. */
 bool store_lives(const struct store *store, uint32_t table);
-/* Counts keys that have no row yet; NULL: the table admits every key. To be saved, and read before rows are inserted. */
+/* Counts keys that have no row yet; NULL: the table admits every key. To be saved, and read before rows are
+ * inserted. */
 struct admission *store_admission(struct store *store, uint32_t table);
 
 #endif

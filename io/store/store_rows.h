@@ -14,8 +14,8 @@ uint64_t store_key(const struct store *store, uint32_t table, uint64_t row);
 float *store_span(struct store *store, uint32_t table, uint64_t row);
 /* Whether the key has a row; in RAM alone. */
 bool store_has(const struct store *store, uint32_t table, uint64_t key);
-/* Adds a row (loading a model): returns its zeroed span in *span. FULL as store_prepare; INVALID if the key is there. Nobody
- * else may use the store meanwhile. */
+/* Adds a row (loading a model): returns its zeroed span in *span. FULL as store_prepare; INVALID if the key is
+ * there. Nobody else may use the store meanwhile. */
 MUST_USE status store_insert(struct store *store, uint32_t table, uint64_t key, float **span);
 /* The same of a key that may be there: its row's span, zeroed, is given then. */
 MUST_USE status store_put(struct store *store, uint32_t table, uint64_t key, float **span);

@@ -51,7 +51,8 @@ struct store_marks {
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* Of an odd number, modulo 2^64, by Newton's iteration: each doubles the bits that are right, of which there are three at first. */
+/* Of an odd number, modulo 2^64, by Newton's iteration: each doubles the bits that are right, of which there
+ * are three at first. */
 static uint64_t inverse_of(uint64_t odd)
 {
     uint64_t x = odd;
@@ -134,7 +135,8 @@ static struct entry *entry_of(const struct store_marks *m, uint64_t number)
     return (struct entry *)(void *)(m->entries + number % m->entry_count * m->entry_bytes);
 }
 
-/* Turns of an entry are told apart by the number that it has next; stored without its index, so that zeroed memory is a free buffer. */
+/* Turns of an entry are told apart by the number that it has next; stored without its index, so that zeroed
+ * memory is a free buffer. */
 static uint64_t turn_of(const struct store_marks *m, const struct entry *entry, uint64_t number)
 {
     return atomic_load_explicit(&entry->shared_turn, memory_order_acquire) + number % m->entry_count;

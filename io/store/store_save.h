@@ -4,35 +4,41 @@
  *                                                     ▲                            │
  *                                                     └── who is to change it copies it to the buffer first ◀──┘
  *
- * A byte a row of RAM, and with a disk its key. Two values of it mean CHANGED, those of an even and of an odd save, and two CLEAN, since the last full save and since
- * the one before it: so a save begins by exchanging their meanings, whatever the number of rows. Who finds a row pending or BUSY agrees with
- * the saver by one compare-and-swap of the mark, or waits the moment that copying it takes. The buffer is bounded: where it is full, who puts
- * waits for the saver, which empties it before it goes on.
+ * A byte a row of RAM, and with a disk its key. Two values of it mean CHANGED, those of an even and of an odd
+ * save, and two CLEAN, since the last full save and since the one before it: so a save begins by exchanging
+ * their meanings, whatever the number of rows. Who finds a row pending or BUSY agrees with the saver by one
+ * compare-and-swap of the mark, or waits the moment that copying it takes. The buffer is bounded: where it is
+ * full, who puts waits for the saver, which empties it before it goes on.
  *
- * Rows on disk have no mark: they lie in segments, which are never changed, and a save names their blocks. A row that comes back from a block
- * that no save has named counts as changed, because its segment may be gone by the next save.
+ * Rows on disk have no mark: they lie in segments, which are never changed, and a save names their blocks. A
+ * row that comes back from a block that no save has named counts as changed, because its segment may be gone by
+ * the next save.
  *
- * Threads: store_rows_change: those that update rows, each its own. Beginning and ending: one thread, while nobody updates and, with a disk,
- * the store is held and settled. Taking, and the buffer: the saver's thread. */
+ * Threads: store_rows_change: those that update rows, each its own. Beginning and ending: one thread, while
+ * nobody updates and, with a disk, the store is held and settled. Taking, and the buffer: the saver's thread. */
 #ifndef HETERPS_IO_STORE_STORE_SAVE_H
 #define HETERPS_IO_STORE_STORE_SAVE_H
 
 #include "io/store/home.h"
 #include "io/store/store.h"
 
-/* Rows are marked from now on; the store is empty. `buffer_bytes`: of rows that are changed before they are saved. MEMORY. */
+/* Rows are marked from now on; the store is empty. `buffer_bytes`: of rows that are changed before they are
+ * saved. MEMORY. */
 MUST_USE status store_save_open(struct store *store, uint64_t buffer_bytes);
-/* Before the values of these rows of a table are changed; each row is one thread's for the time. Nothing where rows are not marked. */
+/* Before the values of these rows of a table are changed; each row is one thread's for the time. Nothing where
+ * rows are not marked. */
 void store_rows_change(struct store *store, uint32_t table, float *const *span, uint32_t count);
 
-/* Begins a save of all rows of RAM, or of those that have changed since the one before; tells how many they are, a table. */
+/* Begins a save of all rows of RAM, or of those that have changed since the one before; tells how many they
+ * are, a table. */
 void store_save_begin(struct store *store, bool is_full, uint64_t *row_count);
 /* Rows of RAM that a full save would have. */
 uint64_t store_save_rows(const struct store *store, uint32_t table);
 /* And those that have changed. Both between saves. */
 uint64_t store_save_changed(const struct store *store, uint32_t table);
 
-/* The saver's. Copies the next row of a table that has not been saved, from row *cursor on; false: there is none left. */
+/* The saver's. Copies the next row of a table that has not been saved, from row *cursor on; false: there is
+ * none left. */
 bool store_save_take(struct store *store, uint32_t table, uint64_t *cursor, uint64_t *key, float *span);
 /* The oldest row of the buffer: there until store_save_drop. False: there is none now. */
 struct saved_row {
@@ -42,16 +48,16 @@ struct saved_row {
 };
 bool store_save_peek(struct store *store, struct saved_row *row);
 void store_save_drop(struct store *store);
-/* All rows are written; or, given up, nobody waits for the saver any more, and no other save can begin. Returns for how long threads have
- * waited for room in the buffer, in ns, all together. */
+/* All rows are written; or, given up, nobody waits for the saver any more, and no other save can begin. Returns
+ * for how long threads have waited for room in the buffer, in ns, all together. */
 uint64_t store_save_end(struct store *store, bool is_given_up);
 
 /* Bytes that a full save would name of the segments of a table. */
 uint64_t store_stretch_bytes(const struct store *store, uint32_t table);
 /* With a disk: writes out what is in memory of rows that have left RAM. IO, CORRUPT, as store_settle. */
 MUST_USE status store_disk_write_out(struct store *store);
-/* The table's next stretch behind segment *number (0: the first), ascending; of every block that has rows, or of those that no save has
- * named. From now on one has. False: there is none. */
+/* The table's next stretch behind segment *number (0: the first), ascending; of every block that has rows, or
+ * of those that no save has named. From now on one has. False: there is none. */
 bool store_stretch_next(struct store *store, uint32_t table, bool is_full, uint64_t *number,
                         struct home_stretch *stretch);
 

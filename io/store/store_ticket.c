@@ -215,8 +215,8 @@ void store_table_leave(struct store *store, uint32_t table) { store->table[table
 
 size_t store_key_count_max(const struct store *store) { return store->key_count_max; }
 
-/* Whether a row of the table, once it is there, has its number for good: then others than the thread that creates can find
- * it beside that. */
+/* Whether a row of the table, once it is there, has its number for good: then others than the thread that
+ * creates can find it beside that. */
 static bool rows_stay(const struct store_table *table) { return !table->is_tiered && !row_life_is_on(&table->life); }
 
 /* The row of a key that is there already, or ROW_NONE. */
@@ -255,8 +255,8 @@ void store_number(const struct store *store, const struct distinct *slots, const
     ticket->is_numbered = true;
 }
 
-/* The owner's half of a table whose rows have been sought: makes those that were not there, in order of the data. Rows that
- * came meanwhile are found. */
+/* The owner's half of a table whose rows have been sought: makes those that were not there, in order of the
+ * data. Rows that came meanwhile are found. */
 static status sought_resolve(struct store *store, uint32_t table_index, struct ticket_table *out)
 {
     struct store_table *table = &store->table[table_index];

@@ -1,4 +1,5 @@
-/* Two runs in one process: parts of memory, events and stops of one are none of the other's, whichever thread works for it. */
+/* Two runs in one process: parts of memory, events and stops of one are none of the other's, whichever thread
+ * works for it. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

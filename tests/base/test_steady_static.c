@@ -1,6 +1,6 @@
-/* What the C library itself allocates and locks is counted where it is part of the program, as it is in heterps-run; and
- * what the main thread does in steady state, telling the progress, comes to nothing. Without cmocka, which has no
- * static form: this is linked as heterps-run is (build.sh). */
+/* What the C library itself allocates and locks is counted where it is part of the program, as it is in
+ * heterps-run; and what the main thread does in steady state, telling the progress, comes to nothing. Without
+ * cmocka, which has no static form: this is linked as heterps-run is (build.sh). */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* The trace: what threads put arrives in the file, once and in order, as JSON that any reader takes; and what happens where a ring,
- * the threads, or the disk are full. Also run under ThreadSanitizer. */
+/* The trace: what threads put arrives in the file, once and in order, as JSON that any reader takes; and what
+ * happens where a ring, the threads, or the disk are full. Also run under ThreadSanitizer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
-/* How near the ops on an example's vectors come to what the processor can do: multiply-adds against the peak of independent ones, and
- * bytes, each tensor that a pass reads or writes counted once, against a copy of as many bytes.
+/* How near the ops on an example's vectors come to what the processor can do: multiply-adds against the peak of
+ * independent ones, and bytes, each tensor that a pass reads or writes counted once, against a copy of as many
+ * bytes.
  *
  *     op_bench [ISA [OP]]       microseconds a micro-batch of 256, GFLOP/s, GB/s: medians of 7 repeats, and shares; OP: only cases whose
  *                               name begins so */

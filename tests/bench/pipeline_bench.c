@@ -10,20 +10,23 @@
  *     trace      samples/ctrdnn1.cfg with and without a trace
  *     plans      samples/ctrdnn.cfg with batches of 2048: one gang, two replicas, two stages
  *
- * Reading is in none of this: the feed (prepared_feed.h) plays micro-batches that were parsed and numbered beforehand. The pipeline and what
- * it is compared with use the same feed, the same slots in the same order, the same parameters and rows.
+ * Reading is in none of this: the feed (prepared_feed.h) plays micro-batches that were parsed and numbered
+ * beforehand. The pipeline and what it is compared with use the same feed, the same slots in the same order,
+ * the same parameters and rows.
  *
  *     bare       feed_try_next, forward list, backward list, feed_release for every micro-batch; at the step's end the updates. A
  *                thread of its own on the first core, with a device like the pipeline's. No loss is summed or looked at.
  *     pipeline   pipeline_train, from the call to its return
  *
- * All that is compared takes turns of a fraction of a second, in an order that is reversed with every round. A ratio is taken between
- * turns of one round; printed are the median of all rounds, the middle half of them, and the ratio of the best turns, which on a
- * machine that others use too comes nearest to what a quiet one would show. `cpu` compares the processor time of the whole process:
- * what else the machine runs costs it caches but no time; where threads wait for each other it counts their spinning.
+ * All that is compared takes turns of a fraction of a second, in an order that is reversed with every round. A
+ * ratio is taken between turns of one round; printed are the median of all rounds, the middle half of them, and
+ * the ratio of the best turns, which on a machine that others use too comes nearest to what a quiet one would
+ * show. `cpu` compares the processor time of the whole process: what else the machine runs costs it caches but
+ * no time; where threads wait for each other it counts their spinning.
  *
- * On a crowded machine many short turns, each after a rest, find some that nobody interrupts: --shorter 8 --rest 10 --rounds 100 makes
- * turns an eighth as long, and sleeps 10 ms before each. What a job costs to begin and to end then weighs more. */
+ * On a crowded machine many short turns, each after a rest, find some that nobody interrupts: --shorter 8
+ * --rest 10 --rounds 100 makes turns an eighth as long, and sleeps 10 ms before each. What a job costs to begin
+ * and to end then weighs more. */
 #include "engine/base/file.h"
 #include "tests/bench/pipeline_turns.h"
 
@@ -129,8 +132,8 @@ static void stages_measure(const char *shape, const uint32_t *cost, uint32_t cou
     data_close(&wsp);
 }
 
-/* One stage as two replicas of a core, each with a lane of its own; few micro-batches a step, so that it shows how both lanes end
- * together. */
+/* One stage as two replicas of a core, each with a lane of its own; few micro-batches a step, so that it shows
+ * how both lanes end together. */
 static void replicas_measure(void)
 {
     char text[2048];

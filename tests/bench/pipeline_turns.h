@@ -1,5 +1,5 @@
-/* What pipeline_bench compares: pipelines, the bare list of ops, and threads that share nothing, which take turns; and how ratios between their
- * turns are printed. See the head of pipeline_bench.c. */
+/* What pipeline_bench compares: pipelines, the bare list of ops, and threads that share nothing, which take
+ * turns; and how ratios between their turns are printed. See the head of pipeline_bench.c. */
 #ifndef HETERPS_TESTS_PIPELINE_TURNS_H
 #define HETERPS_TESTS_PIPELINE_TURNS_H
 

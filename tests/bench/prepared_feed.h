@@ -1,6 +1,6 @@
-/* A feed for benchmarks, which the linker takes instead of engine/pipe/feed.c: it has its micro-batches parsed and their rows found and numbered
- * beforehand, and plays them round and round. A call of it points a free slot to the next one; nobody's thread reads meanwhile, so none helps
- * a team. */
+/* A feed for benchmarks, which the linker takes instead of engine/pipe/feed.c: it has its micro-batches parsed
+ * and their rows found and numbered beforehand, and plays them round and round. A call of it points a free slot
+ * to the next one; nobody's thread reads meanwhile, so none helps a team. */
 #ifndef HETERPS_TESTS_PREPARED_FEED_H
 #define HETERPS_TESTS_PREPARED_FEED_H
 

@@ -1,6 +1,6 @@
-/* How near to the proven optimum the sampled and learned methods come, and how soon: shares of runs within 5 %, 1 % and 1e-6 of it after so many
- * seconds, where a second is the number of evaluations that `heterps-run plan --seconds 1` gets (sched/solution.h), and what that takes
- * in seconds of one core.
+/* How near to the proven optimum the sampled and learned methods come, and how soon: shares of runs within 5 %,
+ * 1 % and 1e-6 of it after so many seconds, where a second is the number of evaluations that `heterps-run plan
+ * --seconds 1` gets (sched/solution.h), and what that takes in seconds of one core.
  *
  *     schedule_bench [RANDOM [RUNS [FOLDER [SECONDS ...]]]]
  *         RANDOM   random instances of 8 to 20 layers and 2 to 64 types (16)

@@ -10,7 +10,8 @@
  *     client, 64 connections ──single lines──▶ constant | serve        requests a second, times
  *     the same at half of serve's rate                                 times, from the moment that a request should have gone
  *     client, 4 connections  ──256 lines each──▶ serve | peer          lines a second, of predict's, and of the peer's
- *     client, 64 connections ──single lines──▶ serve --learn           answers a second of serve's alone, while another posts lines to learn */
+ *     client, 64 connections ──single lines──▶ serve --learn           answers a second of serve's alone, while another posts lines to learn
+ */
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/event.h>

@@ -1,5 +1,6 @@
-/* What each part of the sparse path takes (engine/bench/sparse.h), from keys to updated rows: nanoseconds a key, medians of 5 rounds. How near
- * single parts come to what memory can do, tells `heterps-run bench gather`, `update`, `lookup`.
+/* What each part of the sparse path takes (engine/bench/sparse.h), from keys to updated rows: nanoseconds a
+ * key, medians of 5 rounds. How near single parts come to what memory can do, tells `heterps-run bench gather`,
+ * `update`, `lookup`.
  *
  *     sparse_bench [THREADS [CASE]]   for tables that fit into caches and not, keys by Zipf's law and uniform; of all cases, or of the one
  *                                     of that number */

@@ -1,4 +1,5 @@
-/* What test programs share that have files: short checks of a status, and a directory of the program's own. Include after cmocka.h. */
+/* What test programs share that have files: short checks of a status, and a directory of the program's own.
+ * Include after cmocka.h. */
 #ifndef HETERPS_TESTS_FIXTURE_FILES_H
 #define HETERPS_TESTS_FIXTURE_FILES_H
 

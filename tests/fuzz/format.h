@@ -1,5 +1,5 @@
-/* What the targets of readers share: two passes over a file in memory give the same micro-batches, which hold together, or fail at the
- * same places with a sentence, whichever instruction set parses it. */
+/* What the targets of readers share: two passes over a file in memory give the same micro-batches, which hold
+ * together, or fail at the same places with a sentence, whichever instruction set parses it. */
 #ifndef HETERPS_FUZZ_FORMAT_H
 #define HETERPS_FUZZ_FORMAT_H
 
@@ -89,7 +89,8 @@ static inline uint64_t format_pass(struct reader *reader, struct micro_batch *m,
     return hash;
 }
 
-/* A file that does not suit the schema at all, and a garbled gzip file, are refused; any other gives two equal passes. */
+/* A file that does not suit the schema at all, and a garbled gzip file, are refused; any other gives two equal
+ * passes. */
 static inline void format_check(const struct reader_options *options)
 {
     const struct batch_shape batch = {.batch = FORMAT_MICRO, .micro = FORMAT_MICRO, .lanes = 1};

@@ -1,4 +1,5 @@
-/* Any bytes as a block of the data cache, by the first byte's shape and under a hash that fits: an error, or rows that keep to their shape. */
+/* Any bytes as a block of the data cache, by the first byte's shape and under a hash that fits: an error, or
+ * rows that keep to their shape. */
 #define FUZZ_NAME "block"
 #include "tests/fuzz/driver.h"
 

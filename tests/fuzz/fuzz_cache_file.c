@@ -1,5 +1,6 @@
-/* Any bytes as the file of a data cache, of the first byte's way: as they are, or with hashes that fit over head, index and tail, so that what
- * they say is looked at. The file is found or left, with a reason; what it is found to hold lies within it. */
+/* Any bytes as the file of a data cache, of the first byte's way: as they are, or with hashes that fit over
+ * head, index and tail, so that what they say is looked at. The file is found or left, with a reason; what it
+ * is found to hold lies within it. */
 #define FUZZ_NAME "cache_file"
 #include "tests/fuzz/driver.h"
 

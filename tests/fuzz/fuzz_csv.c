@@ -1,5 +1,5 @@
-/* Any bytes as a csv file: the first two choose the options, then comes a label map up to a line end (it is used where it is one), the
- * rest is the file. */
+/* Any bytes as a csv file: the first two choose the options, then comes a label map up to a line end (it is
+ * used where it is one), the rest is the file. */
 #define FUZZ_NAME "csv"
 #include "tests/fuzz/driver.h"
 

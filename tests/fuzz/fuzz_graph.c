@@ -1,5 +1,6 @@
-/* Graph files: a compiled graph with some of its words replaced and its checksum made right again is either refused or runs
- * within its memory. The input is a list of replacements, so that the fuzzer spends its time behind the checksum:
+/* Graph files: a compiled graph with some of its words replaced and its checksum made right again is either
+ * refused or runs within its memory. The input is a list of replacements, so that the fuzzer spends its time
+ * behind the checksum:
  *
  *   byte 0         which of the models below
  *   then, 7 bytes each: kind, word (2 bytes), value (4 bytes)

@@ -1,5 +1,5 @@
-/* Any bytes as a policy's file: an error that names it, or a policy that gives a plan for any instance. A second time with the right
- * checksum, so that what is behind it is reached as well. */
+/* Any bytes as a policy's file: an error that names it, or a policy that gives a plan for any instance. A
+ * second time with the right checksum, so that what is behind it is reached as well. */
 #define FUZZ_NAME "policy"
 #include "tests/fuzz/driver.h"
 

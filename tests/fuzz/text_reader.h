@@ -1,5 +1,6 @@
-/* What fuzz_pairs and fuzz_tokens share: any bytes as a file of the format, read with one of 256 choices of options, which the first byte
- * makes. Micro-batches hold together, a second pass is the first again, and a pass behind a skip is its end. */
+/* What fuzz_pairs and fuzz_tokens share: any bytes as a file of the format, read with one of 256 choices of
+ * options, which the first byte makes. Micro-batches hold together, a second pass is the first again, and a
+ * pass behind a skip is its end. */
 #ifndef HETERPS_FUZZ_TEXT_READER_H
 #define HETERPS_FUZZ_TEXT_READER_H
 

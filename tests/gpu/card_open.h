@@ -1,5 +1,5 @@
-/* What the rigs for cards (card_rig.h, update_rig.h) want of the program that includes them: which card, and how a check fails, fail_msg, by
- * cmocka's name; it does not return. */
+/* What the rigs for cards (card_rig.h, update_rig.h) want of the program that includes them: which card, and
+ * how a check fails, fail_msg, by cmocka's name; it does not return. */
 #ifndef HETERPS_TESTS_GPU_CARD_OPEN_H
 #define HETERPS_TESTS_GPU_CARD_OPEN_H
 

@@ -1,6 +1,6 @@
-/* Every op that a card runs, in every way in which it can be used (tests/graph/op_texts.h), against the reference: node by node, each from the
- * values that the reference has left, so that errors do not add up. Tensors of the card have blocks of exactly their size. Which card, whoever
- * includes this says (card_open.h). */
+/* Every op that a card runs, in every way in which it can be used (tests/graph/op_texts.h), against the
+ * reference: node by node, each from the values that the reference has left, so that errors do not add up.
+ * Tensors of the card have blocks of exactly their size. Which card, whoever includes this says (card_open.h). */
 #ifndef HETERPS_TESTS_GPU_CARD_RIG_H
 #define HETERPS_TESTS_GPU_CARD_RIG_H
 
@@ -165,7 +165,8 @@ static inline void floats_compare(const char *node, const char *what, const floa
         }
 }
 
-/* All that the node names to the card; or from it, and compared, what its pass has written: the memory of others may be used again. */
+/* All that the node names to the card; or from it, and compared, what its pass has written: the memory of
+ * others may be used again. */
 static inline void tensors_move(struct card *card, const struct graph_node *n, const char *name, bool is_in,
                                 bool is_forward, double *worst)
 {
@@ -260,7 +261,8 @@ static inline status text_run(const struct op_text *test, uint32_t examples, uin
     return st;
 }
 
-/* More than a tile of products, more than a part of their sums, more columns and examples than a block has threads, a field that is read twice. */
+/* More than a tile of products, more than a part of their sums, more columns and examples than a block has
+ * threads, a field that is read twice. */
 #define WIDE(name, precision)                                                                                          \
     {                                                                                                                  \
         name, "[data]\ndense = I1..I3\nsparse = C1..C4\nids_max = 3\n[train]\nbatch = 200\nmicro = 200\noptimizer = "  \
@@ -302,7 +304,8 @@ static const struct op_text chain_bf16 = FC_CHAIN("chain_bf16", "bf16"), chain_t
 
 /* Sums of matrix units are cut off, not rounded, so they are told apart from the reference's later. */
 #define BF16_TOLERANCE (4 * TOLERANCE)
-/* The reference multiplies in float32 (graph/op_fc.c): by two roundings of 2^-11 a product; terms may cancel each other. */
+/* The reference multiplies in float32 (graph/op_fc.c): by two roundings of 2^-11 a product; terms may cancel
+ * each other. */
 #define TF32_TOLERANCE 5e-2
 
 #endif

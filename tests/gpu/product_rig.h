@@ -1,4 +1,5 @@
-/* gpu_product, by which benchmarks multiply, on a card against sums in double. Which card, whoever includes this says (card_open.h). */
+/* gpu_product, by which benchmarks multiply, on a card against sums in double. Which card, whoever includes
+ * this says (card_open.h). */
 #ifndef HETERPS_TESTS_GPU_PRODUCT_RIG_H
 #define HETERPS_TESTS_GPU_PRODUCT_RIG_H
 

@@ -1,5 +1,6 @@
-/* gpu/cuda by a driver that is stood in for (libcuda_emu.c, which build.sh puts where this program looks first): memory, streams, events, lists,
- * and what errors say. Skips where there is no nvcc, and so no CUDA side. */
+/* gpu/cuda by a driver that is stood in for (libcuda_emu.c, which build.sh puts where this program looks
+ * first): memory, streams, events, lists, and what errors say. Skips where there is no nvcc, and so no CUDA
+ * side. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* Every op that a card runs, emulated, against the reference (card_rig.h); that a barrier which is missing is found; products by a library. */
+/* Every op that a card runs, emulated, against the reference (card_rig.h); that a barrier which is missing is
+ * found; products by a library. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

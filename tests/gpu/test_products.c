@@ -1,5 +1,5 @@
-/* Every kernel of products, emulated, over shapes that fill their tiles and shapes that do not: against sums in double, and against each other
- * bit by bit, since the tile must not change the order of additions. */
+/* Every kernel of products, emulated, over shapes that fill their tiles and shapes that do not: against sums in
+ * double, and against each other bit by bit, since the tile must not change the order of additions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +50,8 @@ static const struct kernel {
                PACKED(tf32, FACTOR_TF32, 256),    PACKED(tf32, FACTOR_TF32, 128),    PACKED(tf32, FACTOR_TF32, 64)};
 #define KERNELS (sizeof kernels / sizeof *kernels)
 
-/* micro: rows of a full micro-batch, there: of this one, both of groups; gap: floats between rows, shift: before the first. */
+/* micro: rows of a full micro-batch, there: of this one, both of groups; gap: floats between rows, shift:
+ * before the first. */
 static const struct shape {
     uint32_t micro, there, groups, K, N, gap, shift;
 } shapes[] = {
@@ -457,7 +458,8 @@ static void factor_pack__both_ways__rounds_and_places_every_number(void **state)
         if (pack_run(kind, 1 + kind) != ST_OK) fail_msg("%s", status_message());
 }
 
-/* Without any one barrier, or wait for copies, some kernel must fail. Runs last: what ran before has reached them all. */
+/* Without any one barrier, or wait for copies, some kernel must fail. Runs last: what ran before has reached
+ * them all. */
 static void product__barrier_dropped__is_found(void **state)
 {
     (void)state;

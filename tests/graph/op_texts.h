@@ -104,8 +104,8 @@ static const struct op_text op_texts[] = {
     {"batch_norm", DATA TABLE
      "[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = e, dense\n[batch_norm n]\ninput = x\n"
      "[fc a]\ninput = n\nunits = 6\nactivation = tanh\n[batch_norm h]\ninput = a\neps = 0.1\nmomentum = 0.5\n" OUT},
-    /* a: by an activation of its layer, which then cannot be fused, and by a batch_norm between an fc and an activation;
-     * of numeric columns, which have no gradient. */
+    /* a: by an activation of its layer, which then cannot be fused, and by a batch_norm between an fc and an
+     * activation; of numeric columns, which have no gradient. */
     {"batch_norm_around_activations",
      DATA "[batch_norm i]\ninput = dense\n[fc a]\ninput = i\nunits = 4\nlayer = l\n[relu r]\ninput = a\nlayer = l\n"
           "[batch_norm n]\ninput = a\n[sigmoid s]\ninput = n\n[concat h]\ninput = r, s, n\n" OUT},
@@ -207,8 +207,8 @@ static const struct op_text op_texts[] = {
                 "input = C4\npool = none\n[loss l]\nkind = shared_softmax\ninput = q, w, C4\nsimilarity = dot\n"
                 "scale = 1\n[embedding e]\ntable = emb\ninput = C1\n[fc p]\ninput = e\nunits = 20\nactivation = tanh\n[loss m]\nkind = "
                 "shared_softmax\ninput = p, w, C4\neps = 0.1\nscale = 2\n"},
-    /* Each adds to the gradients that the ones behind it have written; the first in a layer of its own before other ops;
-     * metrics beside them, one of what nothing else reads. */
+    /* Each adds to the gradients that the ones behind it have written; the first in a layer of its own before
+     * other ops; metrics beside them, one of what nothing else reads. */
     {"all_heads", DATA TABLE
      "[embedding e]\ntable = emb\ninput = sparse\n[fc s]\ninput = e\nunits = 3\n[loss a]\nkind = softmax\ninput = "
      "s\nweight = 0.3\n[loss b]\nkind = nce\ninput = s, dense\nweight = 0.2\n[loss c]\nkind = "
@@ -225,7 +225,8 @@ static const struct op_text op_texts[] = {
      DATA "[fc s]\ninput = dense\nunits = 3\n[fc p]\ninput = dense\nunits = 1\n[loss a]\nkind = softmax\ninput = "
           "s\n[loss b]\nkind = nce\ninput = s, dense\n[loss c]\nkind = sampled_softmax\ninput = s, dense\n[loss "
           "d]\nkind = squared\ninput = p\n[loss f]\nkind = hinge\ninput = p, I1\n[loss g]\ninput = p\n"},
-    /* Every input lies within the output, and its gradient within the output's; so does a concat within the next one. */
+    /* Every input lies within the output, and its gradient within the output's; so does a concat within the
+     * next one. */
     {"parts_of_a_concat",
      DATA "[table emb]\ndim = 16\n[embedding e]\ntable = emb\ninput = C1\n[embedding f]\ntable = emb\ninput = C1, C2\n"
           "[embedding p0]\ntable = emb\ninput = C3\n[fc p1]\ninput = e\nunits = 16\nactivation = tanh\n"

@@ -600,7 +600,8 @@ static void memory__tensors_alive_together__do_not_overlap(void **state)
     graph_close(&g);
 }
 
-/* Columns 0, 32 and 96 begin a cache line; 33 does not, and what another op reads besides gets a gradient of its own. */
+/* Columns 0, 32 and 96 begin a cache line; 33 does not, and what another op reads besides gets a gradient of
+ * its own. */
 static void memory__inputs_of_a_concat__lie_within_its_output(void **state)
 {
     (void)state;
@@ -630,7 +631,8 @@ static void memory__inputs_of_a_concat__lie_within_its_output(void **state)
     graph_close(&g);
 }
 
-/* The parts' strides are the whole's, but not their memory: 2^16 examples of 90 parts of 1024 columns are less than 2^34 floats, gradients included. */
+/* The parts' strides are the whole's, but not their memory: 2^16 examples of 90 parts of 1024 columns are less
+ * than 2^34 floats, gradients included. */
 static void compile__many_columns__are_told_apart(void **state)
 {
     (void)state;

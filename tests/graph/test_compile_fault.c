@@ -1,4 +1,5 @@
-/* The compiler without memory: whichever allocation fails, compiling fails as MEMORY, says so, and gives back what it took. */
+/* The compiler without memory: whichever allocation fails, compiling fails as MEMORY, says so, and gives back
+ * what it took. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,6 +1,7 @@
-/* What crosses a cut: by hand for a chain and for a skip, and for every cut of a graph with towers and skips by running it on two slots that
- * share nothing but what the lists say: then the gradients are those of one slot, and without any one of the tensors they are not. What a stage takes and
- * gives: from the cuts around it, for every stage of that graph. */
+/* What crosses a cut: by hand for a chain and for a skip, and for every cut of a graph with towers and skips by
+ * running it on two slots that share nothing but what the lists say: then the gradients are those of one slot,
+ * and without any one of the tensors they are not. What a stage takes and gives: from the cuts around it, for
+ * every stage of that graph. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -347,7 +348,8 @@ static void crossing_find__any_stage__agrees_with_the_cuts_around_it(void **stat
     graph_close(&g);
 }
 
-/* e and e2 look up one table, c uses the weight of a: with b and d between them one run. f has nothing in common with others. */
+/* e and e2 look up one table, c uses the weight of a: with b and d between them one run. f has nothing in
+ * common with others. */
 static void graph_ties__rows_and_weights_in_common__are_runs_of_layers(void **state)
 {
     (void)state;

@@ -13,9 +13,10 @@
 
 #define SEED 7
 #define STEP 2e-3
-/* Of the norm of a tensor's gradient; a norm below FLOOR counts as that. The loss, about 4, is computed in float32: its rounding moves a slope by
- * up to 3e-5, which is 2 % of some gradients that are nearly 0 (of a bias before softmax). Of the others, those behind a relu are the
- * farthest off, for a bend within the step that is too slight to be seen. */
+/* Of the norm of a tensor's gradient; a norm below FLOOR counts as that. The loss, about 4, is computed in
+ * float32: its rounding moves a slope by up to 3e-5, which is 2 % of some gradients that are nearly 0 (of a
+ * bias before softmax). Of the others, those behind a relu are the farthest off, for a bend within the step
+ * that is too slight to be seen. */
 #define TOLERANCE 6e-3
 #define FLOOR     1e-2
 #define EXAMPLES  6
@@ -234,8 +235,8 @@ static void batch_norm_backward__statistics__are_sums_over_examples(void **state
     graph_close(&g);
 }
 
-/* What the statistics' update sees of two micro-batches of 2 and 6 examples; behind a slice of all columns, whose output nobody
- * else reads. */
+/* What the statistics' update sees of two micro-batches of 2 and 6 examples; behind a slice of all columns,
+ * whose output nobody else reads. */
 static void data_norm_backward__statistics__are_sums_over_examples(void **state)
 {
     (void)state;

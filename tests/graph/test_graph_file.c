@@ -373,8 +373,9 @@ static bool is_first_part(const struct graph *g, uint32_t a, uint32_t b)
     return false;
 }
 
-/* Every pair of activations that are in use at the same time, laid on one place: refused, but for the first part of a concat. Which are is
- * counted here apart from graph/life.c, from the arguments of nodes and the rule that a backward node reads what its op's traits say. */
+/* Every pair of activations that are in use at the same time, laid on one place: refused, but for the first
+ * part of a concat. Which are is counted here apart from graph/life.c, from the arguments of nodes and the rule
+ * that a backward node reads what its op's traits say. */
 static void graph_open_memory__overlapping_tensors__are_refused(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* What the default optimizer stands for: by the model's layers, by the batch, and only where the text and its rules say so. */
+/* What the default optimizer stands for: by the model's layers, by the batch, and only where the text and its
+ * rules say so. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

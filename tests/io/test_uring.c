@@ -236,7 +236,8 @@ static void uring_faults__errors__come_as_results_and_move_nothing(void **state)
     }
 }
 
-/* A request that nothing completes is waited for until it is time, and no longer. A pipe is read so by io_uring alone. */
+/* A request that nothing completes is waited for until it is time, and no longer. A pipe is read so by io_uring
+ * alone. */
 static void uring_reap__nothing_comes__ends_when_it_is_time(void **state)
 {
     (void)state;
@@ -263,7 +264,8 @@ static void uring_reap__nothing_comes__ends_when_it_is_time(void **state)
     close_either(&o);
 }
 
-/* Of what is awaited at once nothing has to be waited for any more; more than there is ends with all; nothing in flight, at once. */
+/* Of what is awaited at once nothing has to be waited for any more; more than there is ends with all; nothing
+ * in flight, at once. */
 static void uring_await__several__are_there(void **state)
 {
     (void)state;
@@ -339,7 +341,8 @@ static void open_sockets(struct opened *o, bool poll_only, struct uring_faults *
     assert_string_equal(uring_name(o->uring), poll_only || why ? "poll" : "io_uring");
 }
 
-/* More than a socket holds goes through it, in vectors, with and without faults; what waits does not hold up the rest. */
+/* More than a socket holds goes through it, in vectors, with and without faults; what waits does not hold up
+ * the rest. */
 static void uring_sockets__vectors_both_ways__arrive(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-/* A step of a fully connected layer as one puts it together from oneDNN: three products, and passes of their own for bias and relu, for
- * relu's slope, for the bias' gradient and for Adagrad. What cpu_table.py compares `heterps-run bench gemm` with; it compiles this where
+/* A step of a fully connected layer as one puts it together from oneDNN: three products, and passes of their
+ * own for bias and relu, for relu's slope, for the bias' gradient and for Adagrad. What cpu_table.py compares
+ * `heterps-run bench gemm` with; it compiles this where
  * dnnl.h is:     cc -O3 -march=native fc_onednn.c -ldnnl -lm; OMP_NUM_THREADS=1 ./a.out M N K …
  * Prints for each M N K the GFLOP/s of the three products in the time of all of it: median of 7 repeats. */
 #include <dnnl.h>

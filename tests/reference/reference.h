@@ -1,12 +1,13 @@
-/* Trains a model a few steps in double precision and compares the result with what heterps-run made of the same initial values and the
- * same data. It shares no code with the program: it reads text, keys and safetensors in its own way (reference.c), and each model's file
- * writes its mathematics down from its definition, example by example, with the derivatives by hand.
+/* Trains a model a few steps in double precision and compares the result with what heterps-run made of the same
+ * initial values and the same data. It shares no code with the program: it reads text, keys and safetensors in
+ * its own way (reference.c), and each model's file writes its mathematics down from its definition, example by
+ * example, with the derivatives by hand.
  *
  *   sgd       w -= rate g
  *   adagrad   s += g^2;  w -= rate g / (sqrt(s) + 1e-10)      s from an accumulator on       g: gradient of the mean loss of the batch
  *
- * A row of a table is updated in the steps in which it occurs, once, by the sum of its gradients. Its key: xxh3-64 of the text with the
- * column's seed. */
+ * A row of a table is updated in the steps in which it occurs, once, by the sum of its gradients. Its key:
+ * xxh3-64 of the text with the column's seed. */
 #ifndef HETERPS_TESTS_REFERENCE_H
 #define HETERPS_TESTS_REFERENCE_H
 
@@ -36,11 +37,13 @@ struct example {
 
 struct model {
     const char *name;
-    /* A line of data: the label if there is one, then the numbers, then the fields; a field's keys are separated as said. */
+    /* A line of data: the label if there is one, then the numbers, then the fields; a field's keys are
+     * separated as said. */
     char separator, list_separator;
     int header_lines, has_label, number_count, field_count;
     const char *const *
-        key_space; /* [field_count]: the seed of a field's keys is this text's xxh3-64; NULL: its name in Criteo, C1 … */
+        /* [field_count]: the seed of a field's keys is this text's xxh3-64; NULL: its name in Criteo, C1 … */
+        key_space;
     /* Finds the model's tensors: called once. */
     void (*open)(void);
     /* Adds the gradient of one example's loss to the tensors', and returns the loss. */

@@ -318,7 +318,8 @@ static void exact__plausible_instances__are_proven_in_little_time(void **state)
 
 /* --- stopped ----------------------------------------------------------------------------------- */
 
-/* At whichever look at the clock: the bound is one, the plan is a plan, and nothing is said to be proven that is not. */
+/* At whichever look at the clock: the bound is one, the plan is a plan, and nothing is said to be proven that
+ * is not. */
 static void exact__stopped__keeps_its_best_plan_and_the_bound_reached(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* The learned methods: they repeat to the bit, find proven optima, get better with their budget and only with it, and hand their policy on. */
+/* The learned methods: they repeat to the bit, find proven optima, get better with their budget and only with
+ * it, and hand their policy on. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

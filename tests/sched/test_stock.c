@@ -1,5 +1,6 @@
-/* The stock of cfg/: every cluster and every layer table is read, belongs together with every other, and says what its head says.
- * Times from declared rates are sensible: an accelerator gains more on products than on rows, and nothing on next to no work. */
+/* The stock of cfg/: every cluster and every layer table is read, belongs together with every other, and says
+ * what its head says. Times from declared rates are sensible: an accelerator gains more on products than on
+ * rows, and nothing on next to no work. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -130,7 +130,8 @@ static void slot_set(struct card_device *d, struct card_slot *slot, const struct
     }
 }
 
-/* Before a forward pass, and not written down, for there is another number of keys each time: the keys, and what the ticket says of them. */
+/* Before a forward pass, and not written down, for there is another number of keys each time: the keys, and
+ * what the ticket says of them. */
 static status keys_give(struct card_device *d, const struct op_context *c, struct card_slot *slot)
 {
     struct card_stage *s = d->stage;
@@ -171,8 +172,8 @@ static struct card_slot *slot_of(const struct card_stage *s, const struct op_con
     return &s->slots[c->slot];
 }
 
-/* Writes the pass down. Where that cannot be done (a driver or a library that does in it what only they know of), *is_written is false, and it has
- * to be given as it is: that says what is wrong if something is. */
+/* Writes the pass down. Where that cannot be done (a driver or a library that does in it what only they know
+ * of), *is_written is false, and it has to be given as it is: that says what is wrong if something is. */
 static void pass_write(struct card_device *d, const struct op_context *c, const struct op_context *card,
                        struct card_slot *slot, const struct graph_node *nodes, uint32_t count, uint32_t at,
                        bool *is_written)
@@ -198,8 +199,8 @@ static void pass_write(struct card_device *d, const struct op_context *c, const 
                ++d->unwritten_count == CARD_WRITES_FAIL_MAX ? ", and no other is tried" : "", status_message());
 }
 
-/* Replays the pass if all examples are there, from memory that stays in place; else gives it as it is, and so the first of its kind: a library
- * loads its kernels when it needs them, which must not be written down. */
+/* Replays the pass if all examples are there, from memory that stays in place; else gives it as it is, and so
+ * the first of its kind: a library loads its kernels when it needs them, which must not be written down. */
 static status pass_submit(struct card_device *d, const struct op_context *c, const struct op_context *card,
                           struct card_slot *slot, const struct graph_node *nodes, uint32_t count)
 {
@@ -221,8 +222,8 @@ static status pass_submit(struct card_device *d, const struct op_context *c, con
     return gpu_replay(d->work.gpu, d->work.stream, slot->list[at]);
 }
 
-/* The card's own words, and which stage had it do what. Waits for what the pass had given by then: it copies from and to the slot, which is given
- * back after the job. */
+/* The card's own words, and which stage had it do what. Waits for what the pass had given by then: it copies
+ * from and to the slot, which is given back after the job. */
 static status submit_failed(struct card_device *d, status st, const struct op_context *c, bool is_forward)
 {
     struct failure failure;

@@ -179,8 +179,8 @@ static void stage_close(struct measure *m)
     m->stage = NULL;
 }
 
-/* Gives the layers of a run its seconds: those that are no run of their own share what these leave. As a card has all of the run or none, only the
- * sum counts. */
+/* Gives the layers of a run its seconds: those that are no run of their own share what these leave. As a card
+ * has all of the run or none, only the sum counts. */
 static void seconds_give(const struct measure *m, const struct run_of_layers *of, double seconds, double *layers)
 {
     uint32_t count = 0;

@@ -35,12 +35,13 @@ struct card_measure_options {
     double seconds; /* bound of it all; but everything is measured once */
 };
 struct card_times {
-    double *
-        pass; /* [size_count, layer_count]: seconds of a layer's forward and backward passes; INFINITY: a card cannot run it */
-    double *
-        update; /* [layer_count]: seconds of the update of its parameters, once a step                                        */
-    double *
-        move; /* [move_count]: seconds of a transfer of so many bytes, the wait for it included; the mean of both ways       */
+    /* [size_count, layer_count]: seconds of a layer's forward and backward passes; INFINITY: a card cannot
+     * run it */
+    double * pass;
+    /* [layer_count]: seconds of the update of its parameters, once a step */
+    double * update;
+    /* [move_count]: seconds of a transfer of so many bytes, the wait for it included; the mean of both ways */
+    double * move;
 };
 /* Medians. Layers that are tied (graph_ties) are measured as the stage that they have to be in, and have equal shares
  * of it. Layers that look rows up take long alone, and little of the card: keys and rows travel, and a frequent row's

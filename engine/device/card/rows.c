@@ -277,8 +277,9 @@ static status rows_go_home(struct card_rows *r, const struct gpu_work *w, struct
     return ST_OK;
 }
 
-/* A place for a row: a free one, or that of one that goes home; CARD_NONE: all that the hand may still look at were used since it came by
- * last. The place counts as used at once, and in a step the hand looks at each once, so no place is given twice. */
+/* A place for a row: a free one, or that of one that goes home; CARD_NONE: all that the hand may still look at
+ * were used since it came by last. The place counts as used at once, and in a step the hand looks at each once,
+ * so no place is given twice. */
 static uint32_t place_find(struct card_table *t, uint32_t *looks)
 {
     uint32_t slot = CARD_NONE;
@@ -299,7 +300,8 @@ static uint32_t row_of_step(const struct card_table *t, uint32_t step_row)
     return atomic_load_explicit(&t->shared_row[step_row], memory_order_relaxed);
 }
 
-/* Chooses rows that move in, of the step's cold ones from *at on, at most a chunk, and those that make room for them. */
+/* Chooses rows that move in, of the step's cold ones from *at on, at most a chunk, and those that make room for
+ * them. */
 static uint32_t coming_choose(struct card_table *t, uint32_t cold_count, uint32_t *at, uint32_t *looks,
                               uint32_t *leaving)
 {

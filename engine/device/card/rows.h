@@ -6,11 +6,13 @@
  *                        ── rows move in ──────────▶  resident rows                    the card resident ones, by the same arithmetic
  *                        ◀── rows go home ──────────
  *
- * Resident rows are the tier of a table on the card (store.gpu bytes, divided as store.ram is): vector, optimizer's state and counters. Which
- * rows these are changes only at the end of steps, and by counts: a cold row moves in when a second step has it (and its first does not, or
- * rows that occur once would crowd out others); where there is no room a hand goes round, as a clock's, and the first resident row that no step
- * has had since the hand came by last goes home. So neither bytes nor what is copied depends on timing. At the end of a job rows that have
- * changed go home and stay resident too, so that saves and evaluations find the newest in the store.
+ * Resident rows are the tier of a table on the card (store.gpu bytes, divided as store.ram is): vector,
+ * optimizer's state and counters. Which rows these are changes only at the end of steps, and by counts: a cold
+ * row moves in when a second step has it (and its first does not, or rows that occur once would crowd out
+ * others); where there is no room a hand goes round, as a clock's, and the first resident row that no step has
+ * had since the hand came by last goes home. So neither bytes nor what is copied depends on timing. At the end
+ * of a job rows that have changed go home and stay resident too, so that saves and evaluations find the newest
+ * in the store.
  *
  * Rows of a table with a disk below it, or that come and go, are all cold. */
 #ifndef HETERPS_ENGINE_DEVICE_CARD_ROWS_H
@@ -92,7 +94,8 @@ struct card_rows {
     uint64_t resident_rows, cold_rows, moved_in, moved_home;
 };
 
-/* Of the forward nodes [node_begin, node_end). tier_bytes: of all tables. INVALID: a table is looked up by other stages too. */
+/* Of the forward nodes [node_begin, node_end). tier_bytes: of all tables. INVALID: a table is looked up by
+ * other stages too. */
 MUST_USE status card_rows_open(struct card_rows *r, const struct graph *g, struct model *model, uint32_t node_begin,
                                uint32_t node_end, uint32_t lanes, bool training, uint64_t tier_bytes);
 void card_rows_close(struct card_rows *r);
@@ -104,7 +107,8 @@ void card_stream_rows_layout(const struct card_rows *r, struct card_stream_rows 
 MUST_USE status card_rows_begin(struct card_rows *r, struct gpu *gpu, struct gpu_stream *stream,
                                 struct gpu_event *event);
 
-/* Before a forward pass: gives the stream what it needs of the ticket, into `to`, whose arrays are the card's. *bytes grows by what is moved. */
+/* Before a forward pass: gives the stream what it needs of the ticket, into `to`, whose arrays are the card's.
+ * *bytes grows by what is moved. */
 MUST_USE status card_rows_forward(struct card_rows *r, const struct gpu_work *w, struct card_stream_rows *s,
                                   const struct op_context *c, struct ticket *to, uint64_t *bytes);
 /* device_vt.update_rows; waits for the card. */

@@ -14,8 +14,8 @@ struct card_slot {
     struct micro_batch batch; /* likewise, of what ops read                      */
     struct ticket ticket;     /* likewise                                        */
     struct gpu_now *now, *now_host;
-    /* What has been written down, of each device, whose scratch memory it names, and each of a feed's inputs: forward in evaluation, in training,
-     * backward of each lane. */
+    /* What has been written down, of each device, whose scratch memory it names, and each of a feed's inputs:
+     * forward in evaluation, in training, backward of each lane. */
     struct gpu_list **list;
     const void **list_batch; /* of which input, for they differ between training and evaluation */
 };
@@ -88,9 +88,11 @@ struct card_stage {
 MUST_USE status card_stage_begin(struct card_stage *s, void *inputs, size_t bytes);
 /* Gives them back. */
 MUST_USE status card_stage_settle(struct card_stage *s);
-/* These inputs of a job are given back: neither is their memory kept in place any more, nor work that has been written down for it. */
+/* These inputs of a job are given back: neither is their memory kept in place any more, nor work that has been
+ * written down for it. */
 void card_stage_leave(struct card_stage *s, void *inputs, size_t bytes);
-/* For measuring: gives the stream the nodes of a pass so many times, without what is copied before and behind, and waits. */
+/* For measuring: gives the stream the nodes of a pass so many times, without what is copied before and behind,
+ * and waits. */
 MUST_USE status card_device_repeat(struct device *device, const struct op_context *c, const struct graph_node *nodes,
                                    uint32_t count, uint32_t times);
 

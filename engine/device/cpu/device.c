@@ -40,8 +40,8 @@ static double slow_factor(const struct cpu_device *d, op_id op, uint64_t step)
     return d->slow == NULL || step < d->slow->from_step ? 1 : (double)d->slow->op[op];
 }
 
-/* Spins until what began at begin_ns has taken this thread `factor` times as long as it has by now. In the thread's own time: else what others
- * take from it while an op runs would be multiplied too. */
+/* Spins until what began at begin_ns has taken this thread `factor` times as long as it has by now. In the
+ * thread's own time: else what others take from it while an op runs would be multiplied too. */
 static void slow_spin(double factor, uint64_t begin_ns)
 {
     if (!(factor > 1)) return;

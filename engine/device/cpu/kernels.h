@@ -12,7 +12,8 @@ struct cpu_work {
     const struct graph *graph;
     float *dz; /* [micro, dz_stride]: fc's gradient before its activation   */
     uint32_t dz_stride;
-    float *packed; /* [packed_floats]: right factors of an fc's products in bfloat16, or a tree's, in one pass           */
+    /* [packed_floats]: right factors of an fc's products in bfloat16, or a tree's, in one pass */
+    float *packed;
     size_t packed_floats;
     uint64_t *product_count; /* the latest product's number */
     bool bf16_pairs; /* how these are packed (isa/product_bf16.c)                                              */
@@ -29,10 +30,11 @@ struct cpu_kernels {
     void (*update_params)(const struct cpu_work *, const struct param_update *);
     void (*sum_params)(const struct cpu_work *, const struct param_sums *);
     void (*sum_rows)(const struct cpu_work *, const struct table_sums *);
-    /* Whether VDPBF16PS is there and multiplies faster here than fused multiply-adds of rounded factors: measures both, about 100 us. */
+    /* Whether VDPBF16PS is there and multiplies faster here than fused multiply-adds of rounded factors:
+     * measures both, about 100 us. */
     bool (*bf16_pairs_are_faster)(void);
-    /* Ranking (engine/eval/rank.h); no team. Words lie in panels of `panel_words`: word w's bias, then its numbers, are the panel's floats w %
-     * panel_words, panel_words + w % panel_words, … */
+    /* Ranking (engine/eval/rank.h); no team. Words lie in panels of `panel_words`: word w's bias, then its
+     * numbers, are the panel's floats w % panel_words, panel_words + w % panel_words, … */
     uint32_t panel_words;
     /* scores[r][w] = bias + sum over d, in order, of query[r][d] * word[d], for all words of the panels. */
     void (*score)(float *scores, size_t scores_stride, const float *query, size_t query_stride, uint32_t rows,
@@ -49,8 +51,8 @@ const struct cpu_kernels *cpu_kernels_of(const struct device *device);
 extern const struct cpu_kernels cpu_kernels_base, cpu_kernels_avx2, cpu_kernels_avx512, cpu_kernels_avx512bf16,
     cpu_kernels_amx;
 
-/* What interact (isa/interact.c) puts into a member's scratch: an example's vectors, a multiple of INTERACT_PAD floats apart, and room for
- * some more behind the last. */
+/* What interact (isa/interact.c) puts into a member's scratch: an example's vectors, a multiple of INTERACT_PAD
+ * floats apart, and room for some more behind the last. */
 #define INTERACT_PAD       16u
 #define INTERACT_ROWS_MORE 3u
 static inline uint32_t interact_stride(uint32_t dim) { return (dim + INTERACT_PAD - 1) / INTERACT_PAD * INTERACT_PAD; }
@@ -78,14 +80,16 @@ size_t shared_scratch_place(struct shared_scratch *at, float *packed, uint32_t m
 #define PRODUCT_LEFT       32u
 #define PRODUCT_TILE_BYTES (32 * 32 * sizeof(float))
 #define FC_PANEL_MAX       32u /* columns of a panel                                                                  */
-#define PRODUCT_KEPT       (2u * PRODUCT_TERMS * PRODUCT_COLS) /* floats of the blocks: half of a usual second cache   */
+/* floats of the blocks: half of a usual second cache */
+#define PRODUCT_KEPT       (2u * PRODUCT_TERMS * PRODUCT_COLS)
 #define PRODUCT_KEPT_BYTES 16u
 /* Floats of a right factor that is packed whole (isa/product_whole.c), of any set. */
 static inline size_t product_whole_floats(size_t terms, size_t cols)
 {
     return terms * ((cols + FC_PANEL_MAX - 1) / FC_PANEL_MAX * FC_PANEL_MAX);
 }
-/* Products are numbered from here: the upper half is a signalling NaN, as no arithmetic and no rounding leaves one in a scratch. */
+/* Products are numbered from here: the upper half is a signalling NaN, as no arithmetic and no rounding leaves
+ * one in a scratch. */
 #define PRODUCT_NUMBERS (UINT64_C(0x7fa00000) << 32)
 #define CPU_SCRATCH_BYTES                                                                                              \
     ((PRODUCT_KEPT + PRODUCT_TERMS * PRODUCT_LEFT) * sizeof(float) + PRODUCT_TILE_BYTES + PRODUCT_KEPT_BYTES)

@@ -1,10 +1,11 @@
 /* The gang of threads behind team.h.
  *
- * A run is a generation. Each member has a share of its pieces, the same part of every run, so that what it has written is mostly what it
- * reads next; one that has done its own helps the next members. A share is a word of (generation, pieces left); who claims a piece lowers
- * the word by one, and only while the generation is the one whose work it has read. Finished pieces are counted, so the caller waits for
- * pieces and never for members: one that sleeps, or that the system has taken off its core between two pieces, is not missed, and when it
- * comes late it finds another generation or no piece left.
+ * A run is a generation. Each member has a share of its pieces, the same part of every run, so that what it has
+ * written is mostly what it reads next; one that has done its own helps the next members. A share is a word of
+ * (generation, pieces left); who claims a piece lowers the word by one, and only while the generation is the
+ * one whose work it has read. Finished pieces are counted, so the caller waits for pieces and never for
+ * members: one that sleeps, or that the system has taken off its core between two pieces, is not missed, and
+ * when it comes late it finds another generation or no piece left.
  *
  *        caller    work, context, count │ each share = (g, its count) │ job++ │ wake │ claim … claim │ finished == count?
  *        member                                                       │ claim (g, left → left - 1) │ work │ … none left │ finished += its pieces
@@ -92,7 +93,8 @@ static uint32_t share_begin(const struct team *team, uint32_t member, uint32_t p
     return (uint32_t)((uint64_t)piece_count * member / team->member_count);
 }
 
-/* Claims pieces of the share of member `owner` and works until none of the current generation is left; returns how many m has done. */
+/* Claims pieces of the share of member `owner` and works until none of the current generation is left; returns
+ * how many m has done. */
 static uint32_t share_work_off(struct member *m, uint32_t owner)
 {
     struct team *team = m->team;
@@ -125,8 +127,8 @@ static uint32_t share_work_off(struct member *m, uint32_t owner)
     }
 }
 
-/* Works off m's own share, then what is left of the others'. A member that looks while the caller is still announcing a run may miss some;
- * the caller itself misses none. */
+/* Works off m's own share, then what is left of the others'. A member that looks while the caller is still
+ * announcing a run may miss some; the caller itself misses none. */
 static uint32_t work_off(struct member *m)
 {
     uint32_t done = 0, member_count = m->team->member_count;
@@ -310,7 +312,8 @@ status team_open(struct team **out, uint32_t member_count, size_t scratch_bytes,
     team->scratch_bytes = (scratch_bytes + 127) / 128 * 128;
     uint32_t place_count = member_count > 1 ? member_count + 1 : 1; /* and the helper */
     team->block_bytes = (size_t)place_count * team->scratch_bytes;
-    /* Whole huge pages, unless most of them would stay empty: packed factors are walked through in many places at once. */
+    /* Whole huge pages, unless most of them would stay empty: packed factors are walked through in many places
+     * at once. */
     if (team->block_bytes >= HUGE_PAGE_BYTES / 4)
         team->block_bytes = (team->block_bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
     team->members = aligned_alloc(64, place_count * sizeof *team->members);

@@ -7,7 +7,8 @@
 
 /* What `examples` of at most key_max keys need for it. */
 size_t tree_batches_bytes(uint32_t examples, uint32_t key_max);
-/* Sets the batches of a run that tree_forward_begin() has begun; `memory` is scratch of so many bytes, aligned to a cache line. */
+/* Sets the batches of a run that tree_forward_begin() has begun; `memory` is scratch of so many bytes, aligned
+ * to a cache line. */
 void tree_batches_make(struct tree_run *run, void *memory, size_t bytes);
 
 #endif

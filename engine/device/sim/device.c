@@ -87,8 +87,8 @@ static status sim_submit(struct device *device, const struct op_context *c, cons
     return ST_OK;
 }
 
-/* Sums that stages on other devices have added for a table whose first look-up is here are zeroed, as an update has to; there are none of the
- * stage's own. */
+/* Sums that stages on other devices have added for a table whose first look-up is here are zeroed, as an update
+ * has to; there are none of the stage's own. */
 static status sim_update_rows(struct device *device, const struct table_update *update)
 {
     (void)device;

@@ -1,5 +1,5 @@
-/* A graph carries its text, and the checksum says only that both are what was written: whoever makes a graph can write another text. Such a
- * graph is refused, or is used as it is; it never ends the program. */
+/* A graph carries its text, and the checksum says only that both are what was written: whoever makes a graph
+ * can write another text. Such a graph is refused, or is used as it is; it never ends the program. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

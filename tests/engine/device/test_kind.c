@@ -1,4 +1,5 @@
-/* The table of kinds of devices: every device that a plan can name has a row, and its facts fit together, for who asks them relies on that. */
+/* The table of kinds of devices: every device that a plan can name has a row, and its facts fit together, for
+ * who asks them relies on that. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

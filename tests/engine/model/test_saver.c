@@ -1,5 +1,6 @@
-/* The saver: what it writes beside changes to the model is the model as it was when the save began, however small the buffer; saves build on
- * each other and begin anew when they have grown; a failure leaves the save before it, is told once, and keeps nobody waiting. */
+/* The saver: what it writes beside changes to the model is the model as it was when the save began, however
+ * small the buffer; saves build on each other and begin anew when they have grown; a failure leaves the save
+ * before it, is told once, and keeps nobody waiting. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -152,7 +153,8 @@ static void saver__rows_change_while_it_writes__saves_them_as_they_were_at_begin
     training_close();
 }
 
-/* A buffer of two rows holds none of the hundreds that are changed at once. Whether a save's thread has written them before is chance. */
+/* A buffer of two rows holds none of the hundreds that are changed at once. Whether a save's thread has written
+ * them before is chance. */
 static void saver__buffer_is_full__who_changes_rows_waits_and_nothing_is_lost(void **state)
 {
     (void)state;
@@ -189,8 +191,8 @@ static uint32_t names_count(const char *part)
     return count;
 }
 
-/* A save has what has changed since the one before it, and lists that one's files; all files of a chain have at most twice a full save's bytes.
- * Only the newest save stays. */
+/* A save has what has changed since the one before it, and lists that one's files; all files of a chain have at
+ * most twice a full save's bytes. Only the newest save stays. */
 static void saver__saves_one_after_another__each_replaces_the_one_before(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Warm starts of each kind: what fits is taken bit for bit, what does not keeps its initial values, and what is damaged, or too
- * much, leaves the model as it was. */
+/* Warm starts of each kind: what fits is taken bit for bit, what does not keeps its initial values, and what is
+ * damaged, or too much, leaves the model as it was. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

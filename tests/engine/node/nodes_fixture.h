@@ -1,5 +1,5 @@
-/* Trainings on several nodes, all in this process: models, cuts of lanes, plans, and nodes on threads of their own over a
- * post (post_fixture.h). Include after cmocka.h. */
+/* Trainings on several nodes, all in this process: models, cuts of lanes, plans, and nodes on threads of their
+ * own over a post (post_fixture.h). Include after cmocka.h. */
 #ifndef HETERPS_TESTS_NODES_FIXTURE_H
 #define HETERPS_TESTS_NODES_FIXTURE_H
 

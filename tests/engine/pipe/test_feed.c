@@ -1,6 +1,7 @@
-/* The feed: how examples become steps and micro-batches, how rows are numbered, that going on in the middle gives the same
- * micro-batches as running through; and how it lives with others: any thread gives slots back, in any order, nobody waits with a
- * busy core, and whoever wants it to end sees it end. Also run under ThreadSanitizer. */
+/* The feed: how examples become steps and micro-batches, how rows are numbered, that going on in the middle
+ * gives the same micro-batches as running through; and how it lives with others: any thread gives slots back,
+ * in any order, nobody waits with a busy core, and whoever wants it to end sees it end. Also run under
+ * ThreadSanitizer. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -469,7 +470,8 @@ static void feed_release__last_inputs_of_steps_are_held__the_next_step_comes(voi
     free(path);
 }
 
-/* Three threads take turns at the feed through a claim, keep a slot each for a random time, and give it back themselves. */
+/* Three threads take turns at the feed through a claim, keep a slot each for a random time, and give it back
+ * themselves. */
 struct workers {
     struct fixture f;
     _Atomic uint32_t shared_claim, shared_is_over;

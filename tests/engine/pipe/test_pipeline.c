@@ -1,5 +1,6 @@
-/* The promise of bsp: one result, whatever the plan, the threads, the slots, the timing, and the steps at which training was stopped
- * and resumed; and what becomes of a run when a device, a number or the data fail under a plan. */
+/* The promise of bsp: one result, whatever the plan, the threads, the slots, the timing, and the steps at which
+ * training was stopped and resumed; and what becomes of a run when a device, a number or the data fail under a
+ * plan. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,8 +12,9 @@
 
 #include <math.h>
 
-/* Everything that could depend on timing: two look-ups of one table and three uses of one weight in layers far apart, dropout, batch normalisation, data
- * normalisation of numeric columns and of what has a gradient, means, rules with and without counters. Layers: 0 e, 1 w, 2 x, 3 h1, 4 n1, 5 d1, 6 e2, 7 x2, 8 h2, 9 y, 10 bce. */
+/* Everything that could depend on timing: two look-ups of one table and three uses of one weight in layers far
+ * apart, dropout, batch normalisation, data normalisation of numeric columns and of what has a gradient, means,
+ * rules with and without counters. Layers: 0 e, 1 w, 2 x, 3 h1, 4 n1, 5 d1, 6 e2, 7 x2, 8 h2, 9 y, 10 bce. */
 static const char model_text[] = "[model]\nname = all\n"
                                  "[data]\ndense = I1..I3\nsparse = C1..C6\nshuffle = 100\n"
                                  "[table emb]\ndim = 4\ninit = uniform 0.1\noptimizer = adagrad 0.05\n"
@@ -133,8 +135,8 @@ static void bsp__four_lanes__same_bytes_whatever_the_plan(void **state)
     }
 }
 
-/* All stages' gradients together make the norm: its order of additions is no plan's. Far below the norms that come, so that every step is
- * scaled. */
+/* All stages' gradients together make the norm: its order of additions is no plan's. Far below the norms that
+ * come, so that every step is scaled. */
 static void bsp__norm_bounded__same_bytes_whatever_the_plan(void **state)
 {
     (void)state;
@@ -224,7 +226,8 @@ static void bsp__stopped_after_every_step__same_bytes(void **state)
     assert_int_equal(hash, expected);
 }
 
-/* What checkpoints and evaluations do to a training that goes on: jobs of random lengths, a check and predictions between. */
+/* What checkpoints and evaluations do to a training that goes on: jobs of random lengths, a check and
+ * predictions between. */
 static void bsp__paused_checked_and_evaluated_between_steps__same_bytes(void **state)
 {
     (void)state;
@@ -246,7 +249,8 @@ static void bsp__paused_checked_and_evaluated_between_steps__same_bytes(void **s
     }
 }
 
-/* A stop comes from the main thread while workers work: the step is finished, and what follows is as if there had been none. */
+/* A stop comes from the main thread while workers work: the step is finished, and what follows is as if there
+ * had been none. */
 static void bsp__stopped_by_the_main_thread__ends_after_a_whole_step(void **state)
 {
     (void)state;
@@ -363,8 +367,9 @@ static bool run_faulty(const char *const *set, const struct setup *setup, enum c
     if (came) {
         assert_int_equal(st, ST_SYSTEM);
         assert_string_equal(status_message(), message);
-        /* The step in which it happened is not told, nor any after it. Steps are told in order, so none before it is missing but
-         * under wsp, where those that the clock lets run beside the first unfinished one are lost with it. */
+        /* The step in which it happened is not told, nor any after it. Steps are told in order, so none before
+         * it is missing but under wsp, where those that the clock lets run beside the first unfinished one are
+         * lost with it. */
         uint64_t step = atomic_load(&fault.shared_step), lost = step - t.model.progress.step;
         uint64_t lost_max = t.pipeline->by_lane ? 0
                                                 : (uint64_t)(t.pipeline->sync->site.clock_distance + 3) *

@@ -1,7 +1,7 @@
-/* Profiles: fits find what was put in, and their intervals hold it as often as they say; layers of known cost get times in
- * proportion; together they come to what training takes; stored, declared and kept times are used where they should be. What is
- * measured is told after "#": a program that is run by hand on a quiet machine shows how near it comes. It
- * compares times. */
+/* Profiles: fits find what was put in, and their intervals hold it as often as they say; layers of known cost
+ * get times in proportion; together they come to what training takes; stored, declared and kept times are used
+ * where they should be. What is measured is told after "#": a program that is run by hand on a quiet machine
+ * shows how near it comes. It compares times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -347,7 +347,8 @@ static double process_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* The processor time of a training on one core, reading included, against what the profile says of its layers and of reading. */
+/* The processor time of a training on one core, reading included, against what the profile says of its layers
+ * and of reading. */
 static void profile_measure__all_layers__come_to_what_training_takes(void **state)
 {
     (void)state;

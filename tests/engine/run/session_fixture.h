@@ -1,5 +1,6 @@
-/* What the tests of a training share: sessions of a small model, opened from a graph file and assignments as a command opens them, and the events
- * that are written meanwhile. A session, and all that it does, is in a scope of its own. Include after cmocka.h. */
+/* What the tests of a training share: sessions of a small model, opened from a graph file and assignments as a
+ * command opens them, and the events that are written meanwhile. A session, and all that it does, is in a scope
+ * of its own. Include after cmocka.h. */
 #ifndef HETERPS_TESTS_ENGINE_RUN_SESSION_FIXTURE_H
 #define HETERPS_TESTS_ENGINE_RUN_SESSION_FIXTURE_H
 

@@ -1,4 +1,5 @@
-/* What doctor says of a training that fits and of one that does not: each line's state, what is needed and found, and what to change. */
+/* What doctor says of a training that fits and of one that does not: each line's state, what is needed and
+ * found, and what to change. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* What a training says of itself: lines and events, byte by byte where they hang on nothing but what is handed over, and of rates and times to a
- * hundredth, for clocks that are set back by hand. */
+/* What a training says of itself: lines and events, byte by byte where they hang on nothing but what is handed
+ * over, and of rates and times to a hundredth, for clocks that are set back by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -79,7 +79,8 @@ static void report_start__model_of_some_steps__says_where_it_goes_on(void **stat
 
 /* --- progress ------------------------------------------------------------------------------------ */
 
-/* Ten seconds ago it began, four ago was the last report, at 1,000 examples; two of these have gone to an evaluation. */
+/* Ten seconds ago it began, four ago was the last report, at 1,000 examples; two of these have gone to an
+ * evaluation. */
 static void clocks_set_back(void)
 {
     const uint64_t now = clock_ns();

@@ -1,5 +1,5 @@
-/* The summary's texts, byte by byte, for figures made by hand: what is said for which figures, that every sentence is true of them, and
- * that columns stay aligned. */
+/* The summary's texts, byte by byte, for figures made by hand: what is said for which figures, that every
+ * sentence is true of them, and that columns stay aligned. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

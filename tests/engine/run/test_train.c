@@ -1,5 +1,5 @@
-/* The loop of a training: at which steps it saves and evaluates, where it goes on and where it ends, and what is left of a run that fails. Ten steps
- * of 32 examples are a pass. */
+/* The loop of a training: at which steps it saves and evaluates, where it goes on and where it ends, and what
+ * is left of a run that fails. Ten steps of 32 examples are a pass. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

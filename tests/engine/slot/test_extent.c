@@ -1,5 +1,6 @@
-/* How what a stage's updates change is cut, on random small models: parts cover every float once, in order, at blocks, evenly; their numbers of
- * blocks are those of the list of all blocks; and state lies where the model says. */
+/* How what a stage's updates change is cut, on random small models: parts cover every float once, in order, at
+ * blocks, evenly; their numbers of blocks are those of the list of all blocks; and state lies where the model
+ * says. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,8 +43,8 @@ __attribute__((format(printf, 2, 3))) static void text_add(struct text *t, const
     assert_true(t->length < sizeof t->data);
 }
 
-/* Look-ups of two tables, then fully connected layers of random widths, some wide enough for several blocks, some that share parameters, with
- * norms between them, whose statistics have updates of their own. */
+/* Look-ups of two tables, then fully connected layers of random widths, some wide enough for several blocks,
+ * some that share parameters, with norms between them, whose statistics have updates of their own. */
 static void text_draw(struct text *t)
 {
     static const char *const optimizers[] = {"sgd 0.1", "adam 0.01", "adagrad 0.02"};
@@ -151,8 +152,8 @@ static uint32_t part_of_block(const struct extent *e, uint32_t run, uint64_t off
     return 0;
 }
 
-/* Parts are runs of whole blocks in the order of the nodes, of about as many floats each; and those of them whose norm is bounded are cut alike in
- * the list of all blocks. */
+/* Parts are runs of whole blocks in the order of the nodes, of about as many floats each; and those of them
+ * whose norm is bounded are cut alike in the list of all blocks. */
 static void parts_check(const struct extent *e, const struct expected *x, const struct param_block *blocks)
 {
     uint64_t floats[PARTS_MAX] = {0};

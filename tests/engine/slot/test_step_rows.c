@@ -1,5 +1,5 @@
-/* The numbers of a step's rows, compared with those of a list that is searched from its front: rows in order of first occurrence, whatever
- * lies in the table of cells from steps before; and those of the rows of its lanes. */
+/* The numbers of a step's rows, compared with those of a list that is searched from its front: rows in order of
+ * first occurrence, whatever lies in the table of cells from steps before; and those of the rows of its lanes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
-/* What an updater makes of a step's sums of gradients, against the rules applied float by float: whole and in parts the same bytes, with lanes, shared
- * parameters, several look-ups of a table, and with and without a bound of the norm; and all sums are zero afterwards. */
+/* What an updater makes of a step's sums of gradients, against the rules applied float by float: whole and in
+ * parts the same bytes, with lanes, shared parameters, several look-ups of a table, and with and without a
+ * bound of the norm; and all sums are zero afterwards. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,8 +21,9 @@
 #include "tests/engine/fixture_files.h"
 #include "tests/engine/lanes_drawn.h"
 
-/* One weight of more than a block that three layers use, in two of which it is an alias; statistics with a rule of their own; a table that is looked
- * up twice, whose rule reads shows, and one whose rows count their updates. Layers: 0 e, 1 e2, 2 w, 3 x, 4 n, 5 h1, 6 h2, 7 h3, 8 h4, 9 y, 10 bce. */
+/* One weight of more than a block that three layers use, in two of which it is an alias; statistics with a rule
+ * of their own; a table that is looked up twice, whose rule reads shows, and one whose rows count their
+ * updates. Layers: 0 e, 1 e2, 2 w, 3 x, 4 n, 5 h1, 6 h2, 7 h3, 8 h4, 9 y, 10 bce. */
 static const char model_text[] =
     "[data]\ndense = I1..I3\nsparse = C1..C4\n"
     "[table emb]\ndim = 3\noptimizer = adagrad_row 0.05\n"

@@ -1,5 +1,5 @@
-/* Blocks of the data cache: what is written is read back bit for bit, for every instruction set and however it is divided; a flipped bit is
- * found; what a block holds at most fits. */
+/* Blocks of the data cache: what is written is read back bit for bit, for every instruction set and however it
+ * is divided; a flipped bit is found; what a block holds at most fits. */
 #include "tests/io/io_test.h"
 
 #include "engine/base/random.h"
@@ -309,7 +309,8 @@ static void block_write__few_distinct_values__take_few_bytes(void **state)
     rows_draw(&t.writer, 10000, &one);
     uint32_t plain_fields = (shapes[3].field_count + 2) / 3;
     size_t bytes = block_write(&t.writer, SEED, 0, t.block);
-    /* Every third field is of 64-bit keys that do not repeat; the others have one; label, is_bad and counts take bits. */
+    /* Every third field is of 64-bit keys that do not repeat; the others have one; label, is_bad and counts
+     * take bits. */
     assert_in_range(bytes, plain_fields * 80000, none + plain_fields * 80000 + 10000 * 5);
     arena_close(&t.arena);
 }

@@ -1,5 +1,5 @@
-/* The data cache under a reader: every pass gives the bytes that the text gives, in whatever order, skipped, counted; what is garbled or has
- * changed is noticed; what does not fit is not kept. */
+/* The data cache under a reader: every pass gives the bytes that the text gives, in whatever order, skipped,
+ * counted; what is garbled or has changed is noticed; what does not fit is not kept. */
 #include "tests/io/read/criteo_test.h"
 
 #include <time.h>
@@ -94,7 +94,8 @@ static struct digest pass_digest(struct reader *reader, uint64_t epoch, uint64_t
     return d;
 }
 
-/* Passes of readers with and without a cache are the same; the first of `epochs` passes skips, as a resumed run does. */
+/* Passes of readers with and without a cache are the same; the first of `epochs` passes skips, as a resumed run
+ * does. */
 static void compare(struct cached_options o, uint64_t epochs, uint64_t skip)
 {
     struct reader *plain, *cached;

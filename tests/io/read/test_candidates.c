@@ -1,4 +1,5 @@
-/* Samplers draw what their probabilities say; an example's candidates are the same after a skip, in another pass not. */
+/* Samplers draw what their probabilities say; an example's candidates are the same after a skip, in another
+ * pass not. */
 #include "tests/io/read/text_test.h"
 
 #include <math.h>

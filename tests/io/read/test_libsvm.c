@@ -1,4 +1,5 @@
-/* libsvm, libfm and libffm: which feature goes to which field, values, labels, groups, comments, and what is wrong with a line. */
+/* libsvm, libfm and libffm: which feature goes to which field, values, labels, groups, comments, and what is
+ * wrong with a line. */
 #include "tests/io/read/format_test.h"
 
 static const struct reader_column all[] = {{.name = "features", .seed = 9, .ids_max = 4, .vocabulary = READER_NONE}};

@@ -1,4 +1,5 @@
-/* The parsers' kernels of every instruction set that runs here, against naive code, and whole files read by each against the plain one. */
+/* The parsers' kernels of every instruction set that runs here, against naive code, and whole files read by
+ * each against the plain one. */
 #include "tests/io/read/criteo_test.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* What the tests of pairs, tokens and candidates share: a schema of a few fields over small vocabularies, and batches to read into. */
+/* What the tests of pairs, tokens and candidates share: a schema of a few fields over small vocabularies, and
+ * batches to read into. */
 #ifndef HETERPS_TESTS_TEXT_TEST_H
 #define HETERPS_TESTS_TEXT_TEST_H
 

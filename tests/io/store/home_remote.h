@@ -1,4 +1,5 @@
-/* A home in memory that behaves as another node would: it cannot tell at once whether it has a row, and its answers come later, a few a poll. */
+/* A home in memory that behaves as another node would: it cannot tell at once whether it has a row, and its
+ * answers come later, a few a poll. */
 #ifndef HETERPS_TESTS_IO_STORE_HOME_REMOTE_H
 #define HETERPS_TESTS_IO_STORE_HOME_REMOTE_H
 

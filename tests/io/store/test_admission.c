@@ -1,4 +1,5 @@
-/* Admission of keys: counts against a plain array, steps that are taken back and given again, and what a file brings back. */
+/* Admission of keys: counts against a plain array, steps that are taken back and given again, and what a file
+ * brings back. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -55,7 +56,8 @@ static char *file_of(const struct admission *a, size_t *bytes)
     return copy;
 }
 
-/* Steps of zipf-like keys, up to IN_FLIGHT of them not released; at each one the state some steps ago is taken back, saved, loaded. */
+/* Steps of zipf-like keys, up to IN_FLIGHT of them not released; at each one the state some steps ago is taken
+ * back, saved, loaded. */
 static void steps_check(uint32_t admit, uint32_t by)
 {
     struct admission a = opened(admit, by, KEYS);

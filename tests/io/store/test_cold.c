@@ -1,5 +1,5 @@
-/* Rows that go to disk and come back: all of them, with their last values, through cleaning, false candidates and both ways of reading;
- * and what is said when the disk does not keep its word. */
+/* Rows that go to disk and come back: all of them, with their last values, through cleaning, false candidates
+ * and both ways of reading; and what is said when the disk does not keep its word. */
 #include "tests/io/io_test.h"
 
 #include <errno.h>
@@ -147,7 +147,8 @@ static status row_put(struct world *w, uint32_t r)
     return ST_OK;
 }
 
-/* Rounds of random rows that come, change, and go, while the next ones are already on their way; every row there is in the end. */
+/* Rounds of random rows that come, change, and go, while the next ones are already on their way; every row
+ * there is in the end. */
 static void rows_move(struct world *w, uint32_t rounds)
 {
     uint64_t state = w->row_count, batch[2];

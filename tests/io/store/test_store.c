@@ -291,8 +291,8 @@ static void store_prepare__same_bucket__are_told_apart(void **state)
     struct store *store = store_of(1 << 16, 1, serves_all, NULL);
     struct slot slot;
     slot_open(&slot, 1, true);
-    /* Hashes that share their upper bits, which choose the bucket: the last one of the index, so that probing goes on at the
-     * first. */
+    /* Hashes that share their upper bits, which choose the bucket: the last one of the index, so that probing
+     * goes on at the first. */
     for (int pass = 0; pass < 2; pass++)
         for (uint64_t i = 0; i < 300; i++) {
             uint64_t key = key_of_mixed(UINT64_C(0xffffff0012345678) + (i << 20));
@@ -538,8 +538,8 @@ static void store_insert__then_prepare__finds_the_row(void **state)
     store_close(store);
 }
 
-/* Stops the creating thread, as it were, between a row's cell and its count: whoever looks up then must not get a row beyond the count of
- * its ticket. The race below meets that moment, of nanoseconds, too rarely to tell. */
+/* Stops the creating thread, as it were, between a row's cell and its count: whoever looks up then must not get
+ * a row beyond the count of its ticket. The race below meets that moment, of nanoseconds, too rarely to tell. */
 static void store_prepare__row_published_but_not_counted__is_absent(void **state)
 {
     (void)state;
@@ -653,7 +653,8 @@ static void *number_all(void *argument)
     return NULL;
 }
 
-/* Of many keys a row is there when they are numbered, of some it comes before their turn does, of some it is new then. */
+/* Of many keys a row is there when they are numbered, of some it comes before their turn does, of some it is
+ * new then. */
 static void store_number__beside_create__gives_what_prepare_does_alone_race(void **state)
 {
     (void)state;

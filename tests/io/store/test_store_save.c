@@ -1,5 +1,5 @@
-/* Saving rows while threads change them: what a save writes, laid over what the saves before it have written, is every row as it was when the
- * save began, whoever was faster, and however small the buffer. */
+/* Saving rows while threads change them: what a save writes, laid over what the saves before it have written,
+ * is every row as it was when the save began, whoever was faster, and however small the buffer. */
 #include "tests/io/io_test.h"
 
 #include <pthread.h>

@@ -6,11 +6,12 @@
  *     block: rows x columns       for each strip of 32 rows, packed (32 KiB, stay in L1)
  *                                     for each panel (512 KiB together, stay in L2): 2 x 2 tiles of sums, 4 products for 4 loads
  *
- * The unit is at four products for most of the time that their loads leave. Meanwhile the core brings the sums of the panel before to
- * their end, row after row, until it stores its own there, and packs a part of the strip that comes next, beside this one.
+ * The unit is at four products for most of the time that their loads leave. Meanwhile the core brings the sums
+ * of the panel before to their end, row after row, until it stores its own there, and packs a part of the strip
+ * that comes next, beside this one.
  *
- * An element's terms are added 32 at a time, as TILE_ADD has it, from the first one on of each group; a group's last ones are filled up by
- * zeros. */
+ * An element's terms are added 32 at a time, as TILE_ADD has it, from the first one on of each group; a group's
+ * last ones are filled up by zeros. */
 #include "engine/device/cpu/isa/amx.h"
 #include "engine/device/cpu/isa/pack_bf16.h"
 
@@ -24,7 +25,8 @@ _Static_assert(VF == 16 && 2 * BLOCK_STEPS == PRODUCT_TERMS && 2 * STRIP <= PROD
                    SUMS * sizeof(float) <= PRODUCT_TILE_BYTES,
                "scratch");
 
-/* A strip that is being packed, unit after unit: the terms of a step's tile of one row, or, where rows lie side by side, a quarter of a tile. */
+/* A strip that is being packed, unit after unit: the terms of a step's tile of one row, or, where rows lie side
+ * by side, a quarter of a tile. */
 struct strip {
     const float *left;
     size_t left_row, left_term;

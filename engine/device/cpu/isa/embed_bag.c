@@ -1,14 +1,15 @@
-/* Gathers and pools table rows, and adds up their gradients. Bound by memory: a micro-batch of 2048 examples with 26 fields touches some
- * 53,000 rows that lie anywhere in the table, so every piece asks for rows ROWS_AHEAD keys before it pools them, and a block of keys for all
- * its rows' gradients before it adds to one.
+/* Gathers and pools table rows, and adds up their gradients. Bound by memory: a micro-batch of 2048 examples
+ * with 26 fields touches some 53,000 rows that lie anywhere in the table, so every piece asks for rows
+ * ROWS_AHEAD keys before it pools them, and a block of keys for all its rows' gradients before it adds to one.
  *
- * Forward is cut by examples, backward by rows: a row's gradient belongs to one piece, which goes through all keys in the order of the data
- * and adds for its own. So dout is read from front to back, and nothing branches on how often a key occurs: with dim 8 2.9 ns a key, where a
- * walk from row to row takes 7.8 (tests/bench/sparse_bench, one core of a Xeon with AVX-512). Both give the bits of the reference
+ * Forward is cut by examples, backward by rows: a row's gradient belongs to one piece, which goes through all
+ * keys in the order of the data and adds for its own. So dout is read from front to back, and nothing branches
+ * on how often a key occurs: with dim 8 2.9 ns a key, where a walk from row to row takes 7.8
+ * (tests/bench/sparse_bench, one core of a Xeon with AVX-512). Both give the bits of the reference
  * (graph/op_embed_bag.c).
  *
- * The common case, sums and rows side by side of keys without values, of fields that follow one another, has loops of its own for the
- * widths that models use. */
+ * The common case, sums and rows side by side of keys without values, of fields that follow one another, has
+ * loops of its own for the widths that models use. */
 #include "engine/device/cpu/isa/kernels_isa.h"
 #include "engine/device/cpu/isa/row_bf16.h"
 
@@ -52,8 +53,8 @@ static struct bag_call call_of(const struct op_context *c, const struct graph_no
     return call;
 }
 
-/* Of `count` things with so many keys together: so many a piece that each member gets several, but not too small ones. One member takes all
- * in one piece. */
+/* Of `count` things with so many keys together: so many a piece that each member gets several, but not too
+ * small ones. One member takes all in one piece. */
 static uint32_t piece_of(const struct cpu_work *work, uint32_t count, uint32_t key_count)
 {
     if (team_member_count(work->team) == 1) return count > 0 ? count : 1;
@@ -301,7 +302,8 @@ void KERNEL(embed_bag_forward_f32)(const struct cpu_work *work, const struct op_
 
 /* --- backward ----------------------------------------------------------------------------------- */
 
-/* Whether the unique's row belongs to the piece: runs of uniques go round, since rows that are new in a step lie side by side. */
+/* Whether the unique's row belongs to the piece: runs of uniques go round, since rows that are new in a step
+ * lie side by side. */
 ALWAYS_INLINE bool is_of_piece(const struct bag_call *call, uint32_t piece, uint32_t unique)
 {
     return (unique / RUN_UNIQUES & (call->piece_count - 1)) == piece;
@@ -314,13 +316,14 @@ struct bag_place {
 ALWAYS_INLINE struct bag_place place_of(const struct bag_call *call, uint32_t position)
 {
     uint32_t home = call->c->batch->key_home[position];
-    /* home / field_count: exact for 32 bits (Lemire, Kaser, Kurz, 2019, "Faster remainder by direct computation", theorem 1). */
+    /* home / field_count: exact for 32 bits (Lemire, Kaser, Kurz, 2019, "Faster remainder by direct
+     * computation", theorem 1). */
     uint32_t b = call->home_scale ? (uint32_t)((unsigned __int128)call->home_scale * home >> 64) : home;
     return (struct bag_place){b, call->column_of_field[home - b * call->c->graph->field_count]};
 }
 
-/* Lists those of keys [begin, end) whose rows belong to the piece; returns how many. Whether one does nobody can predict. `position` has room
- * for VF - 1 more than that are keys. */
+/* Lists those of keys [begin, end) whose rows belong to the piece; returns how many. Whether one does nobody
+ * can predict. `position` has room for VF - 1 more than that are keys. */
 ALWAYS_INLINE uint32_t positions_list(const struct bag_call *call, uint32_t piece, uint32_t begin, uint32_t end,
                                       uint32_t *position)
 {
@@ -429,7 +432,8 @@ static void backward_piece(void *context, uint32_t piece, void *scratch)
     }
 }
 
-/* A power of two: each member's, twice over, but not so many that looking for a piece's keys takes longer than adding. */
+/* A power of two: each member's, twice over, but not so many that looking for a piece's keys takes longer than
+ * adding. */
 static uint32_t backward_piece_count(const struct cpu_work *work, uint32_t key_count)
 {
     uint32_t members = team_member_count(work->team), count = 1;

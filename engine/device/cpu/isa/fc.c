@@ -27,7 +27,8 @@ static bool is_in_part(uint32_t count, uint32_t part, uint32_t parts, uint32_t *
     return is_in;
 }
 
-/* A member's share (engine/device/cpu/team.c) is the same part of every product: of the rows that it has written itself, and will read again. */
+/* A member's share (engine/device/cpu/team.c) is the same part of every product: of the rows that it has
+ * written itself, and will read again. */
 static void fc_piece(void *context, uint32_t piece, void *scratch)
 {
     const struct fc_call *call = context;

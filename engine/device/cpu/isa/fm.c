@@ -1,6 +1,6 @@
-/* Sums of pairwise products in linear time (graph/op_fm.c). Bound by memory: an example is read once forward, and again from the
- * first-level cache backward. A column's sums run over the vectors in order; up to CHAINS vectors of columns side by side, so that one
- * does not wait for the latency of another. */
+/* Sums of pairwise products in linear time (graph/op_fm.c). Bound by memory: an example is read once forward,
+ * and again from the first-level cache backward. A column's sums run over the vectors in order; up to CHAINS
+ * vectors of columns side by side, so that one does not wait for the latency of another. */
 #include "engine/device/cpu/isa/kernels_isa.h"
 
 #define CHAINS 4u
@@ -24,7 +24,8 @@ static struct fm_call call_of(const struct op_context *c, const struct graph_nod
     return call;
 }
 
-/* chains > 1: that many whole vectors of columns from e on; 1: the rest of a row's columns, `left` of them, or a vector. */
+/* chains > 1: that many whole vectors of columns from e on; 1: the rest of a row's columns, `left` of them, or
+ * a vector. */
 ALWAYS_INLINE void columns_sum(const uint32_t chains, const float *e, uint32_t cols, uint32_t dim, uint32_t left,
                                vf *sum, vf *squares)
 {

@@ -1,4 +1,5 @@
-/* Ops that move columns: slice, reshape, sum_pool. Bound by memory, cut by examples. As the references, with their bits. */
+/* Ops that move columns: slice, reshape, sum_pool. Bound by memory, cut by examples. As the references, with
+ * their bits. */
 #include "engine/device/cpu/isa/kernels_isa.h"
 #include "engine/device/cpu/isa/rows.h"
 

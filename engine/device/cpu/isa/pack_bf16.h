@@ -1,6 +1,7 @@
 /* How the factors of products in bfloat16 are packed, and how their terms are walked through (product_bf16.c).
  *
- * Everything packed is made of words of 32 bits, a word a row (left) or column (right) and step, in one of two ways that give the same bits:
+ * Everything packed is made of words of 32 bits, a word a row (left) or column (right) and step, in one of two
+ * ways that give the same bits:
  *
  *     pairs    a step is two terms t, t + 1; a word is both of them as bfloat16; VDPBF16PS adds word times word to a sum, t + 1 first
  *     single   a step is one term; a word is the term rounded to bfloat16, as a float32; terms come in the order t + 1, t, and a fused
@@ -8,7 +9,8 @@
  *
  *     right    packed[panel][group of terms][step][PANEL]     shared: panels are packed by pieces of their own before
  *
- * An odd last term gets a zero for partner. Tiles (amx.h) take pairs, sixteen steps of them at a time: zeros fill the last ones up. */
+ * An odd last term gets a zero for partner. Tiles (amx.h) take pairs, sixteen steps of them at a time: zeros
+ * fill the last ones up. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_PACK_BF16_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_PACK_BF16_H
 
@@ -19,7 +21,8 @@
 #define AMX_TERMS 32u /* of a tile; steps, of a pair each */
 #define AMX_STEPS 16u
 
-/* Steps of a block of terms, the most. Tiles go through smaller blocks, of which a panel and the rows it meets lie in the first cache. */
+/* Steps of a block of terms, the most. Tiles go through smaller blocks, of which a panel and the rows it meets
+ * lie in the first cache. */
 #define BLOCK_STEPS (HAS_TILES ? PRODUCT_TERMS / 2 : PRODUCT_TERMS)
 
 /* Steps that `terms` take. */
@@ -63,7 +66,8 @@ ALWAYS_INLINE vf vf_pairs_across(vf low, vf high) { return low + high; }
 
 ALWAYS_INLINE vf vf_load_or_zero(const float *p, size_t left) { return left == 0 ? (vf){0} : vf_load_upto(p, left); }
 
-/* Packs `terms` terms that lie side by side, and asks for those at `ahead`; writes up to a vector more than their steps. */
+/* Packs `terms` terms that lie side by side, and asks for those at `ahead`; writes up to a vector more than
+ * their steps. */
 ALWAYS_INLINE void pack_along(float *words, const float *from, const float *ahead, uint32_t terms, const bool is_pairs)
 {
     if (is_pairs) {
@@ -114,8 +118,8 @@ static inline size_t packed_panel_words(const struct product *p)
     return (size_t)p->term_groups * steps_of(p->terms, p->is_pairs) * PANEL;
 }
 
-/* Packs terms x cols of a factor whose columns lie side by side, and if has_sums adds the terms to col_sums in order: a strip of so many vectors after
- * another, whose sums are in registers. */
+/* Packs terms x cols of a factor whose columns lie side by side, and if has_sums adds the terms to col_sums in
+ * order: a strip of so many vectors after another, whose sums are in registers. */
 #define ACROSS_VECTORS 8u
 ALWAYS_INLINE void right_pack_strip(float *panels, size_t panel_words, const float *right, size_t right_term,
                                     uint32_t terms, uint32_t cols, vf *col_sums, const bool has_sums,
@@ -162,8 +166,8 @@ ALWAYS_INLINE void right_pack_across(float *panels, size_t panel_words, const fl
     }
 }
 
-/* Packs terms x cols of a factor whose terms lie side by side: VF columns by LINE_FLOATS terms at a time through registers. Where there are
- * fewer, they are copied among zeros first. */
+/* Packs terms x cols of a factor whose terms lie side by side: VF columns by LINE_FLOATS terms at a time
+ * through registers. Where there are fewer, they are copied among zeros first. */
 ALWAYS_INLINE void right_pack_along(float *panels, size_t panel_words, const float *right, size_t right_col,
                                     uint32_t terms, uint32_t cols, const bool is_pairs)
 {

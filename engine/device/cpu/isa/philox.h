@@ -1,5 +1,6 @@
-/* Random numbers by vectors: random_block() (engine/base/random.h) of many blocks at a time. A 64-bit lane is a block, of whose words
- * the lower half of a lane counts; several vectors of blocks at a time, for a round waits for its products. */
+/* Random numbers by vectors: random_block() (engine/base/random.h) of many blocks at a time. A 64-bit lane is a
+ * block, of whose words the lower half of a lane counts; several vectors of blocks at a time, for a round waits
+ * for its products. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_PHILOX_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_PHILOX_H
 

@@ -9,17 +9,19 @@
  *          │##########│ TILE         └─┴─┴─┴─┴─┘                             one multiply-add an element and term
  *          └──────────┘                                                      then bias and activation, or slope, or adding
  *
- * Where all blocks of its columns fit into the member's scratch, they stay for the pieces of the same columns that follow (struct kept). Such
- * pieces are small: members end together, even if the system takes one off its core for a while.
+ * Where all blocks of its columns fit into the member's scratch, they stay for the pieces of the same columns
+ * that follow (struct kept). Such pieces are small: members end together, even if the system takes one off its
+ * core for a while.
  *
- * A block's sums are added to those of the blocks before, which wait in the result, when they are complete; by then what waits has been
- * fetched. What the result is added to (ADDS) is where each block's are. A piece has as many groups of rows as it can, so that a panel that is
- * packed once serves them all.
+ * A block's sums are added to those of the blocks before, which wait in the result, when they are complete; by
+ * then what waits has been fetched. What the result is added to (ADDS) is where each block's are. A piece has
+ * as many groups of rows as it can, so that a panel that is packed once serves them all.
  *
- * A block's terms are added in order, one after another, from zero, and then the blocks' sums, whatever the tile, the piece or the group;
- * blocks begin at multiples of PRODUCT_TERMS, or ADDS_TERMS. So the bytes do not depend on how rows and columns are cut. The left factor is read in place: a tile walks TILE
- * rows of it forward (or, for a transposed one, TILE neighbouring columns down). Rows an odd number of cache lines apart spread best over
- * the cache's sets. */
+ * A block's terms are added in order, one after another, from zero, and then the blocks' sums, whatever the
+ * tile, the piece or the group; blocks begin at multiples of PRODUCT_TERMS, or ADDS_TERMS. So the bytes do not
+ * depend on how rows and columns are cut. The left factor is read in place: a tile walks TILE rows of it
+ * forward (or, for a transposed one, TILE neighbouring columns down). Rows an odd number of cache lines apart
+ * spread best over the cache's sets. */
 #include "engine/device/cpu/isa/product.h"
 
 #include "engine/device/cpu/isa/product_bf16.h"
@@ -27,7 +29,8 @@
 #include "engine/device/cpu/isa/product_thin.h"
 #include "engine/device/cpu/isa/tile.h"
 
-/* Blocks of a product that ADDS, whose left factor is such tiles, are lower and wider: a tile is packed again for each. */
+/* Blocks of a product that ADDS, whose left factor is such tiles, are lower and wider: a tile is packed again
+ * for each. */
 #define ADDS_TERMS (PRODUCT_TERMS / 2)
 #define ADDS_COLS  (PRODUCT_COLS * 2)
 
@@ -129,7 +132,8 @@ struct place {
     bool is_first, is_last;
 };
 
-/* What a row of tiles asks for: each tile the result of its neighbour, the last one that of the next row's first, and its left factor. */
+/* What a row of tiles asks for: each tile the result of its neighbour, the last one that of the next row's
+ * first, and its left factor. */
 struct row_ahead {
     const float *left;                 /* the next row's, terms side by side; or NULL */
     const float *result, *result_next; /* of this row, and of the next one or NULL */
@@ -201,8 +205,9 @@ ALWAYS_INLINE void lanes_multiply(const struct tile_row *f, size_t left_row, siz
     }
 }
 
-/* The whole panels of a row of whole tiles: their sums, added to what waits in the result if they go on, to their end there. In one loop, for
- * while one tile's last sums are added the processor must already have come to the next one's first. */
+/* The whole panels of a row of whole tiles: their sums, added to what waits in the result if they go on, to
+ * their end there. In one loop, for while one tile's last sums are added the processor must already have come
+ * to the next one's first. */
 ALWAYS_INLINE void tiles_whole(const struct tile_row *f, size_t left_row, size_t left_term, bool goes_on,
                                enum tile_end end, size_t panel_term, bool packs, bool has_lanes)
 {
@@ -251,7 +256,8 @@ ROW_WHOLE(lanes_packed, 1, LEFT_STEP, PANEL, false, true)
 ROW_WHOLE(lanes_across_packs, 1, f->left_term, f->panel_term, true, true)
 ROW_WHOLE(lanes_packed_packs, 1, LEFT_STEP, f->panel_term, true, true)
 
-/* A part of a tile, fewer rows or columns, with `panel`, whose terms lie panel_term apart. Its sums come and go through `sums`, PANEL apart. */
+/* A part of a tile, fewer rows or columns, with `panel`, whose terms lie panel_term apart. Its sums come and go
+ * through `sums`, PANEL apart. */
 static void tile_part(const struct tile_row *f, const struct tile_ahead *ahead, const float *panel, size_t panel_term,
                       uint32_t rows, uint32_t cols, float *sums)
 {
@@ -311,8 +317,9 @@ static void sums_wait(float *result, size_t result_row, float *sums, uint32_t ro
         }
 }
 
-/* A block of the right factor, columns side by side, that will be packed after this one; no terms: none. Of one whose terms are side by side
- * nothing is asked for: pack_cols does, and in tiles it costs more than it gains (d input, M = N = K = 512: 2 % of the time). */
+/* A block of the right factor, columns side by side, that will be packed after this one; no terms: none. Of one
+ * whose terms are side by side nothing is asked for: pack_cols does, and in tiles it costs more than it gains
+ * (d input, M = N = K = 512: 2 % of the time). */
 struct block_ahead {
     const float *right;
     uint32_t terms, cols;
@@ -326,8 +333,8 @@ static struct tile_far right_ahead(const struct product *p, const struct block_a
     return (struct tile_far){next->right + begin * p->right_term, p->right_term, end - begin};
 }
 
-/* A block of the right factor. Its whole panels are packed, or few rows read them where they lie, or the first tile that reads each there packs
- * it: the sums leave time for that. What is left of a panel is packed. */
+/* A block of the right factor. Its whole panels are packed, or few rows read them where they lie, or the first
+ * tile that reads each there packs it: the sums leave time for that. What is left of a panel is packed. */
 enum block_way { BLOCK_PACKED, BLOCK_IN_PLACE, BLOCK_PACKS };
 struct block {
     enum block_way way;
@@ -337,8 +344,8 @@ struct block {
     struct block_ahead next;
 };
 
-/* The whole panels of a block whose columns lie side by side, or are packed, of few rows: strips, then what is left of them. Returns where
- * they end. */
+/* The whole panels of a block whose columns lie side by side, or are packed, of few rows: strips, then what is
+ * left of them. Returns where they end. */
 static uint32_t strips_multiply(const struct product *p, struct place at, const struct block *block, bool goes_on,
                                 bool is_last, float *tile)
 {
@@ -360,9 +367,10 @@ static uint32_t strips_multiply(const struct product *p, struct place at, const 
     return c;
 }
 
-/* What row i of `tiles` rows of tiles asks for, whose left factor is f's: of the next row, if there is one, and of what comes behind this block.
- * The next tile of a transposed left factor, of these terms, or the first one of the next block's, has rows so far apart that nothing else
- * fetches them ahead (M = 2048, N = 64, K = 1024: 0.70 of the peak, without 0.39). */
+/* What row i of `tiles` rows of tiles asks for, whose left factor is f's: of the next row, if there is one, and
+ * of what comes behind this block. The next tile of a transposed left factor, of these terms, or the first one
+ * of the next block's, has rows so far apart that nothing else fetches them ahead (M = 2048, N = 64, K = 1024:
+ * 0.70 of the peak, without 0.39). */
 static struct row_ahead row_ahead_of(const struct product *p, struct place at, const struct block *block,
                                      const struct tile_row *f, uint32_t i, uint32_t tiles, bool is_last)
 {
@@ -471,7 +479,8 @@ static uint32_t row_begin(const struct product *p, uint32_t chunk)
     return row < p->rows ? row : p->rows;
 }
 
-/* Where a piece is. Of a member's share (engine/device/cpu/team.c), which is some units of rows and groups, those of the first columns come first. */
+/* Where a piece is. Of a member's share (engine/device/cpu/team.c), which is some units of rows and groups,
+ * those of the first columns come first. */
 static struct product_place place_of(const struct product *p, uint32_t piece)
 {
     uint32_t begin = piece / (p->share_units * p->col_chunks) * p->share_units, left = p->units - begin;
@@ -489,8 +498,8 @@ static struct product_place place_of(const struct product *p, uint32_t piece)
 
 void KERNEL(product_pack)(const struct product *p, uint32_t piece) { KERNEL(product_bf16_pack)(p, piece); }
 
-/* What will be packed after the block that begins at `right`, of group t of terms: its next terms, the next group's, or the next piece's columns,
- * which most often are the same member's. */
+/* What will be packed after the block that begins at `right`, of group t of terms: its next terms, the next
+ * group's, or the next piece's columns, which most often are the same member's. */
 static struct block_ahead block_after(const struct product *p, struct place at, uint32_t t, uint32_t block_terms,
                                       const float *right)
 {
@@ -560,8 +569,9 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
     *kept = (struct kept){keeps ? p->number : 0, at.col};
 }
 
-/* Cuts columns into blocks, each of which one member packs, then groups, then rows: so that every member has the same number of units. Each
- * piece packs its columns again unless they are kept, so there are no more of them than keep the members busy, and in step. */
+/* Cuts columns into blocks, each of which one member packs, then groups, then rows: so that every member has
+ * the same number of units. Each piece packs its columns again unless they are kept, so there are no more of
+ * them than keep the members busy, and in step. */
 #define PIECES_EACH       2u
 #define PIECES_EACH_KEPT  8u
 #define PIECES_EACH_TILES 4u /* the first of a piece's strips is packed before anything is multiplied (block_amx.c) */

@@ -2,13 +2,15 @@
  *
  *     result [rows, cols] = end(left [rows, terms]  right [terms, cols])          all row-major or transposed, any strides
  *
- * With groups, each is a strided part of the whole: rows of their own (row_groups), or more terms (term_groups). One of the two is 1.
+ * With groups, each is a strided part of the whole: rows of their own (row_groups), or more terms
+ * (term_groups). One of the two is 1.
  *
- * An element's terms are added in one order that depends on the sizes and on the instruction set alone: never on pieces, members or groups of
- * rows. So the bytes are the same for any team.
+ * An element's terms are added in one order that depends on the sizes and on the instruction set alone: never
+ * on pieces, members or groups of rows. So the bytes are the same for any team.
  *
- * Both factors enter as float32. How they are packed, and the tile that multiplies what was packed, follow from `type`: what is specific to
- * one type is a pair of packing functions and a tile (product.c); cutting, blocks, groups and ends are shared. */
+ * Both factors enter as float32. How they are packed, and the tile that multiplies what was packed, follow from
+ * `type`: what is specific to one type is a pair of packing functions and a tile (product.c); cutting, blocks,
+ * groups and ends are shared. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_PRODUCT_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_PRODUCT_H
 
@@ -49,8 +51,8 @@ struct product {
     const float *output;        /* SLOPES: what the activation gave                                   */
     size_t output_row, output_group;
     bool adds;       /* SLOPES                                                                              */
-    /* ADDS: terms of a lane, where there are several side by side (graph_lanes_join), as many as a power of two and at most
-     * GRAPH_MICRO_USUAL terms in all; their sums are added along a tree. 0: there is one. */
+    /* ADDS: terms of a lane, where there are several side by side (graph_lanes_join), as many as a power of two
+     * and at most GRAPH_MICRO_USUAL terms in all; their sums are added along a tree. 0: there is one. */
     uint32_t lane_terms;
     float *col_sums; /* right_col 1: sums of the right factor's columns over all terms are added here; or NULL */
     uint64_t number; /* F32: given to no other product that finds the same scratch                          */
@@ -77,13 +79,15 @@ struct product_place {
 void KERNEL(product_cut)(struct product *p, uint32_t members);
 /* Packs a piece. All are done before the first product_piece(). */
 void KERNEL(product_pack)(const struct product *p, uint32_t piece);
-/* A right factor that several F32 products share, packed once for all of them: `piece_count` pieces fill `whole`, which has room for
- * product_whole_floats() (kernels.h). Which rows a product has does not matter, nor do its bytes depend on whether it was packed. */
+/* A right factor that several F32 products share, packed once for all of them: `piece_count` pieces fill
+ * `whole`, which has room for product_whole_floats() (kernels.h). Which rows a product has does not matter, nor
+ * do its bytes depend on whether it was packed. */
 uint32_t KERNEL(product_whole_pieces)(const struct product *p);
 void KERNEL(product_whole_pack)(const struct product *p, float *whole, uint32_t piece);
 /* Computes a piece. scratch: CPU_SCRATCH_BYTES, as team_work's. */
 void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratch);
-/* The end of finished sums [rows, 2 VF] of rows [row_begin, row_begin + rows) of a group of rows, and of the panel from column col on. */
+/* The end of finished sums [rows, 2 VF] of rows [row_begin, row_begin + rows) of a group of rows, and of the
+ * panel from column col on. */
 void KERNEL(product_finish)(const struct product *p, uint32_t group, const float *sums, uint32_t row_begin,
                             uint32_t rows, uint32_t col);
 

@@ -1,11 +1,12 @@
-/* Products of matrices in bfloat16, sums in float32: the right factor is packed once a product (pack_bf16.h), then pieces multiply, block after block
- * of terms.
+/* Products of matrices in bfloat16, sums in float32: the right factor is packed once a product (pack_bf16.h),
+ * then pieces multiply, block after block of terms.
  *
  *     piece: rows x columns        for each group of its rows
  *                                      for as many rows as there is room for sums that wait
  *                                          for each block of BLOCK_STEPS steps: block_bf16.c, or block_amx.c by the matrix unit
  *
- * An element's terms are one chain of additions from zero, whatever the block: sums wait in the piece's scratch for the next one. */
+ * An element's terms are one chain of additions from zero, whatever the block: sums wait in the piece's scratch
+ * for the next one. */
 #include "engine/device/cpu/isa/product_bf16.h"
 
 #include "engine/device/cpu/isa/pack_bf16.h"

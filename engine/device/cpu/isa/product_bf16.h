@@ -4,8 +4,8 @@
 
 #include "engine/device/cpu/isa/tile.h"
 
-/* What product_cut, product_pack and product_piece (product.h) do of a product of type PRODUCT_BF16 in particular: sets pack_count, pack_panels and
- * packed_floats; packs a piece; computes one. */
+/* What product_cut, product_pack and product_piece (product.h) do of a product of type PRODUCT_BF16 in
+ * particular: sets pack_count, pack_panels and packed_floats; packs a piece; computes one. */
 void KERNEL(product_bf16_cut)(struct product *p, uint32_t members);
 void KERNEL(product_bf16_pack)(const struct product *p, uint32_t piece);
 void KERNEL(product_bf16_piece)(const struct product *p, struct product_place at, void *scratch);

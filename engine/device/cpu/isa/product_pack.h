@@ -1,5 +1,5 @@
-/* How products (product.c) pack their factors: panels of the right one, tiles of a transposed left one; and the sums of the
- * right one's columns, on the way, which are a layer's gradient of its bias. */
+/* How products (product.c) pack their factors: panels of the right one, tiles of a transposed left one; and the
+ * sums of the right one's columns, on the way, which are a layer's gradient of its bias. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_PRODUCT_PACK_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_PRODUCT_PACK_H
 
@@ -25,8 +25,8 @@ ALWAYS_INLINE size_t whole_cols(uint32_t cols)
     return cols - rest + (rest ? panel_width(rest) : 0);
 }
 
-/* Packs terms x cols of a factor whose columns are side by side, panel after panel, a panel term after term; columns beyond become zeros.
- * Adds the sums of the columns to col_sums unless that is NULL. */
+/* Packs terms x cols of a factor whose columns are side by side, panel after panel, a panel term after term;
+ * columns beyond become zeros. Adds the sums of the columns to col_sums unless that is NULL. */
 #define PACK_VECTORS 8u
 ALWAYS_INLINE void pack_rows_strip(float *panels, const float *right, size_t right_term, uint32_t terms,
                                    float *col_sums)
@@ -102,8 +102,8 @@ static __attribute__((noinline, unused)) void lanes_col_sums(const float *right,
     }
 }
 
-/* The same of a factor whose terms are side by side: VF columns by a line of terms at a time through registers. Where there are fewer, they are
- * copied among zeros first. */
+/* The same of a factor whose terms are side by side: VF columns by a line of terms at a time through registers.
+ * Where there are fewer, they are copied among zeros first. */
 static inline void pack_cols(float *panels, const float *right, size_t right_col, uint32_t terms, uint32_t cols)
 {
     float edge[VF * LINE_FLOATS];

@@ -1,5 +1,5 @@
-/* Vectors of rows in bfloat16 (graph/row_vector.h): two numbers in the place of a float, read as the floats whose upper halves they
- * are, and rounded at random when they are stored. `at` counts columns. */
+/* Vectors of rows in bfloat16 (graph/row_vector.h): two numbers in the place of a float, read as the floats
+ * whose upper halves they are, and rounded at random when they are stored. `at` counts columns. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_ROW_BF16_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_ROW_BF16_H
 

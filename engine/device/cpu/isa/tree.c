@@ -28,7 +28,8 @@ struct tree_call {
 };
 #define TREE_ROWS 8u
 
-/* Weights packed for all batches of a pass, by number of their parameter; NULL: each batch packs them, or reads them in place. */
+/* Weights packed for all batches of a pass, by number of their parameter; NULL: each batch packs them, or reads
+ * them in place. */
 struct tree_whole {
     float *of[OP_PARAMS_MAX];
 };
@@ -430,8 +431,8 @@ struct sum_rows {
     uint32_t count;
 };
 
-/* Copies them into that order, to where nothing is needed any more when all gradients are there: from whichever batches, a sum is the
- * same. */
+/* Copies them into that order, to where nothing is needed any more when all gradients are there: from whichever
+ * batches, a sum is the same. */
 static struct sum_rows sum_rows_sort(const struct tree_call *call, const struct cell_product *p, uint32_t in_cols,
                                      uint32_t out_cols)
 {

@@ -1,11 +1,13 @@
-/* Vectors of floats for the kernels, one text for every instruction set: GNU vector extensions, and intrinsics for what those cannot
- * say, or not well (fused multiply-add, square root, prefetch, a part of a vector, the sum of its lanes).
+/* Vectors of floats for the kernels, one text for every instruction set: GNU vector extensions, and intrinsics
+ * for what those cannot say, or not well (fused multiply-add, square root, prefetch, a part of a vector, the
+ * sum of its lanes).
  *
  *   VF    floats a vector: 4 (base), 8 (avx2), 16 (avx512)
  *   vf    a vector; vi, vu: the same number of 32-bit integers; vw: half as many 64-bit ones
  *
- * vf_fma rounds once where the instruction set has FMA and twice in base, so sets differ within rounding; the code around never
- * depends on which. Everything here works lane by lane: a tail computed on a partly filled vector gives the same bits as the body. */
+ * vf_fma rounds once where the instruction set has FMA and twice in base, so sets differ within rounding; the
+ * code around never depends on which. Everything here works lane by lane: a tail computed on a partly filled
+ * vector gives the same bits as the body. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_VEC_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_VEC_H
 
@@ -48,9 +50,9 @@ ALWAYS_INLINE vw vw_low_product(vw a, vw b) { return (vw)_mm_mul_epu32((__m128i)
 ALWAYS_INLINE vf vf_load(const float *p) { return *(const vf_memory *)p; }
 ALWAYS_INLINE void vf_store(float *p, vf v) { *(vf_memory *)p = v; }
 ALWAYS_INLINE vf vf_splat(float x) { return x - (vf){0}; } /* x - 0 is x, the sign of zero included */
-/* The first n < VF floats; the rest of the vector is zero and stays unwritten. With masks where there are any, but not under
- * AddressSanitizer, which does not see what a mask reads; half and quarter vectors without: a load behind a store with a mask that reaches
- * beyond what the store writes waits for it. */
+/* The first n < VF floats; the rest of the vector is zero and stays unwritten. With masks where there are any,
+ * but not under AddressSanitizer, which does not see what a mask reads; half and quarter vectors without: a
+ * load behind a store with a mask that reaches beyond what the store writes waits for it. */
 #if defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
 ALWAYS_INLINE vf vf_load_n(const float *p, size_t n)
 {
@@ -102,8 +104,8 @@ ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c)
 #endif
 }
 
-/* *sum = a * b + *sum, in the register where the sum is: left to itself, the compiler exchanges sums and factors in loops that fill all
- * registers, and moves them about. */
+/* *sum = a * b + *sum, in the register where the sum is: left to itself, the compiler exchanges sums and
+ * factors in loops that fill all registers, and moves them about. */
 ALWAYS_INLINE void vf_fma_into(vf *sum, vf a, vf b)
 {
 #if defined(__FMA__)
@@ -113,7 +115,8 @@ ALWAYS_INLINE void vf_fma_into(vf *sum, vf a, vf b)
 #endif
 }
 
-/* The same with a number in memory for all lanes of a. Best where its address is a register and a constant: then it is one micro-operation. */
+/* The same with a number in memory for all lanes of a. Best where its address is a register and a constant:
+ * then it is one micro-operation. */
 ALWAYS_INLINE void vf_fma_into_splat(vf *sum, const float *a, vf b)
 {
 #if defined(__AVX512F__)
@@ -130,8 +133,8 @@ ALWAYS_INLINE void vf_fma_into_splat(vf *sum, const float *a, vf b)
 #define HAS_TILES 0
 #endif
 
-/* A word is two numbers in bfloat16: *sum += the products of the words' numbers, of the upper ones first. Sums and numbers below 2^-126 count as
- * zeros. Where there is no such instruction nothing calls it. */
+/* A word is two numbers in bfloat16: *sum += the products of the words' numbers, of the upper ones first. Sums
+ * and numbers below 2^-126 count as zeros. Where there is no such instruction nothing calls it. */
 #ifdef __AVX512BF16__
 #define HAS_PAIRS 1
 ALWAYS_INLINE void vf_pairs_into(vf *sum, vf a, vf b) { __asm__("vdpbf16ps %2, %1, %0" : "+v"(*sum) : "v"(a), "v"(b)); }
@@ -192,8 +195,8 @@ ALWAYS_INLINE float vf_sum(vf v)
     return two[0] + two[1];
 }
 
-/* Lane i is vf_sum(v[i]), to the bit: the same tree for VF vectors at once. A step of width w adds the halves of two vectors
- * a and b: lanes whose number lacks bit w get a[i] + a[i + w], the others b[i - w] + b[i]. */
+/* Lane i is vf_sum(v[i]), to the bit: the same tree for VF vectors at once. A step of width w adds the halves
+ * of two vectors a and b: lanes whose number lacks bit w get a[i] + a[i + w], the others b[i - w] + b[i]. */
 #define VF_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 ALWAYS_INLINE vf vf_sums(const vf v[VF])
 {
@@ -226,8 +229,9 @@ ALWAYS_INLINE vf vf_sums(const vf v[VF])
 #endif
 }
 
-/* Four terms of VF rows, side by side in each row, which lie `row` floats apart: out[t] is term t of all rows. Parts of four floats meet in
- * a vector, rows i, i + 4, i + 8, … in the i-th, and then change places within each part. */
+/* Four terms of VF rows, side by side in each row, which lie `row` floats apart: out[t] is term t of all rows.
+ * Parts of four floats meet in a vector, rows i, i + 4, i + 8, … in the i-th, and then change places within
+ * each part. */
 ALWAYS_INLINE vf vf_load_parts(const float *p, size_t part)
 {
 #if defined(__AVX512F__)
@@ -267,7 +271,8 @@ ALWAYS_INLINE void vf_load_transposed(vf out[4], const float *p, size_t row)
 }
 
 ALWAYS_INLINE void prefetch_read(const void *p) { __builtin_prefetch(p, 0, 3); }
-/* Into the second cache only: frees the few places of the first one that wait for memory, so that more lines can be on their way. */
+/* Into the second cache only: frees the few places of the first one that wait for memory, so that more lines
+ * can be on their way. */
 ALWAYS_INLINE void prefetch_far(const void *p) { __builtin_prefetch(p, 0, 2); }
 ALWAYS_INLINE void prefetch_write(const void *p) { __builtin_prefetch(p, 1, 3); }
 

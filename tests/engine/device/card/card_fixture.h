@@ -1,5 +1,6 @@
-/* What tests of stages on cards share: emulated cards (gpu/emu), and what stands between a stage and its card, where every call is counted and any
- * can be refused. The linker puts it there: build.sh links these tests so that gpu_open is __wrap_gpu_open. Include after cmocka.h. */
+/* What tests of stages on cards share: emulated cards (gpu/emu), and what stands between a stage and its card,
+ * where every call is counted and any can be refused. The linker puts it there: build.sh links these tests so
+ * that gpu_open is __wrap_gpu_open. Include after cmocka.h. */
 #ifndef HETERPS_TESTS_CARD_FIXTURE_H
 #define HETERPS_TESTS_CARD_FIXTURE_H
 
@@ -13,8 +14,9 @@
 
 #define CARDS_SEEN_MAX 4u
 
-/* A bit of all that a stage on a card has to get right: rows, statistics with an update of their own, and a weight of more than a block
- * (graph/clip.h) that two layers use, so that parts of three cards cut it. Layers: 0 e, 1 x, 2 n, 3 h1, 4 h2, 5 h3, 6 y, 7 bce. */
+/* A bit of all that a stage on a card has to get right: rows, statistics with an update of their own, and a
+ * weight of more than a block (graph/clip.h) that two layers use, so that parts of three cards cut it. Layers:
+ * 0 e, 1 x, 2 n, 3 h1, 4 h2, 5 h3, 6 y, 7 bce. */
 static const char card_model_text[] = "[model]\nname = card\n"
                                       "[data]\ndense = I1..I3\nsparse = C1..C4\n"
                                       "[table emb]\ndim = 8\ninit = uniform 0.1\noptimizer = adagrad 0.05\n"
@@ -60,7 +62,9 @@ struct card_seen {
     _Atomic uint64_t calls[CALL_COUNT];
     _Atomic bool is_under_way; /* it has been given work since it was waited for last */
     _Atomic uint64_t in_bytes,
-        out_bytes; /* copied into the card's memory from elsewhere, and out of it; what a list of work copies is not counted */
+        /* copied into the card's memory from elsewhere, and out of it; what a list of work copies is not
+         * counted */
+        out_bytes;
     uint8_t *memory; /* [memory_bytes]: what was taken last */
     size_t memory_bytes;
 };
@@ -282,7 +286,8 @@ FIXTURE static uint64_t card_calls(uint32_t card, enum card_call call)
 {
     return atomic_load(&cards_seen[card].calls[call]);
 }
-/* So many cards of `bytes` each (0: as much as the host gives), which do their work in an order that the seed draws. For those opened later. */
+/* So many cards of `bytes` each (0: as much as the host gives), which do their work in an order that the seed
+ * draws. For those opened later. */
 FIXTURE static void cards_are(uint32_t count, uint64_t bytes, uint64_t seed)
 {
     char text[3][24];

@@ -1,5 +1,5 @@
-/* A stage on emulated cards by itself, driven by hand: what goes there before a job and comes home behind it, by which card; which work is written
- * down, replayed and forgotten; and what becomes of an opening that fails. */
+/* A stage on emulated cards by itself, driven by hand: what goes there before a job and comes home behind it,
+ * by which card; which work is written down, replayed and forgotten; and what becomes of an opening that fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,8 +29,8 @@ static int group_open(void **state)
 
 /* --- by hand ------------------------------------------------------------------------------------- */
 
-/* A stage, on as many cards as its plan says, and its first micro-batches. The training has graph, model and feed; its own pipeline is on the CPU
- * and idle. */
+/* A stage, on as many cards as its plan says, and its first micro-batches. The training has graph, model and
+ * feed; its own pipeline is on the CPU and idle. */
 struct by_hand {
     struct training t;
     struct plan plan;
@@ -347,7 +347,8 @@ static void outputs_take(const struct by_hand *h, float *y)
     }
 }
 
-/* Given as it is, written down, replayed, and where nothing can be written down, which is tried four times and no more. */
+/* Given as it is, written down, replayed, and where nothing can be written down, which is tried four times and
+ * no more. */
 static void submit__given_or_replayed__same_bytes(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Training with stages on emulated cards: the bytes of one card on several, the CPU's rows, what is moved, and what is refused or fails. */
+/* Training with stages on emulated cards: the bytes of one card on several, the CPU's rows, what is moved, and
+ * what is refused or fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -163,7 +164,8 @@ static uint32_t steps_read(struct step_of_rows *steps, const char *const *set)
     return step;
 }
 
-/* Which rows are resident, by the rule of engine/device/card/rows.h, for a tier of so many; the job ends after step `pause` and after the last. */
+/* Which rows are resident, by the rule of engine/device/card/rows.h, for a tier of so many; the job ends after
+ * step `pause` and after the last. */
 static struct device_row_figures rows_simulate(const struct step_of_rows *steps, uint32_t step_count, uint32_t pause,
                                                uint32_t tier)
 {
@@ -216,7 +218,8 @@ static struct device_row_figures rows_simulate(const struct step_of_rows *steps,
 static const char *const two_passes[] = {"train.epochs=2", NULL};
 #define PAUSE 5u
 
-/* However many rows stay on the card, all are the CPU's, also after a job in the middle; and as many are resident and move as the rule says. */
+/* However many rows stay on the card, all are the CPU's, also after a job in the middle; and as many are
+ * resident and move as the rule says. */
 static void rows__some_resident__bytes_of_the_cpu_and_counted(void **state)
 {
     (void)state;
@@ -276,8 +279,8 @@ static uint64_t extent_bytes(const struct extent *e, bool with_state)
     return floats * sizeof(float);
 }
 
-/* What a card says to have moved is what crosses, examples times its bytes; and what it was seen to copy, beside parameters and state before
- * and after the job and a few words a micro-batch. */
+/* What a card says to have moved is what crosses, examples times its bytes; and what it was seen to copy,
+ * beside parameters and state before and after the job and a few words a micro-batch. */
 static void figures__bytes_moved__those_that_cross(void **state)
 {
     (void)state;
@@ -285,7 +288,8 @@ static void figures__bytes_moved__those_that_cross(void **state)
         const char *plan;
         uint32_t front, behind, other; /* floats an example */
     } cases[] = {
-        {ON_ONE, 2 * 35 + 1, 0, 2},                      /* x and its gradient, the label; the loss, what was predicted */
+        /* x and its gradient, the label; the loss, what was predicted */
+        {ON_ONE, 2 * 35 + 1, 0, 2},
         {"0-1:1:1 2-2:1:1e 3-7:1:1", 2 * 35, 2 * 35, 0}, /* n and its gradient                      */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -311,8 +315,8 @@ static void figures__bytes_moved__those_that_cross(void **state)
 
 /* --- what fails ---------------------------------------------------------------------------------- */
 
-/* A call that a card refuses ends the job with its words, and which pass it was of. A pass that fails before its step has updated leaves the model
- * of the step before. */
+/* A call that a card refuses ends the job with its words, and which pass it was of. A pass that fails before
+ * its step has updated leaves the model of the step before. */
 static void stage__card_refuses_a_call__job_ends_with_its_message_fault(void **state)
 {
     (void)state;

@@ -20,8 +20,8 @@ struct bag_params {
     enum table_store store;                /* of the table                                                        */
 };
 
-/* Fields 0, 2 and 3 are looked up in table 1 by the op, field 4 in table 1 by somebody else, field 1 in table 0; if it is_whole all in
- * table 1 by the op. */
+/* Fields 0, 2 and 3 are looked up in table 1 by the op, field 4 in table 1 by somebody else, field 1 in table
+ * 0; if it is_whole all in table 1 by the op. */
 static void bag_build(struct fixture *f, const void *params)
 {
     const struct bag_params *p = params;

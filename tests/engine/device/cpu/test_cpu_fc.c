@@ -1,4 +1,5 @@
-/* Kernels of [fc] in float32 and bfloat16, micro-batches without examples, and the opening of a device of an instruction set. */
+/* Kernels of [fc] in float32 and bfloat16, micro-batches without examples, and the opening of a device of an
+ * instruction set. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -109,7 +110,8 @@ static void fc__bf16_of_many_rows_and_terms__equals_reference_to_the_bit(void **
     }
 }
 
-/* Products and sums on both sides of 2^-126, below which VDPBF16PS has zeros: the device may take either way, so it must not show. */
+/* Products and sums on both sides of 2^-126, below which VDPBF16PS has zeros: the device may take either way,
+ * so it must not show. */
 static void fc_tiny_build(struct fixture *f, const void *params)
 {
     fc_build(f, params);

@@ -1,6 +1,6 @@
-/* The device sim takes the time that a plan says and moves the bytes of the cuts, beside stages on cpu too; a slowed cpu takes longer for the
- * same bytes; and a simulated plan reaches its predicted throughput, on instances as they come. It compares
- * times. */
+/* The device sim takes the time that a plan says and moves the bytes of the cuts, beside stages on cpu too; a
+ * slowed cpu takes longer for the same bytes; and a simulated plan reaches its predicted throughput, on
+ * instances as they come. It compares times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -214,8 +214,8 @@ static double tasks_time(struct single *k, struct device *device, uint32_t count
     return (double)(clock_ns() - begin_ns) * 1e-9;
 }
 
-/* The sum of many tasks is late by one wake, not by one for each (which would be a third here); a wake may be late by much, for the machine is
- * shared. */
+/* The sum of many tasks is late by one wake, not by one for each (which would be a third here); a wake may be
+ * late by much, for the machine is shared. */
 static void sim__tasks_one_after_another__take_the_planned_time_in_all(void **state)
 {
     (void)state;
@@ -310,7 +310,8 @@ static void sim_device_open__no_time_or_too_long__is_refused(void **state)
     task_close(&k);
 }
 
-/* Tensor by tensor: a stage in the middle writes what begins in it and is wanted elsewhere, and leaves the rest of the slot alone. */
+/* Tensor by tensor: a stage in the middle writes what begins in it and is wanted elsewhere, and leaves the rest
+ * of the slot alone. */
 static void sim_submit__stage_in_the_middle__writes_what_it_gives(void **state)
 {
     (void)state;
