@@ -133,7 +133,8 @@ static void begin_seen(struct exchange *x, enum exchange_round round, uint32_t b
     }
     if (round == EXCHANGE_VALUES && bucket == 0) {
         assert_int_equal(seen.begun, x->bucket_count);
-        assert_int_equal(seen.begun_within, x->bucket_count - 1);
+        /* Of a later step they may wait until the step in front is closed. */
+        if (seen.steps == 0) assert_int_equal(seen.begun_within, x->bucket_count - 1);
         seen.begun = seen.passes = 0;
         seen.steps++;
     }
