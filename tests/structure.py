@@ -17,6 +17,8 @@ count = failed = 0
 
 # Files of more than this many lines, each with its reason.
 FILE_LINES, FILES_MAX, FUNCTION_LINES = 700, 3, 80
+# Lines that run past this many columns: tables of keys, and drawings. There may be fewer, never more.
+COLUMNS, WIDE_MAX = 120, 405
 LONG_FILES = {
     "graph/graph_check.c": "one check after another of what a file may hold, in the order of its sections: read front to back",
     "sched/method_exact.c": "one algorithm with its bounds, whose pieces nobody else calls",
@@ -159,6 +161,9 @@ check("no call throws a status away",
       [f"{f}:{n}: {name}" for f, c in code.items()
        for n, name in thrown_away(c, {name for name in shared | set(declared[f][0]) if declared[f][0].get(name, True)})])
 
+wide = [f"{f}:{n}: {len(line)} columns" for f in files for n, line in enumerate(text[f].splitlines(), 1) if len(line) > COLUMNS]
+check(f"at most {WIDE_MAX} lines run past {COLUMNS} columns", wide if len(wide) > WIDE_MAX else [])
+
 lengths = []
 for f in files:
     if not f.endswith((".c", ".h", ".cu")):
@@ -181,6 +186,7 @@ product_lines = sum(t.count("\n") for t in text.values())
 print(f"# folders {len(order)}, cycles of folders {len(knots)}, includes between folders {sum(len(v) for k, v in edges.items() if k[0] != k[1])}")
 print(f"# SYNC_ in engine/pipe {len(sync_places)}; is_card, is_sim in engine/pipe, engine/sync and the run {len(device_places)}")
 print(f"# functions {len(lengths)}, over {FUNCTION_LINES} lines {sum(n > FUNCTION_LINES for n, _ in lengths)}, the longest {lengths[0][0]} ({lengths[0][1]})")
+print(f"# lines past {COLUMNS} columns {len(wide)}")
 print(f"# files over {FILE_LINES} lines: {', '.join(f'{f} {n}' for f, n in long_files.items()) or 'none'}; product lines {product_lines}")
 print(f"1..{count}")
 sys.exit(failed != 0)
