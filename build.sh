@@ -41,7 +41,8 @@ need_packages() {
 gather_licences() {
     {
         echo 'heterps-run has code of these libraries in it. Their licences, as their packages state them:'
-        for package in $packages "libgcc-$($CC -dumpversion | sed 's/\..*//')-dev"; do
+        # The newest of the compiler's, whatever CC is: the text is the same for every mode.
+        for package in $packages $(ls -d /usr/share/doc/libgcc-*-dev 2>/dev/null | sort -V | tail -1 | sed 's|.*/||'); do
             file=/usr/share/doc/$package/copyright
             if [ "$package" = gcc ] || [ ! -e "$file" ]; then continue; fi
             printf '\n=== %s\n\n' "$(dpkg-query -W -f '${Package} ${Version}' "$package")"
