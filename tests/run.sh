@@ -1,8 +1,7 @@
 #!/bin/sh
 # Usage: [TESTS=PATTERN] sh tests/run.sh BUILD_DIR PROGRAM...
 # Runs every test program named and every tests/*/test_*.sh whose path matches the extended regular expression PATTERN, each within its time limit, and
-# counts. One more runs at a time than there are processors, for some wait for clocks and for each other; those that tests/alone lists
-# afterwards, one by one.
+# counts. As many run at a time as there are processors; those that tests/alone lists afterwards, one by one.
 # A program prints TAP ("ok 1 - name", "not ok 2 - name", "ok 3 - name # SKIP why"); one that dies without saying
 # "not ok", or says nothing, counts as one failure; exit status 77 with nothing printed as one skip.
 # Last line: N passed, N failed, N skipped. Exit status 1 if anything failed.
@@ -66,7 +65,7 @@ for test in "$@" $(find tests -name 'test_*.sh' | sort); do
     esac
     if echo "$alone" | grep -qxF "$source"; then echo "$test" >>"$out/alone"; else echo "$test" >>"$out/together"; fi
 done
-xargs -r -n1 -P$(($(nproc) + 1)) sh tests/run.sh --one "$out" <"$out/together"
+xargs -r -n1 -P"$(nproc)" sh tests/run.sh --one "$out" <"$out/together"
 xargs -r -n1 sh tests/run.sh --one "$out" <"$out/alone"
 awk '{ passed += $1; failed += $2; skipped += $3 }
     END { if (!NR) print "no test matches " pattern >"/dev/stderr"
