@@ -118,7 +118,8 @@ static struct runner runners[POST_NODES_MAX];
 
 static uint64_t node_slices, node_rows;           /* who has some; 0: all */
 static uint64_t node_ram_bytes;                   /* of each node, beside a disk; 0: there is no disk */
-static void (*node_look)(struct training *first); /* before any thread of the first one runs; NULL: nobody looks */
+/* At each node before any thread of it runs; NULL: nobody looks. */
+static void (*node_look)(uint32_t node, struct training *training);
 
 FIXTURE static void nodes_open(const struct cut *cut, const char *const *set, uint64_t seed, const char *saved)
 {
@@ -141,7 +142,7 @@ FIXTURE static void nodes_open(const struct cut *cut, const char *const *set, ui
         const bool computes = cut->lane_begin[n] < cut->lane_begin[n + 1];
         assert_ok(training_open(&runners[n].training, text, set, computes ? data : "/missing/data", &setup));
         net.node[n].reduce = runners[n].training.reduce;
-        if (n == 0 && node_look) node_look(&runners[n].training);
+        if (node_look) node_look(n, &runners[n].training);
         training_start(&runners[n].training, saved);
     }
     post_start(&net);

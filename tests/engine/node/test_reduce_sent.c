@@ -148,8 +148,9 @@ static void backward_seen(struct sync *s, const struct stage *stage, struct slot
     seen.sync->backward_done(s, stage, slot);
 }
 
-static void look_at(struct training *t)
+static void look_at(uint32_t node, struct training *t)
 {
+    if (node != 0) return;
     struct exchange *x = reduce_exchange(t->reduce);
     memset(&seen, 0, sizeof seen);
     seen.sync = t->pipeline->sync->vt;
@@ -205,23 +206,33 @@ static void begin_held(struct exchange *x, enum exchange_round round, uint32_t b
     held.exchange->begin(x, round, bucket);
 }
 
+static void hold_at(uint32_t node, struct training *t)
+{
+    struct exchange *x = reduce_exchange(t->reduce);
+    struct sync *sync = t->pipeline->sync;
+    if (node == 0) {
+        held.sync = sync->vt;
+        held.sync_vt = *sync->vt;
+        held.sync_vt.bind = bind_held;
+        sync->vt = &held.sync_vt;
+    } else {
+        held.exchange = x->vt;
+        held.exchange_vt = *x->vt;
+        held.exchange_vt.begin = begin_held;
+        x->vt = &held.exchange_vt;
+    }
+}
+
 static void nodes__values_of_others_late__next_step_has_begun(void **state)
 {
     (void)state;
-    nodes_open(&cuts[1], NULL, 4, NULL); /* several buckets */
-    struct exchange *x = reduce_exchange(runners[1].training.reduce);
-    struct sync *sync = runners[0].training.pipeline->sync;
-    assert_true(x->bucket_count > 1);
     memset(&held, 0, sizeof held);
     held.step_count = 3;
-    held.sync = sync->vt;
-    held.sync_vt = *sync->vt;
-    held.sync_vt.bind = bind_held;
-    sync->vt = &held.sync_vt;
-    held.exchange = x->vt;
-    held.exchange_vt = *x->vt;
-    held.exchange_vt.begin = begin_held;
-    x->vt = &held.exchange_vt;
+    node_look = hold_at;
+    nodes_open(&cuts[1], NULL, 4, NULL); /* several buckets, two nodes */
+    node_look = NULL;
+    const struct exchange *x = reduce_exchange(runners[1].training.reduce);
+    assert_true(x->bucket_count > 1);
     nodes_run(held.step_count);
     assert_int_equal(held.given, held.step_count * x->bucket_count);
     assert_int_equal(held.late, 0);
