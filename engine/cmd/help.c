@@ -105,12 +105,16 @@ static void word_look(struct reference_word *w, const char *const *kinds, keys_o
     }
 }
 
+/* Besides words: what help() lists as a whole; near to a mistyped one. */
+static const char *const topics[] = {"settings", "cluster", "layers", "notices", NULL};
+
 /* What is known of a word, wherever that is. */
 static status word_help(const char *word)
 {
     struct reference_word w = {.out = stdout, .word = word};
     for (size_t i = 0; i < VERB_COUNT; i++)
         if (reference_word_is(&w, verbs[i].command->name)) command_help(verbs[i].command);
+    for (size_t i = 0; topics[i]; i++) (void)reference_word_is(&w, topics[i]);
     reference_word_print(&w);
     word_look(&w, cluster_kinds, cluster_keys, "a cluster");
     word_look(&w, layer_table_kinds, layer_table_keys, "a layer table");

@@ -3,6 +3,7 @@
 #ifndef HETERPS_TESTS_NODES_FIXTURE_H
 #define HETERPS_TESTS_NODES_FIXTURE_H
 
+#include "io/store/store_figures.h"
 #include "tests/engine/node/post_fixture.h"
 #include "tests/engine/pipe/pipeline_fixture.h"
 
@@ -174,6 +175,38 @@ FIXTURE static void nodes_run(uint64_t until)
     for (uint32_t n = 0; n < net.node_count; n++) runners[n].until = n ? UINT64_MAX : until;
     nodes_do(runner_main);
     nodes_are_well();
+}
+
+/* --- one node --------------------------------------------------------------------------------- */
+
+/* What a training leaves behind. */
+struct outcome {
+    uint64_t model, told;
+    uint64_t evicted; /* rows that were too many */
+};
+FIXTURE static struct outcome alone(const char *const *set)
+{
+    struct training t;
+    assert_ok(training_open(&t, text, set, data, &(struct setup){.threads = 1}));
+    training_start(&t, NULL);
+    assert_ok(training_until(&t, UINT64_MAX));
+    assert_int_equal(t.model.progress.examples, t.settings.train_epochs * rows);
+    struct outcome outcome = {.model = training_hash(&t), .told = XXH3_64bits_digest(t.told)};
+    for (uint32_t i = 0; i < t.graph.table_count; i++) outcome.evicted += store_life_counts(t.model.store, i).evicted;
+    training_close(&t);
+    return outcome;
+}
+
+/* What one node has after so many steps. */
+FIXTURE static uint64_t alone_until(const char *const *set, uint64_t step)
+{
+    struct training t;
+    assert_ok(training_open(&t, text, set, data, &(struct setup){.threads = 1}));
+    training_start(&t, NULL);
+    assert_ok(training_until(&t, step));
+    const uint64_t hash = training_hash(&t);
+    training_close(&t);
+    return hash;
 }
 
 #endif

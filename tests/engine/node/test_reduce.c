@@ -25,24 +25,6 @@ static void states_gather(void)
     nodes_are_well();
 }
 
-/* What a training leaves behind. */
-struct outcome {
-    uint64_t model, told;
-    uint64_t evicted; /* rows that were too many */
-};
-static struct outcome alone(const char *const *set)
-{
-    struct training t;
-    assert_ok(training_open(&t, text, set, data, &(struct setup){.threads = 1}));
-    training_start(&t, NULL);
-    assert_ok(training_until(&t, UINT64_MAX));
-    assert_int_equal(t.model.progress.examples, t.settings.train_epochs * rows);
-    struct outcome outcome = {.model = training_hash(&t), .told = XXH3_64bits_digest(t.told)};
-    for (uint32_t i = 0; i < t.graph.table_count; i++) outcome.evicted += store_life_counts(t.model.store, i).evicted;
-    training_close(&t);
-    return outcome;
-}
-
 /* The nodes have trained to the end: all have the parameters, and together the rows. */
 static void nodes_compare(struct outcome expected, const struct cut *cut, uint64_t seed, bool has_told_all)
 {
@@ -64,18 +46,6 @@ static void nodes_compare(struct outcome expected, const struct cut *cut, uint64
         if (has_told_all && XXH3_64bits_digest(t->told) != expected.told)
             fail_msg("node %u of %u, seed %u: other losses", n, cut->node_count, (unsigned)seed);
     }
-}
-
-/* What one node has after so many steps. */
-static uint64_t alone_until(const char *const *set, uint64_t step)
-{
-    struct training t;
-    assert_ok(training_open(&t, text, set, data, &(struct setup){.threads = 1}));
-    training_start(&t, NULL);
-    assert_ok(training_until(&t, step));
-    const uint64_t hash = training_hash(&t);
-    training_close(&t);
-    return hash;
 }
 
 /* On nodes, in jobs that end at the same steps. */

@@ -151,21 +151,6 @@ static void *check_main(void *context)
     return NULL;
 }
 
-struct outcome {
-    uint64_t model, told;
-};
-
-static struct outcome alone(const char *const *set)
-{
-    struct training t;
-    assert_ok(training_open(&t, text, set, data, &(struct setup){.threads = 1}));
-    training_start(&t, NULL);
-    assert_ok(training_until(&t, UINT64_MAX));
-    const struct outcome outcome = {training_hash(&t), XXH3_64bits_digest(t.told)};
-    training_close(&t);
-    return outcome;
-}
-
 /* What has been trained on all of them is on the first, with the rows of all. */
 static void stages_compare(struct outcome expected, const struct drawn *d, bool has_told_all)
 {
@@ -216,18 +201,6 @@ static void stages__tables__one_nodes_bytes(void **state)
     assert_same(bounded, 9, PLANS, 300);
     assert_same(lives, 9, PLANS, 400);
     text = model_text;
-}
-
-/* What one node has after so many steps. */
-static uint64_t alone_until(const char *const *set, uint64_t step)
-{
-    struct training t;
-    assert_ok(training_open(&t, text, set, data, &(struct setup){.threads = 1}));
-    training_start(&t, NULL);
-    assert_ok(training_until(&t, step));
-    const uint64_t hash = training_hash(&t);
-    training_close(&t);
-    return hash;
 }
 
 /* Begun by one plan, gone on with by another on other nodes, ended on one. */
