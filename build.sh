@@ -91,8 +91,8 @@ build_objects() {
     : >"$out/todo"
     for source in "$@"; do
         case $source in
-        engine/device/cpu/isa/*) suffixes='.base.o .avx2.o .avx512.o .avx512bf16.o .amx.o' ;;
-        io/isa/*) suffixes='.base.o .avx2.o .avx512.o' ;;
+        engine/device/cpu/isa/bf16/*) suffixes='.base.o .avx2.o .avx512.o .avx512bf16.o .amx.o' ;;
+        engine/device/cpu/isa/* | io/isa/*) suffixes='.base.o .avx2.o .avx512.o' ;;
         *.cu) suffixes=.emu.o ;;
         *) suffixes=.o ;;
         esac

@@ -10,7 +10,7 @@
 #include "engine/base/status.h"
 #include "engine/bench/watch.h"
 #include "engine/base/futex.h"
-#include "engine/device/cpu/isa/amx.h"
+#include "engine/device/cpu/isa/bf16/amx.h"
 
 static volatile float sink;
 

@@ -11,7 +11,9 @@
 #include "engine/base/trace.h"
 
 static const struct cpu_kernels *const kernels_by_isa[ISA_COUNT] = {
-    &cpu_kernels_base, &cpu_kernels_avx2, &cpu_kernels_avx512, &cpu_kernels_avx512bf16, &cpu_kernels_amx};
+    &cpu_kernels_base, &cpu_kernels_avx2, &cpu_kernels_avx512, &cpu_kernels_avx512, &cpu_kernels_avx512};
+static const struct bf16_products *const bf16_by_isa[ISA_COUNT] = {
+    &bf16_products_base, &bf16_products_avx2, &bf16_products_avx512, &bf16_products_avx512bf16, &bf16_products_amx};
 
 struct cpu_device {
     struct device device; /* first: a struct device * is a struct cpu_device * */
@@ -162,7 +164,7 @@ static status memory_plan(struct cpu_device *d, const struct cpu_scratch *scratc
     struct cpu_work *work = &d->work;
     work->dz_stride = scratch->dz_stride;
     work->packed_floats = scratch->packed_floats;
-    if (work->packed_floats > 0) work->bf16_pairs = d->kernels->bf16_pairs_are_faster();
+    if (work->packed_floats > 0) work->bf16_pairs = work->bf16->pairs_are_faster();
     struct layout sum = {0};
     work_layout(work, &sum);
     d->memory_bytes = sum.bytes;
@@ -183,6 +185,7 @@ status cpu_device_open(struct device **out, const struct graph *graph, uint32_t 
     d->device.vt = &cpu_vt;
     d->isa = chosen;
     d->kernels = kernels_by_isa[chosen];
+    d->work.bf16 = bf16_by_isa[chosen];
     d->work.graph = graph;
     d->product_count = PRODUCT_NUMBERS;
     d->work.product_count = &d->product_count;

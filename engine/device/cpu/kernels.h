@@ -1,5 +1,5 @@
-/* What the device and its kernels agree on. isa/ is compiled once for each instruction set, with ISA defined as its
- * name; each compilation exports one table. */
+/* What the device and its kernels agree on. isa/ is compiled once for each width of vectors, isa/bf16 once for each
+ * instruction set, with ISA defined as its name; each compilation exports one table. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_KERNELS_H
 #define HETERPS_ENGINE_DEVICE_CPU_KERNELS_H
 
@@ -16,7 +16,8 @@ struct cpu_work {
     float *packed;
     size_t packed_floats;
     uint64_t *product_count; /* the latest product's number */
-    bool bf16_pairs; /* how these are packed (isa/product_bf16.c)                                              */
+    const struct bf16_products *bf16;
+    bool bf16_pairs; /* how these are packed (isa/bf16/pack_bf16.h)                                            */
     const uint32_t *const *node_words; /* [node]: what cpu_need.words_fill says of it; NULL: nothing */
 };
 
@@ -24,15 +25,11 @@ struct cpu_work {
 typedef void cpu_kernel(const struct cpu_work *, const struct op_context *, const struct graph_node *);
 
 struct cpu_kernels {
-    const char *name;
     cpu_kernel *forward[OP_ID_COUNT], *backward[OP_ID_COUNT]; /* NULL: the reference */
     void (*update_rows)(const struct cpu_work *, const struct table_update *);
     void (*update_params)(const struct cpu_work *, const struct param_update *);
     void (*sum_params)(const struct cpu_work *, const struct param_sums *);
     void (*sum_rows)(const struct cpu_work *, const struct table_sums *);
-    /* Whether VDPBF16PS is there and multiplies faster here than fused multiply-adds of rounded factors:
-     * measures both, about 100 us. */
-    bool (*bf16_pairs_are_faster)(void);
     /* Ranking (engine/eval/rank.h); no team. Words lie in panels of `panel_words`: word w's bias, then its
      * numbers, are the panel's floats w % panel_words, panel_words + w % panel_words, … */
     uint32_t panel_words;
@@ -48,8 +45,26 @@ struct cpu_kernels {
     size_t (*above_next)(const float *x, size_t from, size_t count, float x0);
 };
 const struct cpu_kernels *cpu_kernels_of(const struct device *device);
-extern const struct cpu_kernels cpu_kernels_base, cpu_kernels_avx2, cpu_kernels_avx512, cpu_kernels_avx512bf16,
-    cpu_kernels_amx;
+extern const struct cpu_kernels cpu_kernels_base, cpu_kernels_avx2, cpu_kernels_avx512;
+
+struct product; /* isa/product.h */
+/* Where a piece is: rows, of each of its groups of rows, and columns. */
+struct product_place {
+    uint32_t row, rows, col, cols, group, groups;
+};
+/* What product_cut, product_pack and product_piece (isa/product.h) do of a product in bfloat16. The right factor is
+ * packed once, by pieces that come before. */
+struct bf16_products {
+    uint32_t rows;                                         /* multiplied at a time: a piece begins at a multiple */
+    void (*cut)(struct product *p, uint32_t members);      /* sets pack_count, pack_panels and packed_floats      */
+    void (*pack)(const struct product *p, uint32_t piece); /* packs a piece                                       */
+    void (*piece)(const struct product *p, struct product_place at, void *scratch);
+    /* Whether VDPBF16PS is there and multiplies faster here than fused multiply-adds of rounded factors:
+     * measures both, about 100 us. */
+    bool (*pairs_are_faster)(void);
+};
+extern const struct bf16_products bf16_products_base, bf16_products_avx2, bf16_products_avx512,
+    bf16_products_avx512bf16, bf16_products_amx;
 
 /* What interact (isa/interact.c) puts into a member's scratch: an example's vectors, a multiple of INTERACT_PAD
  * floats apart, and room for some more behind the last. */

@@ -264,10 +264,10 @@ void KERNEL(fc_forward_f32)(const struct cpu_work *work, const struct op_context
         team_run(work->team, unit_forward_piece, &unit, (in.rows + UNIT_ROWS - 1) / UNIT_ROWS);
         return;
     }
-    enum product_type type = attr.precision == PRECISION_BF16 ? PRODUCT_BF16 : PRODUCT_F32;
+    const struct bf16_products *bf16 = attr.precision == PRECISION_BF16 ? work->bf16 : NULL;
     struct fc_call call = {.product_count = 1};
     call.product[0] = (struct product){
-        .type = type,
+        .bf16 = bf16,
         .end = PRODUCT_ACTIVATES,
         .rows = in.rows,
         .cols = weight.cols,
@@ -320,11 +320,11 @@ void KERNEL(fc_backward_f32)(const struct cpu_work *work, const struct op_contex
         unit_backward(work, &unit);
         return;
     }
-    enum product_type type = attr.precision == PRECISION_BF16 ? PRODUCT_BF16 : PRODUCT_F32;
+    const struct bf16_products *bf16 = attr.precision == PRECISION_BF16 ? work->bf16 : NULL;
     struct fc_call call = {0};
     if (dweight.data != NULL || dbias != NULL) /* of no rows: column sums alone */
         call.product[call.product_count++] = (struct product){
-            .type = type,
+            .bf16 = bf16,
             .end = PRODUCT_ADDS,
             .rows = dweight.data != NULL ? K : 0,
             .cols = N,
@@ -346,7 +346,7 @@ void KERNEL(fc_backward_f32)(const struct cpu_work *work, const struct op_contex
         };
     if (din.data != NULL)
         call.product[call.product_count++] = (struct product){
-            .type = type,
+            .bf16 = bf16,
             .end = PRODUCT_SLOPES,
             .rows = in.rows,
             .cols = K,

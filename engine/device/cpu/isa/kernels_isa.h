@@ -1,4 +1,4 @@
-/* The kernels of one instruction set, as table.c lists them. */
+/* The kernels of one width of vectors, as table.c lists them. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_KERNELS_ISA_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_KERNELS_ISA_H
 
@@ -12,7 +12,6 @@ void KERNEL(rows_update_f32)(const struct cpu_work *work, const struct table_upd
 void KERNEL(params_update_f32)(const struct cpu_work *work, const struct param_update *update);
 void KERNEL(params_sum_f32)(const struct cpu_work *work, const struct param_sums *sums);
 void KERNEL(rows_sum_f32)(const struct cpu_work *work, const struct table_sums *sums);
-bool KERNEL(bf16_pairs_are_faster)(void);
 void KERNEL(rank_score_f32)(float *scores, size_t scores_stride, const float *query, size_t query_stride, uint32_t rows,
                             const float *panels, uint32_t panel_count, uint32_t dim);
 float KERNEL(rank_greatest_f32)(const float *x, size_t count);

@@ -24,7 +24,7 @@
  * spread best over the cache's sets. */
 #include "engine/device/cpu/isa/product.h"
 
-#include "engine/device/cpu/isa/product_bf16.h"
+#include "engine/device/cpu/isa/tile.h"
 #include "engine/device/cpu/isa/product_pack.h"
 #include "engine/device/cpu/isa/product_thin.h"
 #include "engine/device/cpu/isa/tile.h"
@@ -469,7 +469,7 @@ struct kept {
 };
 _Static_assert(sizeof(struct kept) <= PRODUCT_KEPT_BYTES && ADDS_COLS * ADDS_TERMS <= PRODUCT_KEPT, "scratch");
 
-static uint32_t tile_rows(const struct product *p) { return p->type == PRODUCT_BF16 ? BF16_ROWS : TILE; }
+static uint32_t tile_rows(const struct product *p) { return p->bf16 != NULL ? p->bf16->rows : TILE; }
 
 /* Where the rows of chunk `chunk` begin: whole tiles, the same number in each but for one. */
 static uint32_t row_begin(const struct product *p, uint32_t chunk)
@@ -496,7 +496,7 @@ static struct product_place place_of(const struct product *p, uint32_t piece)
     return at;
 }
 
-void KERNEL(product_pack)(const struct product *p, uint32_t piece) { KERNEL(product_bf16_pack)(p, piece); }
+void KERNEL(product_pack)(const struct product *p, uint32_t piece) { p->bf16->pack(p, piece); }
 
 /* What will be packed after the block that begins at `right`, of group t of terms: its next terms, the next
  * group's, or the next piece's columns, which most often are the same member's. */
@@ -515,8 +515,8 @@ static struct block_ahead block_after(const struct product *p, struct place at, 
 void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratch)
 {
     struct product_place place = place_of(p, piece);
-    if (p->type == PRODUCT_BF16) {
-        KERNEL(product_bf16_piece)(p, place, scratch);
+    if (p->bf16 != NULL) {
+        p->bf16->piece(p, place, scratch);
         return;
     }
     uint32_t group_begin = place.group, groups = place.groups;
@@ -574,19 +574,20 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
  * them than keep the members busy, and in step. */
 #define PIECES_EACH       2u
 #define PIECES_EACH_KEPT  8u
-#define PIECES_EACH_TILES 4u /* the first of a piece's strips is packed before anything is multiplied (block_amx.c) */
+#define PIECES_EACH_TILES 4u /* the first of a piece's strips is packed before anything is multiplied (bf16/block_amx.c) */
 void KERNEL(product_cut)(struct product *p, uint32_t members)
 {
     uint32_t col_chunks =
-        divide_up(p->cols, (p->end == PRODUCT_ADDS && p->lane_terms == 0) || p->type == PRODUCT_BF16 ? ADDS_COLS
-                                                                                                     : PRODUCT_COLS);
+        divide_up(p->cols, (p->end == PRODUCT_ADDS && p->lane_terms == 0) || p->bf16 != NULL ? ADDS_COLS
+                                                                                             : PRODUCT_COLS);
     /* What nobody has to pack can be cut by columns as well: few rows would not keep all members busy. */
     if (p->whole != NULL && members > 1 && divide_up(p->rows, TILE) < PIECES_EACH * members)
         col_chunks = divide_up(col_chunks, members) * members;
     p->piece_cols = divide_up(divide_up(p->cols, PANEL), col_chunks) * PANEL;
     p->col_chunks = divide_up(p->cols, p->piece_cols);
     p->keeps =
-        members > 1 && p->whole == NULL && (p->type == PRODUCT_BF16 || (uint64_t)p->term_groups * p->terms * p->piece_cols <= PRODUCT_KEPT);
+        members > 1 && p->whole == NULL &&
+        (p->bf16 != NULL || (uint64_t)p->term_groups * p->terms * p->piece_cols <= PRODUCT_KEPT);
     uint32_t each = !p->keeps ? PIECES_EACH : tile_rows(p) > TILE ? PIECES_EACH_TILES : PIECES_EACH_KEPT;
     uint32_t wanted = members == 1 ? 1 : each * members;
     wanted = divide_up(wanted, p->col_chunks);
@@ -599,5 +600,5 @@ void KERNEL(product_cut)(struct product *p, uint32_t members)
     p->units = p->row_chunks * group_chunks;
     p->share_units = divide_up(p->units, members);
     p->piece_count = p->col_chunks * p->units;
-    if (p->type == PRODUCT_BF16) KERNEL(product_bf16_cut)(p, members);
+    if (p->bf16 != NULL) p->bf16->cut(p, members);
 }

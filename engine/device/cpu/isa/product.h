@@ -8,9 +8,8 @@
  * An element's terms are added in one order that depends on the sizes and on the instruction set alone: never
  * on pieces, members or groups of rows. So the bytes are the same for any team.
  *
- * Both factors enter as float32. How they are packed, and the tile that multiplies what was packed, follow from
- * `type`: what is specific to one type is a pair of packing functions and a tile (product.c); cutting, blocks,
- * groups and ends are shared. */
+ * Both factors enter as float32. With `bf16` they are rounded where they are packed, and multiplied by functions of
+ * their own (bf16/product_bf16.c); cutting, groups and ends are shared. Sums are float32. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_PRODUCT_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_PRODUCT_H
 
@@ -21,12 +20,6 @@
 #include "engine/device/cpu/kernels.h"
 #include "graph/op.h"
 
-/* What a packed factor's elements are. Sums are float32. */
-enum product_type {
-    PRODUCT_F32,
-    PRODUCT_BF16 /* product_bf16.c: the right factor is packed once, by pieces that come before */
-};
-
 /* What becomes of a finished sum s of row r and column c:
  *     ACTIVATES   result = activation(s + bias[c])
  *     SLOPES      result = s * activation'(output[r, c]), added to the result if `adds`
@@ -34,7 +27,7 @@ enum product_type {
 enum product_end { PRODUCT_ACTIVATES, PRODUCT_SLOPES, PRODUCT_ADDS };
 
 struct product {
-    enum product_type type;
+    const struct bf16_products *bf16; /* or NULL: in float32                                              */
     enum product_end end;
     uint32_t rows, cols, terms;       /* of a group                                                         */
     uint32_t row_groups, term_groups; /* one of them is 1                                             */
@@ -68,11 +61,6 @@ struct product {
     uint32_t pack_panels; /* of a piece of packing, most */
     size_t packed_floats;
     float *packed; /* [packed_floats], 64-byte aligned: set between product_cut() and product_pack()        */
-};
-
-/* Where a piece is: rows, of each of its groups of rows, and columns. */
-struct product_place {
-    uint32_t row, rows, col, cols, group, groups;
 };
 
 /* Cuts into piece_count pieces for a team of `members`, and what must be packed before into pack_count. */

@@ -1,11 +1,7 @@
-/* The kernels of one instruction set in one table. */
+/* The kernels of one width of vectors in one table. */
 #include "engine/device/cpu/isa/kernels_isa.h"
 
-#define STRING_EXPAND(x) #x
-#define STRING(x)        STRING_EXPAND(x)
-
 const struct cpu_kernels KERNEL(cpu_kernels) = {
-    .name = STRING(ISA),
     .forward =
         {
 #define CPU_OP(id, ...) [OP_ID_##id] = KERNEL(id##_forward_f32),
@@ -22,7 +18,6 @@ const struct cpu_kernels KERNEL(cpu_kernels) = {
     .update_params = KERNEL(params_update_f32),
     .sum_params = KERNEL(params_sum_f32),
     .sum_rows = KERNEL(rows_sum_f32),
-    .bf16_pairs_are_faster = KERNEL(bf16_pairs_are_faster),
     .panel_words = 2 * VF,
     .score = KERNEL(rank_score_f32),
     .greatest = KERNEL(rank_greatest_f32),

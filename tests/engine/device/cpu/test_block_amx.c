@@ -14,7 +14,7 @@
 #define AMX_MODEL
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma")
-#include "engine/device/cpu/isa/block_amx.c"
+#include "engine/device/cpu/isa/bf16/block_amx.c"
 #pragma GCC pop_options
 
 bool __real_isa_runs_here(enum isa isa);

@@ -9,8 +9,8 @@
  * Tiles are a thread's: between tiles_open() and tiles_close(). Behind it the system has no tiles to save when it takes
  * the thread off its core. Tests compile the second form, whose tiles are memory (AMX_MODEL), and which does the same
  * anywhere. */
-#ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_AMX_H
-#define HETERPS_ENGINE_DEVICE_CPU_ISA_AMX_H
+#ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_BF16_AMX_H
+#define HETERPS_ENGINE_DEVICE_CPU_ISA_BF16_AMX_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -12,8 +12,8 @@
  *
  * An element's terms are added 32 at a time, as TILE_ADD has it, from the first one on of each group; a group's
  * last ones are filled up by zeros. */
-#include "engine/device/cpu/isa/amx.h"
-#include "engine/device/cpu/isa/pack_bf16.h"
+#include "engine/device/cpu/isa/bf16/amx.h"
+#include "engine/device/cpu/isa/bf16/pack_bf16.h"
 
 #if HAS_TILES
 
@@ -297,7 +297,7 @@ static void panel_multiply(const struct amx_block *b, uint32_t r, uint32_t rows,
     side->rows = rows;
 }
 
-void KERNEL(product_bf16_block)(const struct product *p, struct product_place at, struct terms of,
+void SET_KERNEL(product_bf16_block)(const struct product *p, struct product_place at, struct terms of,
                                 const struct bf16_arrays *to)
 {
     size_t panel_words = packed_panel_words(p), steps_all = steps_of(p->terms, true);
@@ -338,6 +338,6 @@ void KERNEL(product_bf16_block)(const struct product *p, struct product_place at
 }
 
 /* The one way. */
-bool KERNEL(bf16_pairs_are_faster)(void) { return true; }
+bool SET_KERNEL(bf16_pairs_are_faster)(void) { return true; }
 
 #endif

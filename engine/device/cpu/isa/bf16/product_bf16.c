@@ -7,9 +7,9 @@
  *
  * An element's terms are one chain of additions from zero, whatever the block: sums wait in the piece's scratch
  * for the next one. */
-#include "engine/device/cpu/isa/product_bf16.h"
+#include "engine/device/cpu/isa/bf16/product_bf16.h"
 
-#include "engine/device/cpu/isa/pack_bf16.h"
+#include "engine/device/cpu/isa/bf16/pack_bf16.h"
 
 static void col_sums_add(float *to, const vf *col_sums, uint32_t cols)
 {
@@ -17,7 +17,7 @@ static void col_sums_add(float *to, const vf *col_sums, uint32_t cols)
         vf_store_upto(to, vf_load_upto(to, cols - c) + col_sums[c / VF], cols - c);
 }
 
-void KERNEL(product_bf16_pack)(const struct product *p, uint32_t piece)
+static void pack(const struct product *p, uint32_t piece)
 {
     uint32_t panel = piece * p->pack_panels, col = panel * PANEL;
     uint32_t cols = p->cols - col < p->pack_panels * PANEL ? p->cols - col : p->pack_panels * PANEL;
@@ -40,7 +40,7 @@ static uint32_t rows_waiting(const struct product *p, uint32_t floats)
  * that wait (heterps-run bench gemm --precision bf16). */
 #define KEPT_BESIDE (HAS_TILES ? PRODUCT_KEPT / 4 : PRODUCT_KEPT)
 
-void KERNEL(product_bf16_piece)(const struct product *p, struct product_place at, void *scratch)
+static void multiply(const struct product *p, struct product_place at, void *scratch)
 {
     if (at.rows == 0) return; /* column sums alone */
     vf col_sums[PIECE_COLS / VF] = {{0}};
@@ -57,13 +57,13 @@ void KERNEL(product_bf16_piece)(const struct product *p, struct product_place at
             part.row = row;
             part.rows = row_end - row < rows_most ? row_end - row : rows_most;
             struct terms of = first;
-            for (; !of.is_last; of = terms_after(p, of)) KERNEL(product_bf16_block)(p, part, of, &to);
-            KERNEL(product_bf16_block)(p, part, of, &to);
+            for (; !of.is_last; of = terms_after(p, of)) SET_KERNEL(product_bf16_block)(p, part, of, &to);
+            SET_KERNEL(product_bf16_block)(p, part, of, &to);
         }
     if (has_sums) col_sums_add(p->col_sums + at.col, col_sums, at.cols);
 }
 
-void KERNEL(product_bf16_cut)(struct product *p, uint32_t members)
+static void cut(struct product *p, uint32_t members)
 {
     uint32_t panels = (p->cols + PANEL - 1) / PANEL, each = members == 1 ? PACK_PANELS : panels / (4 * members) + 1;
     struct terms first = terms_at(p, 0, 0);
@@ -77,3 +77,11 @@ void KERNEL(product_bf16_cut)(struct product *p, uint32_t members)
         p->packed_floats = (size_t)steps_of(first.count, p->is_pairs) * p->piece_cols;
     }
 }
+
+const struct bf16_products SET_KERNEL(bf16_products) = {
+    .rows = BF16_ROWS,
+    .cut = cut,
+    .pack = pack,
+    .piece = multiply,
+    .pairs_are_faster = SET_KERNEL(bf16_pairs_are_faster),
+};

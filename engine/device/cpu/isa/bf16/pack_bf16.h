@@ -11,10 +11,10 @@
  *
  * An odd last term gets a zero for partner. Tiles (amx.h) take pairs, sixteen steps of them at a time: zeros
  * fill the last ones up. */
-#ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_PACK_BF16_H
-#define HETERPS_ENGINE_DEVICE_CPU_ISA_PACK_BF16_H
+#ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_BF16_PACK_BF16_H
+#define HETERPS_ENGINE_DEVICE_CPU_ISA_BF16_PACK_BF16_H
 
-#include "engine/device/cpu/isa/product_bf16.h"
+#include "engine/device/cpu/isa/bf16/product_bf16.h"
 #include "engine/device/cpu/isa/round_bf16.h"
 #include "engine/device/cpu/isa/tile.h"
 

@@ -13,7 +13,7 @@
  * (cpu_work.bf16_pairs): on some processors VDPBF16PS is four times slower than a fused multiply-add, on others
  * as fast. */
 #include "engine/base/clock.h"
-#include "engine/device/cpu/isa/pack_bf16.h"
+#include "engine/device/cpu/isa/bf16/pack_bf16.h"
 
 #if !HAS_TILES
 
@@ -126,7 +126,7 @@ static void panel_ask(const float *panel, uint32_t steps, uint32_t i, uint32_t p
 }
 
 /* Rows x columns `at`, of one group, by one block of terms. */
-void KERNEL(product_bf16_block)(const struct product *p, struct product_place at, struct terms of,
+void SET_KERNEL(product_bf16_block)(const struct product *p, struct product_place at, struct terms of,
                                 const struct bf16_arrays *to)
 {
     size_t panel_words = packed_panel_words(p), steps_all = steps_of(p->terms, p->is_pairs);
@@ -219,7 +219,7 @@ static uint64_t tile_ns(bf16_whole *whole, uint32_t steps)
     return least;
 }
 
-bool KERNEL(bf16_pairs_are_faster)(void)
+bool SET_KERNEL(bf16_pairs_are_faster)(void)
 {
     return HAS_PAIRS && tile_ns(whole_along_pairs, 128) < tile_ns(whole_along_single, 256);
 }
