@@ -1,5 +1,5 @@
 /* A setting is one line of a table: name, type, default, range, unit, meaning. Reading, checking, --help and the
- * README's reference all come from that line (cfg/keys.def for the run, graph/op_*.c for the ops). */
+ * reference of cfg/README.md all come from that line (cfg/keys.def for the run, graph/op_*.c for the ops). */
 #ifndef HETERPS_CFG_KEY_H
 #define HETERPS_CFG_KEY_H
 
@@ -47,7 +47,7 @@ MUST_USE status cfg_read(const struct ini *ini, const struct ini_section *sectio
                          size_t key_count, void *out);
 
 /* One "  name  type  default  range  unit  meaning" line a key, aligned; for --help and, as a Markdown table, for
- * the README. */
+ * cfg/README.md. */
 void cfg_print(FILE *out, const struct cfg_key *keys, size_t key_count);
 void cfg_print_markdown(FILE *out, const char *section, const struct cfg_key *keys, size_t key_count);
 

@@ -1,4 +1,4 @@
-/* Every section and key of a model text, from the tables that also check them: for help and the README. */
+/* Every section and key of a model text, from the tables that also check them: for help and cfg/README.md. */
 #ifndef HETERPS_GRAPH_REFERENCE_H
 #define HETERPS_GRAPH_REFERENCE_H
 

@@ -16,7 +16,7 @@ struct placements_options {
     uint32_t trees;
     uint64_t seed;
     uint32_t seeds;
-    double effort; /* of learning and of episodes; 1: as published and as README's figures are */
+    double effort; /* of learning and of episodes; 1: as published and as sched/README.md's figures are */
     bool has_grid;
     bool is_dqn_left_out;
 };

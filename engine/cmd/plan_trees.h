@@ -9,7 +9,7 @@ struct plan_trees_flags {
     const char *html; /* NULL: no page */
     uint32_t trees;
     bool has_grid;
-    uint64_t seed, evaluations; /* 0: as many as README's figures have */
+    uint64_t seed, evaluations; /* 0: as many as sched/README.md's figures have */
 };
 MUST_USE status plan_trees_run(const struct plan_trees_flags *flags);
 

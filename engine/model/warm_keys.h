@@ -1,4 +1,4 @@
-/* The keys of rows that come from elsewhere. A key is a hash with its column's seed (README, Rows): rows of
+/* The keys of rows that come from elsewhere. A key is a hash with its column's seed (io/README.md, Keys): rows of
  * columns of other names, or of older rules, would be loaded and never found; and texts become keys by the
  * columns that they are of. */
 #ifndef HETERPS_ENGINE_MODEL_WARM_KEYS_H

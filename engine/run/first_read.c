@@ -89,7 +89,7 @@ static status rows_judge(const struct rows_look *l, const char *paths, const cha
     if (keys >= KEYS_MANY && !is_found)
         FAIL(MISMATCH,
              "%s: no row of it is one of the keys of the first %s of %s, %u different ones or more: the keys were made "
-             "by another rule, of columns of other names, or of other texts (README, Rows, says how a key is made)",
+             "by another rule, of columns of other names, or of other texts (io/README.md says how a key is made)",
              init, words_plural(WORDS, l->example_count, "example"), paths, KEYS_MANY);
     for (uint32_t t = 0; t < g->table_count; t++)
         if (l->key_count[t] == KEYS_MANY && !l->is_found[t])

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The key of a text in a column is one rule for all formats, which README states: xxh3-64 of the text, with xxh3-64 of the column's name as seed. The
+# The key of a text in a column is one rule for all formats, which io/README.md states: xxh3-64 of the text, with xxh3-64 of the column's name as seed. The
 # numbers here are of Python's xxhash; who makes tables elsewhere counts on them. Graphs of version 8 keep the rule that they were compiled by.
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 1
@@ -71,10 +71,10 @@ check 'a key without a row is read as zeros' zeros
 check '… with rows on disk, too' zeros --set store.ram=48MiB --set store.ssd=64MiB --set store.path=rows
 check '… or as its first values, where the text says so' values --set emb.unseen=init
 check '… or by rules up to 8' values --set model.rules=8
-# README's function, as it stands there, gives the first values that are exported.
+# The function of io/README.md, as it stands there, gives the first values that are exported.
 first_values() {
     rm -rf model export
-    "$HETERPS" m.bin --data data --out model -q && "$HETERPS" export m.bin --model model -o export --format npy -q && python3 - "$root/README.md" <<'PYTHON'
+    "$HETERPS" m.bin --data data --out model -q && "$HETERPS" export m.bin --model model -o export --format npy -q && python3 - "$root/io/README.md" <<'PYTHON'
 import re, struct, sys
 code = [c for c in re.findall(r"```python\n(.*?)```", open(sys.argv[1]).read(), re.S) if "philox" in c]
 assert len(code) == 1
@@ -87,5 +87,5 @@ expected = [struct.unpack("<f", struct.pack("<f", 0.8999999761581421 * first(5, 
 assert len(keys) == 1 and vectors == expected, (vectors, expected)
 PYTHON
 }
-check 'first values are those of the function in README' first_values
+check 'first values are those of the function in io/README.md' first_values
 finish

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The proxy of the README in front of a server: what it says there is run as it is, but for paths and ports, and asked over TLS.
+# The proxy of engine/serve/README.md in front of a server: what it says there is run as it is, but for paths and ports, and asked over TLS.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/process.sh"
 for needed in nginx openssl curl; do
@@ -22,7 +22,7 @@ for try in 1 2 3 4 5; do
         [ "$(id -u)" != 0 ] || echo 'user root;' # its workers write below $work
         echo "pid $work/nginx.pid; error_log $work/nginx.log; daemon off; events {} http { access_log off;"
         for kind in client_body proxy fastcgi uwsgi scgi; do echo "${kind}_temp_path $work/$kind;"; done
-        sed -n '/^```nginx$/,/^```$/p' "$root/README.md" | grep -v '^```' |
+        sed -n '/^```nginx$/,/^```$/p' "$root/engine/serve/README.md" | grep -v '^```' |
             sed "s,/etc/ssl/,$work/,; s,listen 443,listen 127.0.0.1:$port,; s,http://127.0.0.1:8080,http://$address,"
         echo '}'
     } >"$work/nginx.conf"

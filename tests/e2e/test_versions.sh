@@ -1,5 +1,5 @@
 #!/bin/sh
-# Files of every kind that were written by earlier versions (tests/golden) are read, with the values that they had; README says which are. Never
+# Files of every kind that were written by earlier versions (tests/golden) are read, with the values that they had; io/README.md says which are. Never
 # write tests/golden anew: a file there that cannot be read any more is one that somebody has.
 . "$(dirname "$0")/lib.sh"
 golden=$root/tests/golden

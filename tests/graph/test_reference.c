@@ -1,4 +1,4 @@
-/* The reference of model texts: as README has it, and what it knows of a word. */
+/* The reference of model texts: as cfg/README.md has it, and what it knows of a word. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,16 +28,16 @@ static FILE *text_begin(void)
     return out;
 }
 
-static void reference_print__markdown__is_the_end_of_readme(void **state)
+static void reference_print__markdown__is_the_end_of_the_page(void **state)
 {
     (void)state;
-    static char readme[1 << 20];
-    FILE *file = fopen("README.md", "r"), *out = text_begin();
+    static char page[1 << 20];
+    FILE *file = fopen("cfg/README.md", "r"), *out = text_begin();
     assert_non_null(file);
-    readme[fread(readme, 1, sizeof readme - 1, file)] = 0;
+    page[fread(page, 1, sizeof page - 1, file)] = 0;
     fclose(file);
     reference_print(out, true);
-    const char *expected = text_of(out), *begin = strstr(readme, "<!-- settings -->");
+    const char *expected = text_of(out), *begin = strstr(page, "<!-- settings -->");
     assert_non_null(begin);
     assert_non_null(strstr(begin, expected));
     assert_true(strlen(expected) > 10000);
@@ -150,7 +150,7 @@ static int text_free(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reference_print__markdown__is_the_end_of_readme),
+        cmocka_unit_test(reference_print__markdown__is_the_end_of_the_page),
         cmocka_unit_test(reference_print__text__has_every_part),
         cmocka_unit_test(reference_word_print__kinds_of_words__are_found_in_their_tables),
         cmocka_unit_test(reference_word_print__unknown__keeps_what_is_near),

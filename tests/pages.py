@@ -1,0 +1,313 @@
+#!/usr/bin/env python3
+"""Holds the pages, README.md in the root and in folders, to the tree and to the program.
+
+    python3 tests/pages.py [HETERPS]       prints TAP; without a program what needs one is skipped
+    python3 tests/pages.py --list          the commands of all pages that no test here runs, each with its reason
+
+Links resolve, tables are whole, the README is short, files and flags that are named exist, and the settings are the program's. Every
+command of a block of code that stands behind "$" is run, in the order of pages, in one folder and on less data, and what it prints is
+compared in shape: line by line, without numbers, units and times; "..." and "…" stand for any lines."""
+import glob, os, re, subprocess, sys, tempfile
+
+root = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+os.chdir(root)
+README_LINES = 250
+# In order: what a page's commands make, later ones use.
+PAGES = ["README.md"] + sorted(glob.glob("*/README.md") + glob.glob("engine/*/README.md"))
+text = {page: open(page, encoding="utf-8").read() for page in PAGES}
+count = failed = 0
+
+# Data is generated with this part of the rows.
+LESS = 15
+# Before the command that begins so: a shell's words.
+BEFORE = {
+    "heterps-run fsck model": "rm -rf model; heterps-run ctrdnn.bin --data train.tsv --out model -q --set checkpoint.every=25 "
+                              "--set checkpoint.keep=2 --set train.steps_max=30 && printf x | dd of=model/emb.30.rows bs=1 seek=100 conv=notrunc",
+    "heterps-run launch --local 3 -- tables.bin": "cp train.tsv data.tsv; heterps-run compile samples/ctrdnn.cfg -o tables.bin -q --set train.lanes=8",
+    "heterps-run graph.bin": "cp ctrdnn.bin graph.bin",
+}
+# Of these lines only the first word is compared: what follows depends on what was slow.
+FREE_LINES = {"time", "life", "memory", "launch"}
+# Commands of blocks of code that are not run here: how they begin, and why.
+NOT_RUN = [
+    ("./build.sh demo", "long: a minute; CI runs its commands one by one"),
+    ("./build.sh test", "long: CI is this command"),
+    ("heterps-run doctor ctrdnn.bin", "its output depends on this machine's memory; tests/e2e/test_doctor.sh runs doctor"),
+    ("heterps-run graph.bin --data train.tsv --out model --metrics", "it goes on until it is asked; tests/e2e/test_metrics.sh runs it"),
+    ("curl ", "it asks a server; tests/e2e/test_serve.sh, test_serve_learn.sh and test_metrics.sh do"),
+    ("heterps-run serve", "a server; tests/e2e/test_serve.sh, test_serve_learn.sh and test_lean.sh run it"),
+    ("heterps-run export graph.bin --model model --for serving", "tests/e2e/test_lean.sh runs it"),
+    ("heterps-run key -o cluster.key", "tests/e2e/test_cluster_key.sh runs it"),
+    ("heterps-run graph.bin --data train.tsv --out model --nodes", "a cluster; tests/e2e/test_nodes.sh runs it on one machine"),
+    ("heterps-run launch --local 4 -- graph.bin", "long: four nodes; tests/e2e/test_nodes.sh runs fewer"),
+    ("heterps-run launch --hosts", "a cluster; tests/e2e/test_hosts.sh runs it on hosts that are network namespaces"),
+    ("heterps-run launch --local 3 -- doctor --cluster", "its link was cut by hand; tests/e2e/test_doctor_cluster.sh cuts it"),
+    ("torchrun", "a cluster, and a launcher of PyTorch's; tests/quality/torchrun.sh runs it"),
+    ("srun", "a cluster, and Slurm; tests/quality/slurm.sh runs it"),
+    ("mpiexec", "a cluster; tests/e2e/test_nodes.sh runs it on one machine"),
+    ("heterps-run graph.bin --data 'http://", "an object store; tests/e2e/test_web.sh has a server"),
+    ("heterps-run devices", "it tells of the machine; tests/e2e/test_devices.sh runs it"),
+    ("heterps-run plan dcnv2.bin", "a card"),
+    ("heterps-run bench train", "long; tests/e2e/test_bench.sh runs --quick"),
+]
+FIGURE = "a figure's: long, or it needs data, a card or another program"
+PROGRAMS = r"(?:heterps-run|\./build\.sh|sh|curl|python3|torchrun|srun|mpiexec)"
+
+
+def check(name, wrong):
+    global count, failed
+    count += 1
+    failed += bool(wrong)
+    print(f"{'not ok' if wrong else 'ok'} {count} - {name}")
+    for line in wrong[:20]:
+        print(f"# {line}")
+
+
+def code_of(page):
+    """[(line number, [lines], language)] of blocks of code, fenced or indented."""
+    found, block, language, fenced = [], [], "", False
+    for n, line in enumerate(text[page].splitlines() + [""], 1):
+        if line.startswith("```"):
+            if fenced:
+                found.append((begin, block, language))
+            fenced, block, language, begin = not fenced, [], line[3:], n + 1
+        elif fenced:
+            block.append(line)
+        elif line.startswith("    ") and (block or not previous.strip()):
+            if not block:
+                begin, language = n, ""
+            block.append(line[4:])
+        elif block and line.strip():
+            found.append((begin, block, language))
+            block = []
+        elif block:
+            block.append("")
+        previous = line
+    if block:
+        found.append((begin, block, language))
+    return found
+
+
+def prose_of(page):
+    """The page's lines, those of code empty."""
+    lines = text[page].splitlines()
+    for begin, block, _ in code_of(page):
+        for i in range(begin - 1, begin - 1 + len(block)):
+            if i < len(lines):
+                lines[i] = ""
+    return lines
+
+
+def slugs(page):
+    return {re.sub(r"[^\w\- ]", "", h.lower()).strip().replace(" ", "-") for line in prose_of(page) for h in re.findall(r"^#+ (.*)", line)}
+
+
+# --- links and tables
+
+wrong = []
+for page in PAGES:
+    for n, line in enumerate(prose_of(page), 1):
+        for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", line)):
+            if re.match(r"https?://", target):
+                continue
+            path, _, anchor = target.partition("#")
+            to = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
+            if not os.path.exists(to):
+                wrong.append(f"{page}:{n}: there is no {to}")
+            elif anchor and (to not in text or anchor not in slugs(to)):
+                wrong.append(f"{page}:{n}: {to} has no header #{anchor}")
+check("links of all pages resolve", wrong)
+linked = {os.path.normpath(os.path.join(os.path.dirname(p), t.partition("#")[0])) for p in PAGES for t in re.findall(r"\]\(([^)\s]+)\)", text[p])}
+check("every page is linked from another one", [page for page in PAGES if page not in linked])
+
+samples = [f for f in glob.glob("samples/*") if f != "samples/README.md"]
+check("every sample is linked from samples/README.md", [f for f in samples if f"({os.path.basename(f)})" not in text["samples/README.md"]])
+
+wrong = []
+for page in PAGES:
+    last = 0
+    for n, line in enumerate(text[page].splitlines(), 1):
+        cells = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else 0
+        if last and cells and cells != last:
+            wrong.append(f"{page}:{n}: {cells - 1} cells, expected {last - 1}")
+        last = cells
+check("each line of a table has as many cells as the one before", wrong)
+lines = text["README.md"].count("\n")
+check(f"README.md has at most {README_LINES} lines", [f"it has {lines}"] if lines > README_LINES else [])
+
+# --- what pages name
+
+ROOTS = ("engine", "cfg", "graph", "gpu", "io", "sched", "samples", "tests")
+wrong = []
+for page in PAGES:
+    for n, line in enumerate(prose_of(page), 1):
+        for path in re.findall(r"(?<![\w/.])((?:%s)/[\w./@-]+)" % "|".join(ROOTS), re.sub(r"`TESTS=[^`]*`", "", line)):
+            path = path.rstrip(".")
+            stands_for = re.search(r"[A-Z]{3,}", re.sub(r"README|ROOMS", "", path))
+            if not stands_for and not glob.glob(path + "*"):
+                wrong.append(f"{page}:{n}: there is no {path}")
+check("files that pages name exist", wrong)
+
+flags, verb = {}, None
+for line in open("tests/golden/flags", encoding="utf-8"):
+    if m := re.match(r"== (\S+)", line):
+        verb = m[1]
+        flags[verb] = set()
+    elif m := re.match(r"  (-\S+)", line):
+        flags[verb].add(m[1])
+EXTRA = {"help": set(), "plan-memory": flags["train"] | flags.get("plan-memory", set()), "doctor": flags["doctor"] | flags["train"] | {"--cluster", "--wait"}}
+
+
+def flags_wrong(words):
+    """What is wrong with the words of a command behind heterps-run."""
+    if "--" in words:
+        at = words.index("--")
+        return flags_wrong(words[:at]) or flags_wrong(words[at + 1:])
+    verb = words[0] if words and words[0] in {**flags, **EXTRA} else "train"
+    if verb == "train" and words and re.match(r"[a-z-]+$", words[0]) and words[0] not in ("train",):
+        return f"no verb {words[0]}"
+    for word in words:
+        word = word.strip("[]").partition("=")[0]
+        if re.match(r"--[a-z]|-[a-z]$", word) and word not in EXTRA.get(verb, flags.get(verb, set())) | {"--help", "--version"}:
+            return f"{verb} has no flag {word}"
+    return None
+
+
+def words_of(command):
+    """Words up to what follows the program."""
+    return re.sub(r"'[^']*'|\"[^\"]*\"", "TEXT", re.split(r"\s[|>;&#]|\s{2,}#", command)[0]).split()
+
+
+spans, wrong = [], []
+for page in PAGES:
+    for n, line in enumerate(prose_of(page), 1):
+        for span in re.findall(r"`([^`]+)`", line):
+            m = re.match(r"(?:[A-Z_]+=\S+ )*heterps-run (.*)", span)
+            if m and (why := flags_wrong(words_of(m[1]))):
+                wrong.append(f"{page}:{n}: {span}: {why}")
+            if m or re.match(r"(?:[A-Z_]+=(?:'[^']*'|\S+) )*(?:\./build\.sh|sh|python3|build/\S+) ?", span):
+                spans.append((page, n, span))
+            if re.match(r"(TESTS|MODE)=", span) and (m := re.match(r"TESTS='?([^' ]+)'? \./build\.sh test", span)):
+                tests = glob.glob("tests/**/test_*", recursive=True)
+                if not any(re.search(m[1].replace("\\|", "|"), t) for t in tests):
+                    wrong.append(f"{page}:{n}: {span}: no test is called so")
+check("verbs, flags and tests that pages name exist", wrong)
+
+# --- commands
+
+commands, wrong = [], []
+for page in PAGES:
+    for begin, block, language in code_of(page):
+        if language in ("python", "ini", "nginx"):
+            continue
+        has_prompt = any(line.startswith("$ ") for line in block)
+        for i, line in enumerate(block):
+            m = re.match(r"\$ (.*)", line) if has_prompt else re.match(rf"({PROGRAMS}\b.*)", line)
+            if m:
+                end = next((j for j in range(i + 1, len(block)) if block[j].startswith("$ ") or not has_prompt), len(block))
+                why = next((reason for start, reason in NOT_RUN if m[1].startswith(start)), None)
+                commands.append((page, begin + i, m[1], block[i + 1:end] if has_prompt else None, why))
+                if m[1].startswith("heterps-run ") and (fault := flags_wrong(words_of(m[1])[1:])):
+                    wrong.append(f"{page}:{begin + i}: {fault}")
+                if why is None and not has_prompt:
+                    wrong.append(f"{page}:{begin + i}: {m[1]}: give it a prompt ($) to be run, or a reason in NOT_RUN")
+check("every command of a block is run here or has its reason", wrong)
+check("every reason is of a command", [start for start, _ in NOT_RUN if not any(c[2].startswith(start) for c in commands)])
+
+if "--list" in sys.argv:
+    for page, n, command, _, why in commands:
+        if why:
+            print(f"{page}:{n}: {command}\n    {why}")
+    for page, n, span in spans:
+        print(f"{page}:{n}: {span}\n    {FIGURE if 'heterps-run' not in span else 'its verb and flags are held to tests/golden/flags'}")
+
+
+def shape(line):
+    line = re.sub(r"[-+±]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?", "#", line)
+    line = re.sub(r"#\s?(KiB|MiB|GiB|B|ms|s|µs|ns|%|min)\b(/s)?", "#u", line)
+    line = re.sub(r"#:#\b", "#", line)
+    return re.sub(r"\s+", " ", re.sub(r"(# \w+?)s\b", r"\1", line)).strip()
+
+
+def shapes(lines):
+    """Shapes of lines; a line that goes on below is one, and the same line again is none."""
+    found = []
+    for line in lines:
+        node = re.match(r"(\[\d+\]) ", line)
+        rest = line[len(node[0]):] if node else line
+        if re.match(r" {9,}\S", rest) and found:
+            found[-1] += " " + shape(rest)
+        elif rest.strip():
+            found.append(shape(line))
+    found = [f if (f.split() or [""])[1 if f.startswith("[") and " " in f else 0].strip() not in FREE_LINES else " ".join(f.split()[:2 if f.startswith("[") else 1])
+             for f in found]
+    return [f for i, f in enumerate(found) if i == 0 or f != found[i - 1] and not (f.split()[0] == "progress" == found[i - 1].split()[0])]
+
+
+def differs(expected, found):
+    """What of the expected lines is not found, in order; None if all are, and without "..." between no others."""
+    pieces, at = [[]], 0
+    for line in expected:
+        if line.strip() in ("...", "…"):
+            pieces.append([])
+        else:
+            pieces[-1].append(line)
+    found = shapes(found)
+    for i, piece in enumerate(pieces):
+        piece = shapes(piece)
+        places = [0] if i == 0 else range(at, len(found) - len(piece) + 1)
+        if i == len(pieces) - 1 and i > 0 and piece:
+            places = [len(found) - len(piece)]
+        match = next((p for p in places if p >= at and found[p:p + len(piece)] == piece), None)
+        if match is None:
+            first = next((k for k, line in enumerate(piece) if line not in found), 0)
+            return f"expected: {(piece or ['nothing'])[first]}; found: {' / '.join(found[at:at + 12])}"
+        at = match + len(piece)
+    if len(pieces) == 1 and at != len(found):
+        return f"found besides: {found[at]}"
+    return None
+
+
+program = next((a for a in sys.argv[1:] if not a.startswith("-")), None)
+if program is None:
+    if "--list" not in sys.argv:
+        count += 1
+        print(f"ok {count} - commands of pages # SKIP no program is given")
+else:
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(f"{folder}/bin")
+        os.symlink(os.path.realpath(program), f"{folder}/bin/heterps-run")
+        for name in ("samples", "cfg"):
+            os.symlink(f"{root}/{name}", f"{folder}/{name}")
+        environment = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"}
+
+        def run(command):
+            return subprocess.run(["sh", "-c", command], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, timeout=120)
+
+        settings = run("heterps-run help settings.md").stdout
+        reference = text["cfg/README.md"].partition("<!-- settings -->\n")[2]
+        check("the settings of cfg/README.md are those of the program", [] if settings == reference and settings else
+              [next((f"{a!r} is not {b!r}" for a, b in zip(reference.splitlines(), settings.splitlines()) if a != b), "one is longer")])
+        for page, n, command, expected, why in commands:
+            if why or expected is None:
+                continue
+            for start, words in BEFORE.items():
+                if command.startswith(start):
+                    run(words)
+            less = command
+            if " gen " in command:
+                less = re.sub(r"\d{5,}", lambda m: str(int(m[0]) // LESS), command)
+            if "--plan " in command and len(os.sched_getaffinity(0)) < 2:
+                count += 1
+                print(f"ok {count} - {page}: {command} # SKIP it needs 2 cores")
+                continue
+            done = run(less)
+            told = done.stdout.splitlines() # an error comes by another stream, and may come first
+            fault = differs(expected, sorted(told, key=lambda line: line.startswith("heterps-run: error:")))
+            fails = any(line.startswith("heterps-run: error:") for line in expected)
+            if (done.returncode != 0) != fails:
+                fault = f"exit status {done.returncode}: {done.stdout[-400:]}"
+            check(f"{page}:{n}: {command[:90]}", [fault] if fault else [])
+print(f"1..{count}")
+sys.exit(failed != 0)
