@@ -39,7 +39,7 @@ UNSEEN = {  # name: package, set, numeric columns, texts, the label of a row
               'year occ10 occrecode wrkstat gender educcat maritalcat'.split(), lambda f: f.realrinc > f.realrinc.median()),
 }
 for name, (_, _, numbers, texts, _) in UNSEEN.items():
-    SETS[name] = 'format = csv\nlabel = label\n' + f'dense = {", ".join(numbers)}\n' * bool(numbers) + f'sparse = {", ".join(texts)}\n'
+    SETS[name] = 'format = csv\nlabel = label\nmissing_text = nan\n' + f'dense = {", ".join(numbers)}\n' * bool(numbers) + f'sparse = {", ".join(texts)}\n'
 
 
 def lines_of(*paths):
