@@ -8,7 +8,8 @@ class Server:
     def __init__(self, program, *arguments, listen="127.0.0.1:0"):
         self.arguments = [program, "serve", "--listen", listen, *arguments]
 
-    def __enter__(self):
+    def begin(self):
+        """Waits until it says where it listens; a block that is entered later ends it."""
         self.process = subprocess.Popen(self.arguments, stderr=subprocess.PIPE, text=True)
         self.said = ""
         for line in self.process.stderr:
@@ -16,8 +17,13 @@ class Server:
             if "http://" in line:
                 self.host, self.port = line.split("http://")[1].strip().rsplit(":", 1)
                 self.host, self.port = self.host.replace("0.0.0.0", "127.0.0.1"), int(self.port)
-                return self
+                return
         raise AssertionError(f"no address: {self.said}")
+
+    def __enter__(self):
+        if not hasattr(self, "process"):
+            self.begin()
+        return self
 
     def line(self, words):
         """The next line that it says with these words in it."""
