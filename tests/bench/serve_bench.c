@@ -10,6 +10,7 @@
  *     client, 64 connections ──single lines──▶ constant | serve        requests a second, times
  *     the same at half of serve's rate                                 times, from the moment that a request should have gone
  *     client, 4 connections  ──256 lines each──▶ serve | peer          lines a second, of predict's, and of the peer's
+ *     client, 64 connections ──single lines──▶ serve | peer            requests a second
  *     client, 64 connections ──single lines──▶ serve --learn           answers a second of serve's alone, while another posts lines to learn
  */
 #include <errno.h>
@@ -246,7 +247,7 @@ static bool receive(struct connection *c)
         if (!c->has_head) {
             c->held += (size_t)got;
             c->head[c->held] = 0;
-            const char *end = strstr(c->head, "\r\n\r\n"), *length = strstr(c->head, "Content-Length: ");
+            const char *end = strstr(c->head, "\r\n\r\n"), *length = strcasestr(c->head, "Content-Length: ");
             must(end || c->held < sizeof c->head - 1, "the head of an answer");
             if (end == NULL) continue;
             must(strncmp(c->head, "HTTP/1.1 200 ", 13) == 0 && length, "an answer other than 200");
@@ -357,6 +358,19 @@ static double predict_rate(const char *program, const char *graph, const char *m
     return (double)data_lines / ((double)(clock_ns() - begin) * 1e-9);
 }
 
+static void singles_tell(struct server serve, struct server peer, double seconds)
+{
+    double served[TURNS], others[TURNS];
+    requests_make("predict", 1);
+    for (int i = 0; i < TURNS; i++) {
+        served[i] = ask(serve, CONNECTIONS, seconds, 0);
+        others[i] = ask(peer, CONNECTIONS, seconds, 0);
+    }
+    const double of_serve = middle(served), of_peer = middle(others);
+    printf("single lines, 64 connections        serve %9.0f answers/s peer    %9.0f answers/s %.2f of the peer\n", of_serve,
+           of_peer, of_serve / of_peer);
+}
+
 static void lines_tell(const char *program, const char *graph, const char *model, const char *path, struct server serve,
                        double seconds)
 {
@@ -376,6 +390,7 @@ static void lines_tell(const char *program, const char *graph, const char *model
         const double of_peer = middle(others), of_all = middle(served);
         printf("%u lines a request, 4 connections   serve %9.0f lines/s   peer    %9.0f lines/s   %.2f of the peer\n",
                MANY, of_all, of_peer, of_all / of_peer);
+        singles_tell(serve, peer, seconds);
         server_end(peer);
     }
     const double of_serve = middle(served), of_predict = middle(predicted);
