@@ -24,8 +24,7 @@
 
 #define COLUMNS_MAX 65536u
 #define BEGIN_COUNT (COLUMNS_MAX + TEXT_BEGIN_MORE)
-/* In a file: not there. */
-#define ABSENT UINT32_MAX
+#define ABSENT      UINT32_MAX /* in a file: not there */
 
 /* Logarithms of small integers are looked up. */
 #define LOG1P_COUNT 4096
@@ -54,7 +53,7 @@ struct csv {
     bool is_plain;
     struct text_seeds seeds;
     uint32_t *text_at, *text_bytes; /* [field_count, padded]: of the line; of the numbers before that */
-    float *number;                  /* [dense_count, padded] */
+    float *number, *mean, *scale;   /* [dense_count, padded]; mean and scale of dense */
     uint64_t *found;                /* likewise                           */
     bool has_header, has_quotes, log1p, missing_is_key, ids_over_is_error, label_optional;
     char separator, list_separator;
@@ -329,6 +328,8 @@ static void csv_layout(struct csv *c, struct layout *l, const struct reader_sche
     LAYOUT_TAKE(l, c->text_at, texts > numbers ? texts : numbers);
     LAYOUT_TAKE(l, c->text_bytes, texts > numbers ? texts : numbers);
     LAYOUT_TAKE(l, c->number, numbers);
+    LAYOUT_TAKE(l, c->mean, numbers);
+    LAYOUT_TAKE(l, c->scale, numbers);
     LAYOUT_TAKE(l, c->found, text_seeds_words(s->example.field_count));
     LAYOUT_TAKE(l, c->begin, BEGIN_COUNT);
     LAYOUT_TAKE(l, c->copy, READER_LINE_BYTES_MAX + 1);
@@ -430,11 +431,11 @@ static status csv_place(void **state, struct arena *arena, const struct reader_o
         c->is_plain = c->is_plain && field->ids_max == 1 && !c->texts.field[f].vocabulary && !field->negative_count;
     }
     for (uint32_t i = 0; i < LOG1P_COUNT; i++) c->log1p_of[i] = (float)fmath_log1p(i);
+    for (uint32_t i = 0; i < c->dense_count; i++) c->mean[i] = c->dense[i].mean, c->scale[i] = c->dense[i].scale;
     *state = c;
     if (c->has_header && s->columns && *s->columns)
-        FAIL(
-            INVALID,
-            "data.columns and each file's first line both name the columns; give data.header = no, or no data.columns");
+        FAIL(INVALID, "data.columns and each file's first line both name the columns; give data.header = no, or no "
+                      "data.columns");
     return c->has_header ? ST_OK : columns_place(c, s->columns ? s->columns : "");
 }
 
@@ -467,10 +468,10 @@ static inline bool dense_parse(const struct csv *c, uint32_t i, struct csv_span 
 static void spans_find(const struct csv *c, const uint32_t *restrict column, uint32_t count)
 {
     uint32_t *restrict at = c->text_at, *restrict bytes = c->text_bytes;
-    const bool is_bare = c->is_trimmed && c->missing_bytes == 0;
+    const bool is_bare = c->is_trimmed && c->missing_bytes == 0, is_quoted = c->is_quoted;
     for (uint32_t i = 0; i < count && is_bare; i++) {
         const uint32_t from = c->begin[column[i]], length = c->begin[column[i] + 1] - from - 1;
-        const uint32_t has_marks = c->is_quoted & (length > 0) & (c->base[from] == '"');
+        const uint32_t has_marks = is_quoted ? (length > 0) & (c->base[from] == '"') : 0;
         at[i] = from + has_marks;
         bytes[i] = length - 2 * has_marks;
     }
@@ -482,7 +483,7 @@ static void spans_find(const struct csv *c, const uint32_t *restrict column, uin
 }
 
 /* All numeric columns, if they are short integers or absent, as most are; false: some is not, and nothing is said of `dense`. */
-static bool integers_parse(const struct csv *c, const uint32_t *column, float *dense)
+static bool integers_parse(const struct csv *c, const uint32_t *column, float *restrict dense)
 {
     if (!c->kernels->integers) return false;
     spans_find(c, column, c->dense_count);
@@ -494,7 +495,7 @@ static bool integers_parse(const struct csv *c, const uint32_t *column, float *d
             return false;
     }
     for (uint32_t i = 0; i < c->dense_count; i++) {
-        const float value = (c->number[i] - c->dense[i].mean) * c->dense[i].scale;
+        const float value = (c->number[i] - c->mean[i]) * c->scale[i];
         dense[i] = c->text_bytes[i] ? value : c->missing_value;
     }
     return true;
@@ -522,8 +523,7 @@ static uint32_t keys_of_list(const struct csv *c, uint32_t field, struct csv_spa
 {
     uint32_t count = 0;
     uint64_t found = 0;
-    const char *at = is_missing(c, list) ? NULL : list.text;
-    while (at) {
+    for (const char *at = is_missing(c, list) ? NULL : list.text; at;) {
         if (!key_find(c, field, item_next(c, &at, list.text + list.bytes), &found)) continue;
         if (count < c->field[field].ids_max) key[count] = found;
         count++;
@@ -551,8 +551,8 @@ static enum reader_found label_parse(const struct csv *c, uint32_t i, const uint
     uint32_t wanted = c->dense_count + c->field_count + i;
     const struct text_field *label = &c->texts.label[i];
     struct csv_span s = span_of(c, column[wanted]);
-    bool is_absent = is_missing(c, s);
-    if (is_absent) s.bytes = 0;
+    const bool is_absent = is_missing(c, s);
+    s.bytes = is_absent ? 0 : s.bytes;
     if (is_absent && c->label_optional) {
         example->label[i] = 0;
         return FOUND_EXAMPLE;
