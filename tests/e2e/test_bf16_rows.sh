@@ -38,6 +38,10 @@ on_nodes() {
     "$h" launch --local 2 -- $graph --data data.tsv --out other.model -q && export_of other && diff -r plain.out other.out
 }
 check 'same bytes: two nodes' on_nodes
+exported_by_nodes() {
+    rm -rf other.out && "$h" launch --local 2 -- export $graph --model plain.model -o other.out -q && diff -r plain.out other.out
+}
+check 'same bytes: exported by two nodes' exported_by_nodes
 stopped() {
     rm -rf other.model
     "$h" $graph --data data.tsv --out other.model -q --set train.steps_max=7 --set checkpoint.every=3 --threads 2 &&
@@ -49,6 +53,13 @@ on_card() { # whose tier has rows of the step before
     "$BUILD/heterps-emu" $graph --data data.tsv --out other.model -q --plan card.json --set store.gpu=100KiB && export_of other && diff -r plain.out other.out
 }
 if [ -x "$BUILD/heterps-emu" ]; then check 'same bytes: rows on a card' on_card; else skip 'same bytes: rows on a card' 'this build has no emulated card'; fi
+
+# Steps that overlap have no bytes of their own, but learn.
+overlapping() { # SYNC
+    "$h" $graph --data data.tsv --out other.model -q --set train.sync="$1" --set train.lanes=1 --set train.micro=128 --set train.in_flight=3 --plan stages.json --share && "$h" fsck other.model &&
+        "$h" eval $graph --model other.model --data test.tsv --log json >out && awk -v auc="$(event_number eval auc out)" 'BEGIN { exit !(auc > 0.52) }'
+}
+for sync in wsp asp; do rm -rf other.model; check "$sync: it learns" overlapping $sync; done
 
 # --- what is stored, read and said ---------------------------------------------------------------------------------------------------
 
