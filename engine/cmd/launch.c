@@ -90,6 +90,7 @@ static status process_start(struct launch *l, uint32_t rank, bool is_again)
     launch_stream_begin(&p->error, error[0], STDERR_FILENO, true);
     p->begin_ns = clock_ns();
     p->again_ns = 0;
+    p->is_done = false;
     return ST_OK;
 }
 
@@ -174,6 +175,7 @@ static status process_ended(struct launch *l, uint32_t rank, int how)
         l->end_ns = clock_ns() + LAUNCH_GRACE_NS; /* of one that was started again and has come too late */
         return ST_OK;
     }
+    l->process[rank].is_done = end == LAUNCH_WELL;
     if (end == LAUNCH_WELL || (l->is_stopping && end != LAUNCH_FAILED)) return ST_OK;
     if (end != LAUNCH_FAILED && !is_read_once(l)) return process_again(l, rank, text, end == LAUNCH_UNREACHED);
     if (end != LAUNCH_FAILED) {
@@ -189,6 +191,15 @@ static status process_ended(struct launch *l, uint32_t rank, int how)
     return ST_OK;
 }
 
+/* Node 0 ends last. Where it was lost behind others' end it does the job once more, and needs them. */
+static status done_again(struct launch *l)
+{
+    for (uint32_t r = 1; r < l->count && !l->is_stopping && l->end_ns == 0; r++)
+        if (l->process[r].is_done && l->process[r].begin_ns < l->process[0].begin_ns)
+            TRY(process_start(l, r, true));
+    return ST_OK;
+}
+
 /* Takes note of whoever has ended, when all that it has said is passed on. */
 static status ends_look(struct launch *l)
 {
@@ -200,7 +211,7 @@ static status ends_look(struct launch *l)
         launch_stream_read(&p->error, r);
         TRY(process_ended(l, r, how));
     }
-    return ST_OK;
+    return done_again(l);
 }
 
 /* Starts those whose time has come; how many yet wait for theirs. */

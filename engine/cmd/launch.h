@@ -40,6 +40,7 @@ struct launch_process {
     struct launch_stream out, error;
     uint64_t begin_ns, again_ns; /* its last start; when the next one is to be, 0: no next one is waited for */
     uint32_t misses;             /* starts one behind the other that have not reached its host              */
+    bool is_done;                /* it has ended well, and not been started since                           */
 };
 
 /* How a process has ended. */
