@@ -11,6 +11,19 @@
 
 /* --- what a trained model depends on ---------------------------------------------------------- */
 
+/* What of a forward node is the model: its attributes, and returned, how many words of its program. What has been
+ * learned of batches is none of it; that nodes are batched by agenda, or each by itself, has always been. */
+static uint32_t model_attr(const struct graph_node *n, uint8_t to[NODE_ATTR_BYTES])
+{
+    struct tree_attr tree;
+    memcpy(to, n->attr, NODE_ATTR_BYTES);
+    memcpy(&tree, n->attr, sizeof tree);
+    if (n->op != OP_ID_tree || tree.batching != TREE_LEARNED) return n->program_count;
+    tree.batching = tree.automaton_words = 0;
+    memcpy(to, &tree, sizeof tree);
+    return tree_cell_words(n);
+}
+
 /* Hashes parameters, tables, columns and forward ops, but nothing of the recipe (batch, learning rates, paths) and
  * no memory offset, so that a model trained under one recipe is served under another. */
 static uint64_t model_hash(struct compiler *c)
@@ -71,9 +84,11 @@ static uint64_t model_hash(struct compiler *c)
         const char *name = op_table[n->op].name;
         if (op_table[n->op].traits & OP_IS_METRIC) continue; /* it measures a model, and is no part of it */
         XXH3_64bits_update(state, name, strlen(name) + 1);
-        HASH(n->attr);
-        if (n->program_count)
-            XXH3_64bits_update(state, LIST_AT(c->args, uint32_t, n->program_begin), n->program_count * sizeof(uint32_t));
+        uint8_t attr[NODE_ATTR_BYTES];
+        const uint32_t program_words = model_attr(n, attr);
+        HASH(attr);
+        if (program_words)
+            XXH3_64bits_update(state, LIST_AT(c->args, uint32_t, n->program_begin), program_words * sizeof(uint32_t));
         for (uint32_t k = 0; k < n->input_count; k++) HASH_TEXT(compiler_tensor(c, compiler_args(c, n)[k])->name);
     }
     HASH(c->settings.train_seed);

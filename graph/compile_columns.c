@@ -581,7 +581,26 @@ static status known_moments(void *context, const char *const *columns, uint32_t 
     return ST_OK;
 }
 
+static status known_automaton(void *context, const char *tree, uint32_t kind_count, uint32_t *words, size_t *word_count)
+{
+    const struct graph *g = context;
+    for (uint32_t i = 0; i < g->forward_count; i++) {
+        const struct graph_node *n = &g->nodes[i];
+        if (n->op != OP_ID_tree || strcmp(graph_string(g, n->name), tree) != 0) continue;
+        const uint32_t cell_words = tree_cell_words(n), *known = g->args + n->program_begin + cell_words;
+        *word_count = n->program_count - cell_words;
+        if (*word_count == 0 || known[0] != kind_count) break;
+        memcpy(words, known, *word_count * sizeof *words);
+        return ST_OK;
+    }
+    FAIL(INVALID, "nothing was learned of these kinds of nodes when the graph was compiled; compile the model text "
+                  "again");
+}
+
 struct graph_source graph_source_of(const struct graph *known)
 {
-    return (struct graph_source){.context = (void *)known, .words = known_words, .moments = known_moments};
+    return (struct graph_source){.context = (void *)known,
+                                 .words = known_words,
+                                 .moments = known_moments,
+                                 .automaton = known_automaton};
 }

@@ -1,7 +1,9 @@
 /* Reads model text into the compiler's records: columns, tables and optimizers first, then each op's section, in
  * order, into a forward node with its tensors. A name must be defined above the line that uses it, so a graph cannot
  * have a cycle. */
+#include "engine/base/heap.h"
 #include "engine/base/tree.h"
+#include "graph/automaton.h"
 #include "graph/compile_cell.h"
 #include "graph/compiler.h"
 #include "graph/graph_internal.h"
@@ -321,6 +323,28 @@ static status cells_add(const struct op_parse *p, const char *states, uint32_t *
     return ST_OK;
 }
 
+static status automaton_add(const struct op_parse *p, uint32_t *word_count)
+{
+    struct compiler *c = p->compiler;
+    const uint32_t node = c->nodes.count - 1;
+    uint32_t *words = NULL;
+    size_t count = 0;
+    char kinds_copy[NAMES_BYTES_MAX];
+    const char *kinds[TREE_KINDS_MAX];
+    const uint32_t kind_count = names_cut(c->settings.data_kinds, kinds_copy, kinds, TREE_KINDS_MAX);
+    const struct ini_entry *entry = ini_entry_find(p->section, "batching");
+    if (c->source == NULL || c->source->automaton == NULL)
+        return ini_fail(&c->ini, p->section, entry, "learned batching needs the data when the model is compiled");
+    TRY(heap_room(&words, AUTOMATON_WORDS_MAX, sizeof *words, "words of an automaton"));
+    status st = c->source->automaton(c->source->context, p->section->name, kind_count, words, &count);
+    if (st == ST_INVALID) st = ini_fail(&c->ini, p->section, entry, "%s", status_message());
+    for (size_t i = 0; i < count && st == ST_OK; i++) st = arg_add(c, words[i]);
+    free(words);
+    *word_count = (uint32_t)count;
+    compiler_node(c, node)->program_count = c->args.count - compiler_node(c, node)->program_begin;
+    return st;
+}
+
 /* --- ops -------------------------------------------------------------------------------------- */
 
 /* Of trees: the column `tree` holds nodes, and goes into [tree] alone; nothing else does. */
@@ -590,7 +614,8 @@ static status op_parse_section(struct compiler *c, const struct op *op, const st
                                 .name = name,
                                 .other = GRAPH_NONE,
                                 .arg_begin = c->args.count};
-    struct op_parse parse = {&c->ini, section, own, node->attr, common.label, table_find, table_dim, cells_add, c};
+    struct op_parse parse = {&c->ini, section, own, node->attr, common.label, table_find, table_dim, cells_add,
+                             automaton_add, c};
     TRY_GOTO(op->parse(&parse), done);
     compiler_node(c, node_index)->arg_begin = c->args.count; /* behind its program */
     const struct ini_entry *input = ini_entry_find(section, "input");
@@ -646,6 +671,7 @@ static status op_find(struct compiler *c, const struct ini_section *section, con
 
 status compile_parse(struct compiler *c, const struct graph_source *source)
 {
+    c->source = source;
     TRY(settings_read(&c->ini, &c->settings));
     uint32_t empty;
     TRY(compiler_string_add(c, "", &empty));

@@ -25,6 +25,7 @@ struct name_place {
 struct compiler {
     struct ini ini;
     struct settings settings;
+    const struct graph_source *source; /* or NULL */
     struct list strings, tensors, args, nodes, layers, fields, denses, labels, tables, optimizers, updates,
         vocabularies, words;
     struct list statistics; /* graph_optimizer: the rule of each run of statistics; until compile_backward makes the

@@ -102,7 +102,7 @@ struct graph_node {
     /* forward: tensors in this order from args[arg_begin] on */
     uint32_t arg_begin;
     uint32_t input_count, param_count, output_count, saved_count;
-    uint32_t program_begin, program_count; /* args[program_begin ..]: the cells of a tree (graph/cell.h)      */
+    uint32_t program_begin, program_count; /* args[program_begin ..]: the cells of a tree (graph/cell.h) …    */
     uint8_t attr[NODE_ATTR_BYTES]; /* the op's own struct, at most this long; rest zero        */
 };
 _Static_assert(sizeof(struct graph_node) == 80, "the file's record");
@@ -336,11 +336,15 @@ struct graph_source {
     /* Mean and standard deviation of numeric columns after the transform, for transform = standard: fills
      * mean[count] and deviation[count]. */
     status (*moments)(void *context, const char *const *columns, uint32_t count, double *mean, double *deviation);
+    /* An automaton (graph/automaton.h) of kind_count kinds of nodes, for batching = learned of [tree NAME], from the
+     * column of trees: fills words[AUTOMATON_WORDS_MAX]. */
+    status (*automaton)(void *context, const char *tree, uint32_t kind_count, uint32_t *words, size_t *word_count);
 };
 
 /* Compiles model text, one that says no rules (cfg/rules.h) by the newest. `assignments`: count of
  * "section.key=value" that override it. `path` is for messages. `source` is asked only if the text has a
- * vocabulary or standardised columns; NULL: then it is an error. The graph owns its image: graph_close. */
+ * vocabulary, standardised columns or a [tree] whose batching is learned; NULL: then it is an error. The graph owns
+ * its image: graph_close. */
 MUST_USE status graph_compile(struct graph *graph, const char *path, const char *text, size_t text_bytes,
                               const char *const *assignments, uint32_t assignment_count,
                               const struct graph_source *source);

@@ -11,6 +11,7 @@
 #define HETERPS_GRAPH_OP_H
 
 #include <stdio.h>
+#include <string.h>
 
 #include "cfg/key.h"
 #include "engine/base/random.h"
@@ -150,13 +151,21 @@ struct softmax_attr {
     uint32_t groups;
 };
 /* Which nodes of a micro-batch are computed together (sched/trees/batching.def); results do not depend on it. */
-enum tree_batching { TREE_BY_HEIGHT, TREE_AGENDA, TREE_PER_NODE, TREE_BATCHINGS };
+enum tree_batching { TREE_BY_HEIGHT, TREE_AGENDA, TREE_PER_NODE, TREE_LEARNED, TREE_BATCHINGS };
 struct tree_attr {
     uint32_t units, state_count; /* a state's numbers; states that parents see          */
     uint32_t dim;                /* of a word's vector                                  */
     uint32_t gives;              /* 0: the root's first state, 1: that of all nodes     */
     uint32_t batching;           /* enum tree_batching                                  */
+    uint32_t automaton_words;    /* of learned batching (graph/automaton.h), behind the cells of its program */
 };
+/* Words of a tree's program that are its cells. */
+static inline uint32_t tree_cell_words(const struct graph_node *n)
+{
+    struct tree_attr attr;
+    memcpy(&attr, n->attr, sizeof attr);
+    return n->program_count - attr.automaton_words;
+}
 struct slice_attr {
     uint32_t begin, end; /* columns; end 0: behind the last */
 };
@@ -265,6 +274,8 @@ struct op_parse {
     /* Compiles the [cell NAME] of every kind of nodes into the node's program; `states`: names, separated by commas,
      * as many as *state_count. */
     status (*cells_add)(const struct op_parse *, const char *states, uint32_t *state_count);
+    /* Puts an automaton that the data teach (graph_source) behind the cells; *word_count: its words. */
+    status (*automaton_add)(const struct op_parse *, uint32_t *word_count);
     void *compiler;
 };
 

@@ -8,6 +8,7 @@
  * get a node's part after those of later nodes.
  *
  * Keys that are no tree of these cells, as no reader gives them, make the output NaN. */
+#include "graph/automaton.h"
 #include "graph/op_rules.h"
 #include "graph/tree_frame.h"
 
@@ -15,7 +16,7 @@
 #include <string.h>
 
 static const char *const gives_names[] = {"root", "nodes", NULL};
-static const char *const batching_names[] = {"height", "agenda", "node", NULL};
+static const char *const batching_names[] = {"height", "agenda", "node", "learned", NULL};
 struct tree_keys {
     uint32_t units, dim, gives, batching;
     const char *state;
@@ -30,7 +31,8 @@ static const struct cfg_key tree_keys[] = {
      .offset = offsetof(struct tree_keys, gives), .choices = gives_names},
     {"batching", CFG_CHOICE, "height", 0, 0, "",
      "which nodes of a micro-batch are computed together, never what they are: those of a kind and a height; all of a "
-     "kind that are ready, the lowest kind first; each by itself",
+     "kind that are ready, the lowest kind first; each by itself; as an automaton says that compiling learned from "
+     "trees of data.path, or as agenda where that is shorter",
      .offset = offsetof(struct tree_keys, batching), .choices = batching_names},
 };
 const struct op_keys op_tree_keys = OP_KEYS(tree_keys, struct tree_keys);
@@ -46,8 +48,23 @@ void op_tree_words(const uint8_t *bytes_of_attr, char *text, size_t bytes)
 {
     const struct tree_attr attr = attr_of(bytes_of_attr);
     const bool is_named = attr.batching > TREE_BY_HEIGHT && attr.batching < TREE_BATCHINGS;
-    snprintf(text, bytes, ", %u units, %s%s%s", attr.units, gives_names[attr.gives != 0], is_named ? ", by " : "",
-             is_named ? batching_names[attr.batching] : "");
+    int used = snprintf(text, bytes, ", %u units, %s%s%s", attr.units, gives_names[attr.gives != 0],
+                        is_named ? ", by " : "", is_named ? batching_names[attr.batching] : "");
+    if (attr.batching == TREE_LEARNED && used > 0 && (size_t)used < bytes)
+        snprintf(text + used, bytes - (size_t)used, " batches, %u states",
+                 automaton_of(NULL, attr.automaton_words).state_count);
+}
+
+/* The kinds of the cells are the automaton's. */
+static status automaton_check(const struct op_shape *s, uint32_t cell_words, const struct tree_attr *attr,
+                              uint32_t kind_count)
+{
+    struct automaton unused;
+    if (attr->batching != TREE_LEARNED && attr->automaton_words == 0) return ST_OK;
+    if (attr->batching != TREE_LEARNED)
+        FAIL(INVALID, "expected an automaton where batching is learned, found one by %s",
+             batching_names[attr->batching]);
+    return automaton_read(&unused, s->program + cell_words, attr->automaton_words, kind_count);
 }
 
 status op_tree_parse(const struct op_parse *p)
@@ -56,6 +73,7 @@ status op_tree_parse(const struct op_parse *p)
     struct tree_attr attr = {.units = keys->units, .dim = keys->dim ? keys->dim : keys->units, .gives = keys->gives,
                              .batching = keys->batching};
     TRY(p->cells_add(p, keys->state, &attr.state_count));
+    if (attr.batching == TREE_LEARNED) TRY(p->automaton_add(p, &attr.automaton_words));
     memcpy(p->attr, &attr, sizeof attr);
     return ST_OK;
 }
@@ -74,11 +92,16 @@ status op_tree_shape(struct op_shape *s, const struct graph_table *tables, uint3
         FAIL(INVALID, "expected vectors of dim = %u numbers, found %u columns", attr.dim,
              has_words ? s->input_cols[1] : 0);
     struct cells cells = {.units = attr.units, .word_cols = has_words ? attr.dim : 0, .state_count = attr.state_count};
-    TRY(cells_check(&cells, s->program, s->program_count));
+    if (attr.automaton_words > s->program_count)
+        FAIL(INVALID, "expected an automaton within a program of %u words, found %u", s->program_count,
+             attr.automaton_words);
+    const uint32_t cell_words = s->program_count - attr.automaton_words;
+    TRY(cells_check(&cells, s->program, cell_words));
+    TRY(automaton_check(s, cell_words, &attr, cells.kind_count));
     if (2 * cells.product_count > OP_PARAMS_MAX)
         FAIL(INVALID, "expected at most %u affine(…) of different vectors in all cells, found %u", OP_PARAMS_MAX / 2,
              cells.product_count);
-    const uint32_t key_max = s->input_keys[0], *at = s->program, *end = at + s->program_count;
+    const uint32_t key_max = s->input_keys[0], *at = s->program, *end = at + cell_words;
     struct cell_view view;
     for (uint32_t k = 0; at < end && cell_view_next(&at, end, &view); k++)
         for (uint32_t i = 0; i < view.cell->product_count; i++) {

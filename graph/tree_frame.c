@@ -182,8 +182,8 @@ static void run_open(struct tree_run *r, const struct op_context *c, const struc
     memcpy(&r->attr, n->attr, sizeof r->attr);
     r->cells = (struct cells){
         .units = r->attr.units, .word_cols = n->input_count > 1 ? r->attr.dim : 0, .state_count = r->attr.state_count};
-    const uint32_t *at = c->graph->args + n->program_begin, *end = at + n->program_count;
-    CHECK(cells_check(&r->cells, at, n->program_count) == ST_OK);
+    const uint32_t *at = c->graph->args + n->program_begin, *end = at + tree_cell_words(n);
+    CHECK(cells_check(&r->cells, at, tree_cell_words(n)) == ST_OK);
     for (uint32_t k = 0, param = 0; k < r->cells.kind_count; k++) {
         CHECK(cell_view_next(&at, end, &r->view[k]));
         r->param[k] = param;

@@ -9,8 +9,10 @@
 #include "engine/base/heap.h"
 #include "engine/base/log.h"
 #include "engine/base/paths.h"
+#include "engine/base/tree.h"
 #include "engine/base/words.h"
 #include "io/read/reader.h"
+#include "sched/trees/automaton_learn.h"
 
 /* The settings that the data are read by: the text has been checked by whoever asks. */
 static status source_open(struct compile_source *s)
@@ -225,7 +227,151 @@ static status source_moments(void *context, const char *const *columns, uint32_t
     return st;
 }
 
+/* --- batches of trees ------------------------------------------------------------------------- */
+
+/* Micro-batches to learn from, and how many nodes they may have in all: then learning takes a second or two. */
+#define LEARN_SETS   20u
+#define LEARN_NODES  40000u
+#define LEARN_SWEEPS 100u
+
+/* What is read of the trees: micro-batches of `micro` examples, whose nodes lie one behind the other. */
+struct tree_sample {
+    uint32_t micro, key_max, kind_count, count;
+    struct tree_nodes set[LEARN_SETS + 1]; /* [count]; the next one */
+    uint32_t *stack;                       /* [key_max] */
+    uint64_t node_count;
+};
+
+static void tree_sample_layout(struct tree_sample *t, struct layout *l)
+{
+    const size_t nodes = LEARN_NODES + (size_t)t->micro * t->key_max;
+    LAYOUT_TAKE(l, t->set[0].kind, nodes);
+    LAYOUT_TAKE(l, t->set[0].number, nodes);
+    LAYOUT_TAKE(l, t->set[0].word, nodes);
+    LAYOUT_TAKE(l, t->set[0].child_begin, nodes + LEARN_SETS + 1);
+    LAYOUT_TAKE(l, t->set[0].child, nodes);
+    LAYOUT_TAKE(l, t->stack, t->key_max);
+}
+
+/* The next set lies behind this one, which is full. */
+static void tree_sample_next(struct tree_sample *t)
+{
+    const struct tree_nodes *full = &t->set[t->count++];
+    t->node_count += full->count;
+    t->set[t->count] = (struct tree_nodes){.kind = full->kind + full->count,
+                                           .number = full->number + full->count,
+                                           .word = full->word + full->count,
+                                           .child_begin = full->child_begin + full->count + 1,
+                                           .child = full->child + full->child_begin[full->count]};
+    t->set[t->count].child_begin[0] = 0;
+}
+
+static status tree_sample_read(struct tree_sample *t, struct reader *reader)
+{
+    const struct example_shape shape = {.field_count = 1, .key_count_max = t->key_max};
+    const struct batch_shape batch = {.batch = t->micro, .micro = t->micro, .lanes = 1};
+    struct arena arena;
+    struct micro_batch m;
+    bool end = false;
+    TRY(arena_open(&arena, "reader", micro_batch_bytes(batch, shape)));
+    micro_batch_place(&m, &arena, batch, shape);
+    status st = reader_start(reader, 0);
+    while (st == ST_OK && !end && t->count < LEARN_SETS && t->node_count < LEARN_NODES) {
+        struct tree_nodes *nodes = &t->set[t->count];
+        micro_batch_clear(&m);
+        st = reader_fill(reader, &m, t->micro, &end);
+        for (uint32_t e = 0; e < m.example_count && st == ST_OK; e++)
+            if (tree_nodes_add(nodes, m.key + m.key_begin[e], m.key_begin[e + 1] - m.key_begin[e], UINT32_MAX,
+                               t->kind_count, t->stack) != NULL)
+                st = status_fail(ST_INVALID, __FILE__, __LINE__, "%s: keys that are no tree", reader->paths);
+        if (nodes->count) tree_sample_next(t);
+    }
+    arena_close(&arena);
+    return st;
+}
+
+/* Whose column the trees are; kinds take any children, for the cells' own rules are not these data's alone. */
+static status tree_schema(const struct compile_source *s, struct tree_sample *t, struct reader_options *options,
+                          struct reader_column *column, struct reader_kind *kinds, char *names)
+{
+    const struct ini_section *section = ini_find(&s->ini, "column", "tree");
+    struct column_settings settings = {0};
+    if (section) TRY(settings_read_named(&s->ini, section, "column", &settings));
+    t->key_max = settings.ids_max ? settings.ids_max : s->settings.data_ids_max;
+    *column = (struct reader_column){.name = "tree", .ids_max = t->key_max, .vocabulary = READER_NONE};
+    uint32_t count = 0;
+    for (char *rest = names, *name; count < t->kind_count && (name = strtok_r(rest, ", \t", &rest)) != NULL;)
+        kinds[count++] = (struct reader_kind){.name = name, .children_max = TREE_CHILDREN_MAX};
+    CHECK(count == t->kind_count);
+    options->schema.example = (struct example_shape){.field_count = 1, .key_count_max = t->key_max};
+    options->schema.field = column;
+    options->schema.kind = kinds;
+    options->schema.kind_count = count;
+    options->label_optional = true;
+    return ST_OK;
+}
+
+/* As many examples as a micro-batch usually has. */
+static uint32_t micro_of(const struct settings *s)
+{
+    uint32_t lane = s->train_batch / (s->train_lanes ? s->train_lanes : 1);
+    uint32_t micro = s->train_micro ? s->train_micro : lane < GRAPH_MICRO_USUAL ? lane : GRAPH_MICRO_USUAL;
+    return micro ? micro : 1;
+}
+
+static status automaton_of_sample(const struct tree_sample *t, const char *tree, const char *paths, uint32_t *words,
+                                  size_t *word_count)
+{
+    const struct learn_options options = {.seed = 1, .sweeps = LEARN_SWEEPS};
+    struct learn_report report;
+    if (t->count == 0) FAIL(INVALID, "%s: expected trees to learn batches from, found none", paths);
+    TRY(automaton_learn(words, word_count, t->set, t->count, t->kind_count, &options, &report));
+    log_info("tree %s: %" PRIu64 " batches as learned, %" PRIu64 " by agenda, never fewer than %" PRIu64
+             " (%u micro-batch%s of %s, %" PRIu64 " nodes)",
+             tree, report.learned, report.agenda, report.bound, t->count, t->count == 1 ? "" : "es", paths,
+             t->node_count);
+    return ST_OK;
+}
+
+static status source_automaton(void *context, const char *tree, uint32_t kind_count, uint32_t *words,
+                               size_t *word_count)
+{
+    struct compile_source *s = context;
+    struct tree_sample t = {.kind_count = kind_count};
+    struct reader_options options = {0};
+    struct reader_column column;
+    struct reader_kind kinds[TREE_KINDS_MAX];
+    struct reader *reader = NULL;
+    void *memory = NULL;
+    char *names = NULL;
+    TRY(source_open(s));
+    if (!*s->settings.data_path) FAIL(INVALID, "learned batching learns from data.path, and there is none");
+    t.micro = micro_of(&s->settings);
+    TRY(reader_options_make(s, path_entry(s, "data", ""), s->settings.data_path, &options));
+    status st = heap_text(&names, "%s", s->settings.data_kinds);
+    if (st == ST_OK) st = tree_schema(s, &t, &options, &column, kinds, names);
+    struct layout l = {0};
+    if (st == ST_OK) {
+        tree_sample_layout(&t, &l);
+        st = memory_take("batching", l.bytes, &memory);
+    }
+    if (st == ST_OK) {
+        struct layout placed = {.base = memory};
+        tree_sample_layout(&t, &placed);
+        t.set[0].child_begin[0] = 0;
+        st = reader_open(&reader, &options);
+    }
+    if (st == ST_OK) st = tree_sample_read(&t, reader);
+    if (st == ST_OK) st = automaton_of_sample(&t, tree, options.paths, words, word_count);
+    reader_close(reader);
+    if (memory) memory_give("batching", memory, l.bytes);
+    free(names);
+    free((void *)options.paths);
+    return st;
+}
+
 struct graph_source compile_source(struct compile_source *s)
 {
-    return (struct graph_source){.context = s, .words = source_words, .moments = source_moments};
+    return (struct graph_source){
+        .context = s, .words = source_words, .moments = source_moments, .automaton = source_automaton};
 }

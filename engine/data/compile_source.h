@@ -1,6 +1,6 @@
 /* What compiling a model text asks of the data (graph_source), read from the files that the text names: the
- * words of its vocabularies, and mean and deviation of its numeric columns. The files are read once for each,
- * as the text's [data] says. */
+ * words of its vocabularies, mean and deviation of its numeric columns, and how nodes of its first trees are best
+ * batched. The files are read once for each, as the text's [data] says. */
 #ifndef HETERPS_ENGINE_DATA_COMPILE_SOURCE_H
 #define HETERPS_ENGINE_DATA_COMPILE_SOURCE_H
 

@@ -23,6 +23,14 @@ static status no_moments(void *context, const char *const *columns, uint32_t cou
     return ST_OK;
 }
 
+static status no_automaton(void *context, const char *tree, uint32_t kind_count, uint32_t *words, size_t *word_count)
+{
+    (void)context, (void)tree;
+    words[0] = kind_count;
+    *word_count = 1;
+    return ST_OK;
+}
+
 /* The columns of a table, one after another: the first that it looks up from *field on, or NULL. */
 static const struct graph_field *column_next(const struct graph *g, const uint8_t *serves, uint32_t *field)
 {
@@ -80,7 +88,7 @@ static uint32_t table_named(const struct graph *g, const char *name)
 
 status warm_keys_check(const char *path, const struct manifest *saved, const struct graph *graph, uint32_t table)
 {
-    static const struct graph_source source = {.words = no_words, .moments = no_moments};
+    static const struct graph_source source = {.words = no_words, .moments = no_moments, .automaton = no_automaton};
     const char *name = graph_string(graph, graph->tables[table].name);
     struct graph from;
     if (saved->text == NULL || graph_compile_kept(&from, path, saved->text, saved->text_bytes, &source) != ST_OK)

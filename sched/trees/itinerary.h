@@ -18,7 +18,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/tree.h"
-#include "sched/trees/automaton.h"
+#include "graph/automaton.h"
 
 typedef enum {
 #define BATCHING(id, ...) BATCHING_ID_##id,

@@ -49,8 +49,8 @@ status place_cells_of_graph(struct place_cells *c, uint32_t *tree, const struct 
     c->units = units ? units : attr.units;
     struct cells cells = {
         .units = c->units, .word_cols = n->input_count > 1 ? attr.dim : 0, .state_count = attr.state_count};
-    const uint32_t *at = g->args + n->program_begin, *end = at + n->program_count;
-    TRY(cells_check(&cells, at, n->program_count));
+    const uint32_t *at = g->args + n->program_begin, *end = at + tree_cell_words(n);
+    TRY(cells_check(&cells, at, tree_cell_words(n)));
     c->kind_count = cells.kind_count;
     if (c->kind_count >= PLACE_KINDS_MAX)
         FAIL(INVALID, "%s: expected at most %u kinds of nodes to place, found %u", path, PLACE_KINDS_MAX - 1,

@@ -22,8 +22,8 @@ heterps compile samples/sst.cfg -o "$graph" $small || { echo "not ok 1 - fixture
 
 check 'trains' trains plain "$graph" --data "$data"
 check 'the same by one thread' trains_same plain "$graph" --data "$data" --threads 1
-for by in agenda node; do
-    heterps compile samples/sst.cfg -o "$folder/by.bin" $small --set t.batching=$by
+for by in agenda node learned; do
+    heterps compile samples/sst.cfg -o "$folder/by.bin" $small --set t.batching=$by --set data.path="$data"
     check "the same by batches of $by" trains_same plain "$folder/by.bin" --data "$data"
 done
 check 'the same from the cache' trains_same plain "$graph" --data "$data" --set cache.ram=64MiB

@@ -93,7 +93,7 @@ static inline uint32_t rig_tree_make(struct rig *r, const struct graph_node *n, 
 {
     uint32_t count = 0, depth = 0, nodes = 0, words = 0, most = 1 + rig_random(r) % r->g->fields[field].ids_max;
     while (count < most) {
-        const uint32_t *at = r->g->args + n->program_begin, *end = at + n->program_count;
+        const uint32_t *at = r->g->args + n->program_begin, *end = at + tree_cell_words(n);
         struct cell_view view;
         uint32_t kind = rig_random(r) % 3, k = 0;
         bool is_there = cell_view_next(&at, end, &view);

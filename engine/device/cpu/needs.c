@@ -76,10 +76,10 @@ static void tree_scratch(const struct graph *g, const struct graph_node *n, stru
     memcpy(&attr, n->attr, sizeof attr);
     struct cells cells = {
         .units = attr.units, .word_cols = n->input_count > 1 ? attr.dim : 0, .state_count = attr.state_count};
-    const uint32_t *at = g->args + n->program_begin, *end = at + n->program_count;
+    const uint32_t *at = g->args + n->program_begin, *end = at + tree_cell_words(n);
     struct cell_view view;
     size_t forward = 0, backward = 0;
-    CHECK(cells_check(&cells, at, n->program_count) == ST_OK);
+    CHECK(cells_check(&cells, at, tree_cell_words(n)) == ST_OK);
     while (at < end && cell_view_next(&at, end, &view))
         for (uint32_t i = 0; i < view.cell->product_count; i++) {
             size_t K = cell_product_cols(&cells, &view.products[i]),

@@ -7,6 +7,7 @@ static const batching_id policies[TREE_BATCHINGS] = {
     [TREE_BY_HEIGHT] = BATCHING_ID_by_height,
     [TREE_AGENDA] = BATCHING_ID_agenda,
     [TREE_PER_NODE] = BATCHING_ID_per_node,
+    [TREE_LEARNED] = BATCHING_ID_learned,
 };
 
 static size_t place(struct itinerary *it, struct itinerary_scratch *scratch, uint8_t *memory, size_t nodes)
@@ -26,7 +27,10 @@ size_t tree_batches_bytes(uint32_t examples, uint32_t key_max)
 
 void tree_batches_make(struct tree_run *r, void *memory, size_t bytes)
 {
-    const struct batching policy = {.id = policies[r->attr.batching]};
+    const struct batching policy = {
+        .id = policies[r->attr.batching],
+        .automaton = automaton_of(r->c->graph->args + r->n->program_begin + tree_cell_words(r->n),
+                                  r->attr.automaton_words)};
     struct itinerary it;
     struct itinerary_scratch scratch;
     if (policy.id == BATCHING_ID_by_height || r->frame.nodes.count == 0) return; /* they are there */

@@ -1,5 +1,5 @@
-/* What compiling reads from data files: words and their order, means and deviations; and what a compiled graph
- * knows of them later. */
+/* What compiling reads from data files: words and their order, means and deviations, batches of trees; and what a
+ * compiled graph knows of them later. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -15,6 +15,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/data/compile_source.h"
+#include "graph/op.h"
 
 static char folder[256];
 
@@ -27,7 +28,7 @@ static int folder_make(void **state)
     return mkdtemp(folder) ? 0 : -1;
 }
 
-static const char *const file_names[] = {"text", "more", "table.csv", "g.bin"};
+static const char *const file_names[] = {"text", "more", "table.csv", "g.bin", "trees"};
 
 static const char *path_of(const char *name)
 {
@@ -210,6 +211,127 @@ static void moments__missing_values__do_not_count(void **state)
     assert_fails("measures data.path, and there is none", compile_here(&g, TABLE, &none, 1));
 }
 
+/* --- batches of trees ------------------------------------------------------------------------- */
+
+#define TREES                                                                                                          \
+    "[data]\nformat = trees\npath = trees\nsparse = tree\nkinds = leaf, one, two\nids_max = 32\n"                      \
+    "[cell leaf]\nv = number\n[cell one]\nv = sum(child.v)\n[cell two]\nv = prod(child.v)\n"                           \
+    "[tree t]\ninput = tree\nunits = 1\nstate = v\nbatching = learned\n[fc y]\ninput = t\nunits = 1\n"               \
+    "[loss l]\nkind = squared\ninput = y\n[train]\nbatch = 8\n"
+
+static const struct graph_node *tree_of(const struct graph *g)
+{
+    const struct graph_node *n = g->nodes;
+    while (n->op != OP_ID_tree) n++;
+    return n;
+}
+
+static struct tree_attr attr_of(const struct graph *g)
+{
+    struct tree_attr attr;
+    memcpy(&attr, tree_of(g)->attr, sizeof attr);
+    return attr;
+}
+
+/* Chains of kinds that take turns, from either kind on: which one comes first is what there is to learn. */
+static void trees_put(void)
+{
+    char text[16384] = "";
+    for (uint32_t line = 0, used = 0; line < 80; line++) {
+        char inner[256] = "(leaf:1)", outer[256];
+        for (uint32_t i = 0; i < 1 + line % 7; i++) {
+            snprintf(outer, sizeof outer, "(%s:1 %s)", (line * 5 + i * (1 + line % 3)) % 3 ? "one" : "two", inner);
+            memcpy(inner, outer, sizeof inner);
+        }
+        used += (uint32_t)sprintf(text + used, "%s\n", inner);
+    }
+    file_put("trees", text);
+}
+
+/* Whether the shape rule takes the tree's node with other attributes and words. */
+static status shape_of(const struct graph *g, struct tree_attr attr, const uint32_t *program)
+{
+    const uint32_t cols = 0, keys = 32;
+    struct op_shape s = {.attr = (const uint8_t *)&attr,
+                         .input_count = 1,
+                         .input_cols = &cols,
+                         .input_keys = &keys,
+                         .program = program,
+                         .program_count = tree_of(g)->program_count,
+                         .rules = g->header->version};
+    return op_table[OP_ID_tree].shape(&s, NULL, 0);
+}
+
+static void automaton__of_first_trees__stays_with_the_graph(void **state)
+{
+    (void)state;
+    struct graph g, same, again, height;
+    trees_put();
+    must(compile_here(&g, TREES, NULL, 0));
+    must(compile_here(&same, TREES, NULL, 0));
+    assert_int_equal(g.bytes, same.bytes);
+    assert_memory_equal(g.owned, same.owned, g.bytes);
+    graph_close(&same);
+    struct tree_attr attr = attr_of(&g);
+    assert_true(attr.automaton_words > 1); /* it knows a state, for something is better than by agenda */
+    assert_int_equal(tree_cell_words(tree_of(&g)) + attr.automaton_words, tree_of(&g)->program_count);
+    /* The data may go: what was learned is the graph's, and no part of the model. */
+    must(graph_write(&g, path_of("g.bin")));
+    file_put("trees", "");
+    const char *batch = "train.batch=4", *by_height = "t.batching=height", *learned = "t.batching=learned";
+    must(graph_open_set(&again, path_of("g.bin"), &batch, 1));
+    assert_int_equal(attr_of(&again).automaton_words, attr.automaton_words);
+    assert_memory_equal(again.args + tree_of(&again)->program_begin, g.args + tree_of(&g)->program_begin,
+                        tree_of(&g)->program_count * sizeof *g.args);
+    graph_close(&again);
+    must(compile_here(&height, TREES, &by_height, 1));
+    assert_int_equal(height.header->model_hash, g.header->model_hash);
+    must(graph_write(&height, path_of("g.bin")));
+    assert_int_equal(graph_open_set(&again, path_of("g.bin"), &learned, 1), ST_USAGE);
+    assert_non_null(strstr(status_message(), "compile the model text again"));
+    graph_close(&height);
+    graph_close(&g);
+}
+
+static void automaton__words_that_are_none__are_refused(void **state)
+{
+    (void)state;
+    struct graph g;
+    uint32_t program[4096];
+    trees_put();
+    must(compile_here(&g, TREES, NULL, 0));
+    const struct tree_attr good = attr_of(&g);
+    struct tree_attr attr = good;
+    const uint32_t count = tree_of(&g)->program_count;
+    assert_in_range(count, 1, 4096);
+    memcpy(program, g.args + tree_of(&g)->program_begin, count * sizeof *program);
+    must(shape_of(&g, good, program));
+    program[count - 1] = 3; /* a kind that there is not */
+    assert_fails("expected two that are ready", shape_of(&g, good, program));
+    attr.automaton_words = count + 1;
+    assert_fails("expected an automaton within a program of", shape_of(&g, attr, program));
+    attr = good;
+    attr.batching = TREE_AGENDA;
+    assert_fails("expected an automaton where batching is learned, found one by agenda", shape_of(&g, attr, program));
+    attr = good;
+    attr.automaton_words = 0;
+    assert_int_equal(shape_of(&g, attr, program), ST_INVALID);
+    graph_close(&g);
+}
+
+static void automaton__without_trees__says_so(void **state)
+{
+    (void)state;
+    struct graph g;
+    const char *none = "data.path=";
+    file_put("trees", "");
+    assert_fails("expected trees to learn batches from, found none", compile_here(&g, TREES, NULL, 0));
+    assert_fails("learned batching learns from data.path, and there is none", compile_here(&g, TREES, &none, 1));
+    assert_fails("learned batching needs the data", graph_compile(&g, "m.cfg", TREES, strlen(TREES), NULL, 0, NULL));
+    file_put("trees", "(leaf:1)\n(three (leaf:1))\n");
+    assert_fails("trees:2: column 2", compile_here(&g, TREES, NULL, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +340,9 @@ int main(void)
         cmocka_unit_test(graph_open_set__set_with_a_vocabulary__keeps_its_words),
         cmocka_unit_test(compile__whose_words_they_are__changes_the_model_hash),
         cmocka_unit_test(moments__missing_values__do_not_count),
+        cmocka_unit_test(automaton__of_first_trees__stays_with_the_graph),
+        cmocka_unit_test(automaton__words_that_are_none__are_refused),
+        cmocka_unit_test(automaton__without_trees__says_so),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

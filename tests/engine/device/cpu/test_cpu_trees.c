@@ -7,11 +7,14 @@
 #include <cmocka.h>
 
 #include "engine/device/cpu/device.h"
+#include "graph/automaton.h"
+#include "graph/tree_frame.h"
 #include "tests/engine/device/cpu/kernel_check.h"
 #include "tests/graph/rig.h"
 #include "tests/graph/tree_texts.h"
 
 #define SEED      11
+#define POLICIES  4u
 #define TOLERANCE 1e-4 /* of sums of some thousand terms, in another order */
 
 /* Wide enough for whole tiles of products. */
@@ -36,8 +39,9 @@ static void compare(const char *what, const struct rig *r, const struct rig *exp
 {
     const struct graph *g = r->g;
     char name[128];
-    const struct graph_node *loss = &g->nodes[graph_loss_next(g, 0)];
-    struct view out = op_out(&r->context, loss), out_expected = op_out(&expected->context, loss);
+    const uint32_t loss = graph_loss_next(g, 0); /* their arguments may lie elsewhere */
+    struct view out = op_out(&r->context, &g->nodes[loss]),
+                out_expected = op_out(&expected->context, &expected->g->nodes[loss]);
     snprintf(name, sizeof name, "%s, loss", what);
     floats_compare(name, out.data, out_expected.data, out.rows, 1, out.stride, tolerance);
     snprintf(name, sizeof name, "%s, parameters", what);
@@ -50,10 +54,25 @@ static void compare(const char *what, const struct rig *r, const struct rig *exp
     }
 }
 
+/* An automaton that takes the last of the ready kinds where there are several. */
+static status last_kinds(void *context, const char *tree, uint32_t kind_count, uint32_t *words, size_t *word_count)
+{
+    (void)context, (void)tree;
+    words[0] = kind_count;
+    *word_count = 1;
+    for (uint32_t kinds = 1; kinds < 1u << kind_count; kinds++)
+        for (uint32_t most = 0; most < kind_count; most++)
+            if (kinds >> most & 1)
+                automaton_put(words, word_count, &(struct automaton_sight){{kinds}, most},
+                              31 - (uint32_t)__builtin_clz(kinds));
+    return ST_OK;
+}
+
 /* Compiles a text whose trees are batched by `policy`. */
 static void text_compile(struct graph *g, const struct op_text *text, const char *policy)
 {
     static const char *const names[] = {"h", "t", "a", "b"};
+    const struct graph_source source = {.automaton = last_kinds};
     char sets[4][32];
     const char *list[4];
     uint32_t count = 0;
@@ -66,25 +85,25 @@ static void text_compile(struct graph *g, const struct op_text *text, const char
         count++;
     }
     assert_true(count > 0);
-    if (graph_compile(g, "test.cfg", text->text, strlen(text->text), list, count, NULL) != ST_OK)
+    if (graph_compile(g, "test.cfg", text->text, strlen(text->text), list, count, &source) != ST_OK)
         fail_msg("%s", status_message());
 }
 
 /* Against the reference; by every team and every policy of batching the same bytes. */
 static void text_check(const struct op_text *text, uint32_t examples, uint64_t seed)
 {
-    static const char *const policies[] = {"height", "agenda", "node"};
-    struct graph g[3];
+    static const char *const policies[POLICIES] = {"height", "agenda", "node", "learned"};
+    struct graph g[POLICIES];
     struct rig expected;
-    for (uint32_t p = 0; p < 3; p++) text_compile(&g[p], text, policies[p]);
+    for (uint32_t p = 0; p < POLICIES; p++) text_compile(&g[p], text, policies[p]);
     rig_open(&expected, &g[0], seed, examples);
     rig_forward(&expected);
     rig_backward(&expected);
     for (int isa = 0; isa < ISA_COUNT; isa++) {
         struct rig first;
         if (!isa_runs_here((enum isa)isa)) continue;
-        for (uint32_t m = 0; m < 3 * MEMBERS_TRIED; m++) {
-            const uint32_t members = members_tried[m / 3], p = m % 3;
+        for (uint32_t m = 0; m < POLICIES * MEMBERS_TRIED; m++) {
+            const uint32_t members = members_tried[m / POLICIES], p = m % POLICIES;
             struct device *device;
             struct rig r;
             char what[96];
@@ -102,7 +121,7 @@ static void text_check(const struct op_text *text, uint32_t examples, uint64_t s
         rig_close(&first);
     }
     rig_close(&expected);
-    for (uint32_t p = 0; p < 3; p++) graph_close(&g[p]);
+    for (uint32_t p = 0; p < POLICIES; p++) graph_close(&g[p]);
 }
 
 static void tree__every_text__equals_reference(void **state)
@@ -116,6 +135,43 @@ static void tree__whole_tiles__equals_reference(void **state)
 {
     (void)state;
     text_check(&wide, 9, SEED);
+}
+
+/* Batches of the first tree's nodes after a forward pass, and its gradients' begin, which finds what has been saved. */
+static uint32_t batches_of(const struct graph *g, uint64_t seed)
+{
+    struct rig r;
+    struct device *device;
+    struct tree_run run;
+    uint32_t node = 0;
+    while (g->nodes[node].op != OP_ID_tree) node++;
+    rig_open(&r, g, seed, 6);
+    assert_int_equal(cpu_device_open(&device, g, 1, NULL, isa_names[isa_best()]), ST_OK);
+    assert_int_equal(device_submit(device, &r.context, g->nodes, g->forward_count), ST_OK);
+    device_close(device);
+    tree_backward_begin(&run, &r.context, &g->nodes[node]);
+    const uint32_t batches = *run.frame.batch_count;
+    rig_close(&r);
+    return batches;
+}
+
+/* An automaton is asked, and what it says is taken where it is shorter. */
+static void tree__learned_batches__are_fewer_or_agendas(void **state)
+{
+    (void)state;
+    struct graph learned, agenda;
+    uint32_t fewer = 0;
+    text_compile(&learned, &tree_texts[2], "learned");
+    text_compile(&agenda, &tree_texts[2], "agenda");
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        const uint32_t by_automaton = batches_of(&learned, seed), by_agenda = batches_of(&agenda, seed);
+        assert_true(by_automaton > 0 && by_automaton <= by_agenda);
+        fewer += by_automaton < by_agenda;
+    }
+    printf("# fewer batches in %u of 60\n", fewer);
+    assert_in_range(fewer, 1, 59);
+    graph_close(&learned);
+    graph_close(&agenda);
 }
 
 /* Keys that are no trees give NaN. */
@@ -145,6 +201,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tree__every_text__equals_reference),
         cmocka_unit_test(tree__whole_tiles__equals_reference),
+        cmocka_unit_test(tree__learned_batches__are_fewer_or_agendas),
         cmocka_unit_test(tree__strange_keys__are_not_a_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

@@ -1,5 +1,5 @@
 /* Automata in words: what is a valid one, and looking up a state. */
-#include "sched/trees/automaton.h"
+#include "graph/automaton.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -66,13 +66,13 @@ status automaton_read(struct automaton *m, const uint32_t *words, size_t word_co
         if (i > 0 && state_compare(state - AUTOMATON_STATE_WORDS, &sight) >= 0)
             FAIL(INVALID, "a batching automaton: word %zu: a state that does not come behind the one before", at);
     }
-    *m = (struct automaton){.state = words + 1, .state_count = state_count};
+    *m = automaton_of(words, word_count);
     return ST_OK;
 }
 
 void automaton_put(uint32_t *words, size_t *word_count, const struct automaton_sight *sight, uint32_t take)
 {
-    struct automaton m = {.state = words + 1, .state_count = (uint32_t)((*word_count - 1) / AUTOMATON_STATE_WORDS)};
+    const struct automaton m = automaton_of(words, *word_count);
     uint32_t place = state_place(&m, sight), *state = words + 1 + place * AUTOMATON_STATE_WORDS;
     if (place == m.state_count || state_compare(state, sight) != 0) {
         CHECK(m.state_count < AUTOMATON_STATES_MAX);

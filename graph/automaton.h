@@ -4,8 +4,8 @@
  *
  *     words      kind_count | state | state | …          states in ascending order, each once
  *     state      kinds 0 to 31 as bits | 32 to 63 | 64 to 95 | 96 to 127 | most << 8 | take */
-#ifndef HETERPS_SCHED_TREES_AUTOMATON_H
-#define HETERPS_SCHED_TREES_AUTOMATON_H
+#ifndef HETERPS_GRAPH_AUTOMATON_H
+#define HETERPS_GRAPH_AUTOMATON_H
 
 #include <stdint.h>
 
@@ -32,6 +32,12 @@ struct automaton_sight {
 /* The kind that the automaton takes there, one of those that are ready; NONE: it does not know the state. */
 uint32_t automaton_take(const struct automaton *m, const struct automaton_sight *sight);
 
+/* Of words that have been checked; keeps them. None: it knows no state. */
+static inline struct automaton automaton_of(const uint32_t *words, size_t word_count)
+{
+    return (struct automaton){.state = words + 1,
+                              .state_count = word_count ? (uint32_t)((word_count - 1) / AUTOMATON_STATE_WORDS) : 0};
+}
 /* Words of an automaton of kinds below kind_count, from whatever words there are; keeps them. INVALID: what is wrong,
  * and at which word. */
 MUST_USE status automaton_read(struct automaton *m, const uint32_t *words, size_t word_count, uint32_t kind_count);
