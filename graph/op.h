@@ -166,6 +166,14 @@ static inline uint32_t tree_cell_words(const struct graph_node *n)
     memcpy(&attr, n->attr, sizeof attr);
     return n->program_count - attr.automaton_words;
 }
+/* Of E experts, as many as the gate has columns. */
+struct experts_attr {
+    uint32_t units, hidden; /* of an expert; hidden 0: it has one layer                 */
+    uint32_t activation;    /* enum activation: of the hidden layer, or of the only one */
+    uint32_t top;           /* experts of an example                                    */
+    float capacity;         /* of an expert's equal share of a micro-batch; 0: any      */
+    float balance;          /* factor of the load loss                                  */
+};
 struct slice_attr {
     uint32_t begin, end; /* columns; end 0: behind the last */
 };

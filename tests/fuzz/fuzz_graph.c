@@ -62,6 +62,8 @@ static const char *const models[] = {
          "s\nunits = 1\n[fc q]\ninput = dense\nunits = 1\n[loss d]\nkind = squared\ninput = p\n[loss e]\nkind = "
          "hinge\ninput = p, q\n[loss f]\ninput = q\n[metric m]\ninput = s\nlabel = label\n[metric n]\nkind = "
          "hit_rate\ninput = s\nk = 1\n[metric o]\nkind = ndcg\ninput = s, dense\n[metric r]\ninput = p, q\n",
+    DATA "[fc g]\ninput = dense\nunits = 3\n[experts m]\ninput = dense, g\nunits = 2\nhidden = 2\n[experts n]\ninput "
+         "= m, g\nunits = 1\ntop = 1\nactivation = none\n[loss bce]\ninput = n\n",
 };
 #define MODEL_COUNT (sizeof models / sizeof *models)
 

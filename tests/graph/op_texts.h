@@ -180,6 +180,17 @@ static const struct op_text op_texts[] = {
      DATA "[fc a]\ninput = dense\nunits = 6\nactivation = tanh\n[match d]\ninput = a, a\n[match k]\ninput = a, "
           "a\nsimilarity = cosine\neps = 0.5\n[match l]\ninput = dense, a\nsimilarity = cosine\n[concat h]\ninput = d, "
           "k, l, a\n" OUT},
+    /* Of several experts an example; some are full, with and without a hidden layer; all of them; their gradients,
+     * like those of their gates, are added to what others have written. The load loss is no part of the loss. */
+    {"experts", DATA TABLE
+     "[embedding e]\ntable = emb\ninput = sparse\n[fc g]\ninput = e\nunits = 4\n[experts m]\ninput = e, g\nunits = "
+     "3\nhidden = 5\nactivation = tanh\ncapacity = 0.8\nbalance = 0\n[experts o]\ninput = e, g\nunits = "
+     "2\nactivation = sigmoid\ncapacity = 0\nbalance = 0\n[experts a]\ninput = dense, g\nunits = 2\ntop = "
+     "4\nactivation = softsign\nbalance = 0\n[concat h]\ninput = m, o, a, g, e\n" OUT},
+    {"experts_of_one", DATA TABLE
+     "[embedding e]\ntable = emb\ninput = C1, C3\n[experts m]\ninput = e, e\nunits = 3\ntop = 1\nhidden = 2\n"
+     "activation = sigmoid\nbalance = 0\n[experts n]\ninput = m, dense\nunits = 4\ntop = 1\nactivation = "
+     "none\nbalance = 0\n[concat h]\ninput = m, n\n" OUT},
     {"busy", DATA TABLE
      "[embedding e]\ntable = emb\ninput = sparse\n[busy b]\ninput = e\nrounds = 3\n[busy c]\ninput = b\nrounds = 0\n"
      "[concat h]\ninput = b, c, e\n" OUT},

@@ -584,10 +584,49 @@ static void shared_softmax_shape__field__has_a_vector_for_each_key(void **state)
     shape_of(OP_ID_shared_softmax, &attr, sizeof attr, COLS(4, 12, 0), "weight");
 }
 
+static void experts_shape__gate__has_a_column_an_expert(void **state)
+{
+    (void)state;
+    const struct experts_attr good = {.units = 5, .activation = ACT_RELU, .top = 2, .capacity = 1.25f};
+    struct experts_attr attr = good;
+    struct op_shape s = shape_of(OP_ID_experts, &attr, sizeof attr, COLS(4, 3), NULL);
+    assert_int_equal(s.output_cols, 5);
+    assert_int_equal(s.param_count, 2);
+    assert_true(s.param[0].rows == 12 && s.param[0].cols == 5 && s.param[1].rows == 3 && s.param[1].cols == 5);
+    attr.hidden = 7;
+    s = shape_of(OP_ID_experts, &attr, sizeof attr, COLS(4, 3), NULL);
+    assert_int_equal(s.param_count, 4);
+    assert_true(s.param[0].rows == 12 && s.param[0].cols == 7 && s.param[1].rows == 3 && s.param[1].cols == 7);
+    assert_true(s.param[2].rows == 21 && s.param[2].cols == 5 && s.param[3].rows == 3 && s.param[3].cols == 5);
+    assert_int_equal(s.flops_forward, 2 * 2 * (4 * 7 + 7 * 5));
+#define REFUSED(set, cols, words)                                                                                      \
+    do {                                                                                                               \
+        attr = good;                                                                                                   \
+        set;                                                                                                           \
+        shape_of(OP_ID_experts, &attr, sizeof attr, cols, words);                                                      \
+    } while (0)
+    REFUSED(, COLS(4), "then the gate's logits");
+    REFUSED(, COLS(4, 0), "then the gate's logits");
+    REFUSED(, COLS(0, 3), "then the gate's logits");
+    REFUSED(, COLS(4, 1025), "expected at most 1024 experts");
+    REFUSED(attr.top = 4, COLS(4, 3), "expected top of 1 to 3");
+    REFUSED(attr.top = 0, COLS(4, 3), "expected top of 1 to 3");
+    REFUSED(attr.top = 65, COLS(4, 100), "at most 64, found 65");
+    REFUSED(attr.units = 0, COLS(4, 3), "expected 1 to 16777216 units");
+    REFUSED(attr.activation = ACT_LEAKY_RELU, COLS(4, 3), "expected an activation without a slope");
+    REFUSED(attr.activation = ACT_COUNT, COLS(4, 3), "found another");
+    REFUSED(attr.capacity = -1, COLS(4, 3), "expected a capacity and a balance of 0 to 1e6");
+    REFUSED(attr.balance = NAN, COLS(4, 3), "expected a capacity and a balance of 0 to 1e6");
+    REFUSED(attr.hidden = OP_COLS_MAX, COLS(4, 3), "expected at most 16777216 rows");
+    REFUSED(attr.units = OP_COLS_MAX, COLS(4, 3), "numbers an example");
+#undef REFUSED
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shared_softmax_shape__field__has_a_vector_for_each_key),
+        cmocka_unit_test(experts_shape__gate__has_a_column_an_expert),
         cmocka_unit_test(fc_shape__good__gives_weight_and_bias),
         cmocka_unit_test(fc_shape__bad__is_refused),
         cmocka_unit_test(embed_bag_shape__good__pools_each_field),

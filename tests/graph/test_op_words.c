@@ -26,6 +26,7 @@ struct words_case {
         struct softmax_attr softmax;
         struct busy_attr busy;
         struct tree_attr tree;
+        struct experts_attr experts;
     } attr;
     const char *text;
 };
@@ -54,6 +55,12 @@ static const struct words_case cases[] = {
     {OP_ID_shared_softmax, {.shared = {.match = {.scale = 1}}}, ", dot, scale 1"},
     {OP_ID_tree, {.tree = {.units = 5}}, ", 5 units, root"},
     {OP_ID_tree, {.tree = {.units = 5, .gives = 1}}, ", 5 units, nodes"},
+    {OP_ID_tree, {.tree = {.units = 5, .batching = TREE_AGENDA}}, ", 5 units, root, by agenda"},
+    {OP_ID_tree,
+     {.tree = {.units = 5, .batching = TREE_LEARNED, .automaton_words = 11}},
+     ", 5 units, root, by learned batches, 2 states"},
+    {OP_ID_experts, {.experts = {.units = 5, .top = 2}}, ", top 2"},
+    {OP_ID_experts, {.experts = {.top = 1, .hidden = 7, .activation = ACT_RELU}}, ", top 1, 7 hidden + relu"},
 };
 
 static void words__attributes__follow_the_sections_name(void **state)
