@@ -10,11 +10,12 @@ static const batching_id policies[TREE_BATCHINGS] = {
     [TREE_LEARNED] = BATCHING_ID_learned,
 };
 
-static size_t place(struct itinerary *it, struct itinerary_scratch *scratch, uint8_t *memory, size_t nodes)
+static size_t place(struct itinerary *it, struct itinerary_scratch *scratch, uint8_t *memory, size_t nodes,
+                    size_t edges)
 {
     struct layout l = {.base = memory};
     itinerary_layout(it, &l, nodes);
-    itinerary_scratch_layout(scratch, &l, nodes, nodes); /* an edge, too, has a key */
+    itinerary_scratch_layout(scratch, &l, nodes, edges);
     return l.bytes;
 }
 
@@ -22,7 +23,8 @@ size_t tree_batches_bytes(uint32_t examples, uint32_t key_max)
 {
     struct itinerary it;
     struct itinerary_scratch scratch;
-    return place(&it, &scratch, NULL, (size_t)examples * key_max);
+    const size_t keys = (size_t)examples * key_max; /* a node has one, and an edge */
+    return place(&it, &scratch, NULL, keys, keys);
 }
 
 void tree_batches_make(struct tree_run *r, void *memory, size_t bytes)
@@ -33,8 +35,9 @@ void tree_batches_make(struct tree_run *r, void *memory, size_t bytes)
                                   r->attr.automaton_words)};
     struct itinerary it;
     struct itinerary_scratch scratch;
-    if (policy.id == BATCHING_ID_by_height || r->frame.nodes.count == 0) return; /* they are there */
-    CHECK(place(&it, &scratch, memory, r->frame.nodes.count) <= bytes);
-    itinerary_make(&it, &r->frame.nodes, r->cells.kind_count, &policy, &scratch);
+    const struct tree_nodes *nodes = &r->frame.nodes;
+    if (policy.id == BATCHING_ID_by_height || nodes->count == 0) return; /* they are there */
+    CHECK(place(&it, &scratch, memory, nodes->count, nodes->child_begin[nodes->count]) <= bytes);
+    itinerary_make(&it, nodes, r->cells.kind_count, &policy, &scratch);
     tree_batches_set(r, it.order, it.batch_begin, it.batch_count);
 }

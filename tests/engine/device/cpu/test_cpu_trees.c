@@ -174,6 +174,45 @@ static void tree__learned_batches__are_fewer_or_agendas(void **state)
     graph_close(&agenda);
 }
 
+/* A graph of 15 nodes, each but the first over three of those before: more edges than nodes. */
+static void graph_put(struct rig *r)
+{
+    struct micro_batch *m = &r->m;
+    uint32_t count = 1;
+    m->key = realloc(m->key, 60 * sizeof *m->key);
+    assert_non_null(m->key);
+    m->key[0] = tree_key(0, 0, false, 0.5f);
+    for (uint32_t node = 1; node < 15; node++) {
+        for (uint32_t c = 0; c < 3; c++) m->key[count++] = tree_key_again((node * (c + 3) + c) % node);
+        m->key[count++] = tree_key(node % 3, 3, false, 0.25f);
+    }
+    m->key_begin[1] = m->key_count = count;
+}
+
+static void tree__more_edges_than_nodes__same_by_every_policy(void **state)
+{
+    (void)state;
+    static const struct op_text text = {
+        "graph", "[data]\nformat = trees\nsparse = tree\nids_max = 60\nkinds = a, b, c\n[train]\nbatch = 1\n"
+                 "[cell a]\nv = number + sum(child.v) * 0.3\n[cell b]\nv = tanh(affine(left.v) + sum(child.v))\n"
+                 "[cell c]\nv = sin(sum(child.v))\n[tree h]\ninput = tree\nunits = 5\nstate = v\ngives = nodes\n" OUT};
+    static const char *const policies[POLICIES] = {"height", "agenda", "node", "learned"};
+    struct graph g[POLICIES];
+    struct rig r[POLICIES];
+    for (uint32_t p = 0; p < POLICIES; p++) {
+        struct device *device;
+        text_compile(&g[p], &text, policies[p]);
+        rig_open(&r[p], &g[p], SEED, 1);
+        graph_put(&r[p]);
+        assert_int_equal(cpu_device_open(&device, &g[p], 2, NULL, isa_names[isa_best()]), ST_OK);
+        run(&r[p], device);
+        device_close(device);
+        assert_false(isnan(op_out(&r[p].context, &g[p].nodes[graph_loss_next(&g[p], 0)]).data[0]));
+        compare(policies[p], &r[p], &r[0], EXACT);
+    }
+    for (uint32_t p = 0; p < POLICIES; p++) rig_close(&r[p]), graph_close(&g[p]);
+}
+
 /* Keys that are no trees give NaN. */
 static void tree__strange_keys__are_not_a_number(void **state)
 {
@@ -202,6 +241,7 @@ int main(void)
         cmocka_unit_test(tree__every_text__equals_reference),
         cmocka_unit_test(tree__whole_tiles__equals_reference),
         cmocka_unit_test(tree__learned_batches__are_fewer_or_agendas),
+        cmocka_unit_test(tree__more_edges_than_nodes__same_by_every_policy),
         cmocka_unit_test(tree__strange_keys__are_not_a_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
