@@ -36,6 +36,8 @@ alone() { # an example's prediction does not depend on who comes with it
     done
 }
 check 'predicts an example alone as among others' alone
+check 'is served, with the same answers' python3 "$root/tests/e2e/serve_same.py" "$HETERPS" "$graph" "$folder/plain.model" "$folder/few" "$folder/together" \
+    --set store.ram=16MiB
 onnx() {
     ! "$HETERPS" export "$graph" --model "$folder/plain.model" -o "$folder/net.onnx" --format onnx 2>"$folder/log" &&
         grep -q 'onnx: \[experts m\] has no equivalent' "$folder/log"

@@ -110,7 +110,6 @@ static void product_call_piece(void *context, uint32_t piece, void *scratch)
 
 static void product_run(const struct cpu_work *work, struct experts_call *call, struct product *p)
 {
-    p->type = PRODUCT_F32;
     p->row_groups = p->term_groups = 1;
     p->number = ++*work->product_count;
     KERNEL(product_cut)(p, team_member_count(work->team));

@@ -51,7 +51,7 @@ static void experts__odd_shapes__equals_reference(void **state)
                                          {40, 33, 5, 16, 0, 5}, {70, 20, 24, 7, 19, 3}, {150, 40, 3, 70, 33, 1}};
     char what[96];
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (uint32_t flags = 0; flags < 8; flags++) {
+        for (uint32_t flags = i < 2 ? 0 : i % 3; flags < 8; flags += i < 2 ? 1 : 3) {
             const uint32_t *s = shapes[i];
             const struct experts_params p = {.B = s[0],
                                              .K = s[1],
