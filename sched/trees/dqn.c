@@ -28,6 +28,7 @@ struct episode {
 
 struct dqn {
     uint32_t device_count;
+    enum dqn_state sees;
     struct layer layer[HIDDENS + 1];
     size_t parameter_count;
     float *parameter, *gradient, *mean, *square; /* [parameter_count] */
@@ -35,9 +36,10 @@ struct dqn {
     uint64_t steps;
     float sine[2 * DQN_NODES_MAX][STATE_WIDTH]; /* of a number */
     float state[INPUTS];
-    uint32_t place[DQN_NODES_MAX]; /* of a unit among nodes in order */
+    uint32_t place[DQN_NODES_MAX]; /* of a unit: its row, its place among nodes in order, or its depth */
+    uint32_t row_count;
     float hidden[HIDDENS][HIDDEN];
-    float *value, *dvalue; /* [nodes, devices] */
+    float *value, *dvalue; /* [rows, devices] */
     struct draw draw;
     struct episode *episode; /* [DQN_REPLAY] */
     uint64_t episode_count;  /* remembered so far */
@@ -92,11 +94,11 @@ static void layer_backward(const struct layer *l, struct layer *slope, const flo
     }
 }
 
-/* Of the state of so many nodes. */
-static void network_forward(struct dqn *q, uint32_t nodes)
+/* Of the state. */
+static void network_forward(struct dqn *q)
 {
     const float *input = q->state;
-    uint32_t count = nodes * STATE_WIDTH;
+    uint32_t count = q->row_count * STATE_WIDTH;
     for (uint32_t h = 0; h < HIDDENS; h++) {
         layer_forward(&q->layer[h], input, count, HIDDEN, q->hidden[h]);
         for (uint32_t i = 0; i < HIDDEN; i++)
@@ -104,20 +106,20 @@ static void network_forward(struct dqn *q, uint32_t nodes)
         input = q->hidden[h];
         count = HIDDEN;
     }
-    layer_forward(&q->layer[HIDDENS], input, count, nodes * q->device_count, q->value);
+    layer_forward(&q->layer[HIDDENS], input, count, q->row_count * q->device_count, q->value);
 }
 
 /* Of dvalue. */
-static void network_backward(struct dqn *q, uint32_t nodes)
+static void network_backward(struct dqn *q)
 {
     float above[HIDDEN], below[HIDDEN];
     layer_backward(&q->layer[HIDDENS], &q->slope[HIDDENS], q->hidden[HIDDENS - 1], HIDDEN, q->dvalue,
-                   nodes * q->device_count, above);
+                   q->row_count * q->device_count, above);
     for (uint32_t h = HIDDENS; h-- > 0;) {
         for (uint32_t i = 0; i < HIDDEN; i++)
             if (q->hidden[h][i] <= 0) above[i] = 0;
         const float *input = h > 0 ? q->hidden[h - 1] : q->state;
-        layer_backward(&q->layer[h], &q->slope[h], input, h > 0 ? HIDDEN : nodes * STATE_WIDTH, above, HIDDEN,
+        layer_backward(&q->layer[h], &q->slope[h], input, h > 0 ? HIDDEN : q->row_count * STATE_WIDTH, above, HIDDEN,
                        h > 0 ? below : NULL);
         memcpy(above, below, sizeof above);
     }
@@ -138,12 +140,13 @@ static void network_update(struct dqn *q)
     memset(q->gradient, 0, q->parameter_count * sizeof *q->gradient);
 }
 
-status dqn_open(struct dqn **out, uint32_t device_count, uint64_t seed)
+status dqn_open(struct dqn **out, uint32_t device_count, enum dqn_state state, uint64_t seed)
 {
-    CHECK(device_count >= 1 && device_count <= PLACE_DEVICES_MAX);
+    CHECK(device_count >= 1 && device_count <= PLACE_DEVICES_MAX && state < DQN_STATES);
     struct dqn *q = calloc(1, sizeof *q);
     if (q == NULL) FAIL(MEMORY, "no memory for an agent that places nodes");
     q->device_count = device_count;
+    q->sees = state;
     q->parameter_count = layers_size(q->layer, device_count);
     layers_size(q->slope, device_count);
     const size_t values = DQN_NODES_MAX * device_count;
@@ -186,10 +189,46 @@ void dqn_close(struct dqn *q)
 
 /* --- what it sees ----------------------------------------------------------------------------- */
 
-/* Sets `place` and `state`. A node's first half of children comes before it, the middle one too. */
+/* Where nodes lie in their tree. */
+struct tree_places {
+    uint32_t order[DQN_NODES_MAX], depth[DQN_NODES_MAX], parent[DQN_NODES_MAX]; /* parent's order */
+};
+
+/* Adds a node to its row. */
+static void node_see(struct dqn *q, const struct place_units *u, const struct tree_places *t, uint32_t i)
+{
+    const bool is_leaf = u->child_begin[i] == u->child_begin[i + 1];
+    const uint32_t part[STATE_PARTS] = {t->order[i], t->depth[i], t->parent[i], is_leaf};
+    float *row = q->state + q->place[i] * STATE_WIDTH;
+    for (uint32_t p = 0; p < STATE_PARTS && q->sees == DQN_RAW; p++) row[p] = (float)part[p] / DQN_NODES_MAX;
+    for (uint32_t k = 0; k < STATE_WIDTH && q->sees != DQN_RAW; k++) {
+        float sum = 0;
+        for (uint32_t p = 0; p < STATE_PARTS; p++) sum += q->sine[part[p]][k];
+        row[k] += sum / STATE_PARTS;
+    }
+}
+
+/* Sets `place`, `row_count` and `state`. */
+static void state_make(struct dqn *q, const struct place_units *u, const struct tree_places *t)
+{
+    uint32_t nodes[DQN_NODES_MAX] = {0}; /* of a row */
+    q->row_count = 0;
+    for (uint32_t i = 0; i < u->count; i++) {
+        q->place[i] = q->sees == DQN_PER_LEVEL ? t->depth[i] : t->order[i];
+        if (q->place[i] >= q->row_count) q->row_count = q->place[i] + 1;
+        nodes[q->place[i]]++;
+    }
+    memset(q->state, 0, q->row_count * STATE_WIDTH * sizeof *q->state);
+    for (uint32_t i = 0; i < u->count; i++) node_see(q, u, t, i);
+    for (uint32_t r = 0; r < q->row_count; r++)
+        for (uint32_t k = 0; k < STATE_WIDTH && nodes[r] > 1; k++) q->state[r * STATE_WIDTH + k] /= (float)nodes[r];
+}
+
+/* A node's first half of children comes before it, the middle one too. */
 static void tree_see(struct dqn *q, const struct place_units *u)
 {
-    uint32_t below[DQN_NODES_MAX], first[DQN_NODES_MAX], depth[DQN_NODES_MAX], parent[DQN_NODES_MAX], roots = 0;
+    struct tree_places t;
+    uint32_t below[DQN_NODES_MAX], first[DQN_NODES_MAX], roots = 0;
     CHECK(u->count <= DQN_NODES_MAX);
     for (uint32_t i = 0; i < u->count; i++) roots += u->is_root[i];
     CHECK(u->child_begin[u->count] + roots == u->count); /* no more parents than one, no outputs */
@@ -203,42 +242,42 @@ static void tree_see(struct dqn *q, const struct place_units *u)
         if (u->is_root[i]) { /* of several the last comes first */
             first[i] = roots;
             roots += below[i];
-            depth[i] = 0;
+            t.depth[i] = 0;
         }
-        q->place[i] = first[i];
-        for (uint32_t e = begin; e < middle; e++) q->place[i] += below[u->child[e]];
-        if (u->is_root[i]) parent[i] = q->place[i];
+        t.order[i] = first[i];
+        for (uint32_t e = begin; e < middle; e++) t.order[i] += below[u->child[e]];
+        if (u->is_root[i]) t.parent[i] = t.order[i];
         uint32_t next = first[i];
         for (uint32_t e = begin; e < end; e++) {
             if (e == middle) next++;
             first[u->child[e]] = next;
-            depth[u->child[e]] = depth[i] + 1;
-            parent[u->child[e]] = q->place[i];
+            t.depth[u->child[e]] = t.depth[i] + 1;
+            t.parent[u->child[e]] = t.order[i];
             next += below[u->child[e]];
         }
     }
-    for (uint32_t i = 0; i < u->count; i++) {
-        const bool is_leaf = u->child_begin[i] == u->child_begin[i + 1];
-        const uint32_t part[STATE_PARTS] = {q->place[i], depth[i], parent[i], is_leaf};
-        for (uint32_t k = 0; k < STATE_WIDTH; k++) {
-            float sum = 0;
-            for (uint32_t p = 0; p < STATE_PARTS; p++) sum += q->sine[part[p]][k];
-            q->state[q->place[i] * STATE_WIDTH + k] = sum / STATE_PARTS;
-        }
-    }
+    state_make(q, u, &t);
 }
 
 void dqn_place(struct dqn *q, const struct place_units *u, double epsilon, uint8_t *device)
 {
+    uint8_t of_row[DQN_NODES_MAX];
+    bool is_placed[DQN_NODES_MAX] = {false}; /* a row */
     tree_see(q, u);
-    network_forward(q, u->count);
+    network_forward(q);
     for (uint32_t i = 0; i < u->count; i++) {
-        const float *value = q->value + q->place[i] * q->device_count;
+        const uint32_t row = q->place[i];
+        const float *value = q->value + row * q->device_count;
         uint32_t best = 0;
+        if (is_placed[row]) {
+            device[i] = of_row[row];
+            continue;
+        }
         for (uint32_t d = 1; d < q->device_count; d++)
             if (value[d] > value[best]) best = d;
         if (epsilon > 0 && draw_unit(&q->draw) < epsilon) best = draw_below(&q->draw, q->device_count);
-        device[i] = (uint8_t)best;
+        device[i] = of_row[row] = (uint8_t)best;
+        is_placed[row] = true;
     }
 }
 
@@ -260,17 +299,22 @@ double dqn_learn(struct dqn *q)
     if (kept < DQN_BATCH) return 0;
     for (uint32_t b = 0; b < DQN_BATCH; b++) {
         const struct episode *e = &q->episode[draw_below(&q->draw, kept)];
-        const uint32_t count = e->u->count;
+        uint32_t chosen[DQN_NODES_MAX], count = 0; /* values, one a row, in the order of units */
+        bool is_there[DQN_NODES_MAX] = {false};
         float sum = 0;
         tree_see(q, e->u);
-        network_forward(q, count);
-        for (uint32_t i = 0; i < count; i++) sum += q->value[q->place[i] * q->device_count + e->device[i]];
+        network_forward(q);
+        for (uint32_t i = 0; i < e->u->count; i++) {
+            if (is_there[q->place[i]]) continue;
+            is_there[q->place[i]] = true;
+            chosen[count++] = q->place[i] * q->device_count + e->device[i];
+        }
+        for (uint32_t i = 0; i < count; i++) sum += q->value[chosen[i]];
         const float miss = sum - e->reward;
         loss += (double)miss * miss / DQN_BATCH;
-        memset(q->dvalue, 0, count * q->device_count * sizeof *q->dvalue);
-        for (uint32_t i = 0; i < count; i++)
-            q->dvalue[q->place[i] * q->device_count + e->device[i]] = 2 * miss / DQN_BATCH;
-        network_backward(q, count);
+        memset(q->dvalue, 0, q->row_count * q->device_count * sizeof *q->dvalue);
+        for (uint32_t i = 0; i < count; i++) q->dvalue[chosen[i]] = 2 * miss / DQN_BATCH;
+        network_backward(q);
     }
     network_update(q);
     return loss;

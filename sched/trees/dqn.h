@@ -9,6 +9,8 @@
  *     learning   an episode is one placement; loss (reward - sum of the chosen)^2 of 32 episodes drawn from the last
  *                50,000, by Adam 5e-4
  *
+ * Other states than the published one (enum dqn_state) differ in rows and in what stands in them; a row has a device.
+ *
  * Nodes beyond a tree's are masked: they are not placed and not in the sum. Arithmetic is float in a fixed order: the
  * same seed and episodes give the same bytes. */
 #ifndef HETERPS_SCHED_TREES_DQN_H
@@ -23,9 +25,17 @@
 #define DQN_BATCH     32u
 #define DQN_RATE      5e-4f
 
+/* What an agent sees, and places together. */
+enum dqn_state {
+    DQN_AVERAGED, /* the published one: a row a node, as above                                           */
+    DQN_RAW,      /* a row a node, its four numbers over 128 as they are, and zeros                      */
+    DQN_PER_LEVEL, /* a row a level: the average of its nodes' rows; all nodes of a depth on one device  */
+    DQN_STATES
+};
+
 struct dqn;
 /* Weights as PyTorch draws them: evenly from +-1 / sqrt(inputs). MEMORY. */
-MUST_USE status dqn_open(struct dqn **dqn, uint32_t device_count, uint64_t seed);
+MUST_USE status dqn_open(struct dqn **dqn, uint32_t device_count, enum dqn_state state, uint64_t seed);
 void dqn_close(struct dqn *dqn);
 
 /* Places the nodes of trees, at most DQN_NODES_MAX, without outputs: device[count]. */

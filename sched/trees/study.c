@@ -151,7 +151,7 @@ static status dqn_run(struct study *s, const struct study_options *o, uint64_t s
     for (uint32_t i = 0; i < o->forests->count; i++)
         if (o->forests->nodes[i]->count > DQN_NODES_MAX) return ST_OK;
     s->dqn.window_steps = o->dqn_episodes / STUDY_WINDOWS ? o->dqn_episodes / STUDY_WINDOWS : 1;
-    TRY(dqn_open(&agent, o->machine->device_count, seed));
+    TRY(dqn_open(&agent, o->machine->device_count, DQN_AVERAGED, seed));
     dqn_train(agent, &(struct dqn_training){.trees = o->forests->nodes,
                                             .tree_count = o->forests->count / 2,
                                             .machine = o->machine,

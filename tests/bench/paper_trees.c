@@ -189,6 +189,7 @@ static void told(void *context, uint32_t episode, double seconds, double seconds
 
 struct kind_of_agent {
     const char *name, *published;
+    enum dqn_state state;
     enum dqn_reward reward;
     double noise;
     uint32_t passes;
@@ -199,7 +200,7 @@ static void agents_tell(const struct forest *f, const struct place_machine *m, c
     struct range end = {0};
     for (uint32_t s = 1; s <= seeds; s++) {
         struct dqn *agent;
-        must(dqn_open(&agent, DEVICES, s));
+        must(dqn_open(&agent, DEVICES, kind->state, s));
         memset(window_ms, 0, sizeof window_ms);
         dqn_train(agent, &(struct dqn_training){.trees = f->trees,
                                                 .tree_count = TREES / 2,
@@ -252,11 +253,15 @@ static void small_tell(const struct place_machine *fitted)
 }
 
 static const struct kind_of_agent agents[] = {
-    {"agent", "6.40", DQN_MILLISECONDS, 0, PASSES},
-    {"agent, rewarded by the root of the time", "", DQN_ROOT, 0, PASSES},
-    {"agent, rewarded by the ratio to all on the processor", "", DQN_RELATIVE, 0, PASSES},
-    {"agent, noise, mean of ten passes", "no better", DQN_MILLISECONDS, NOISE, PASSES},
-    {"agent, noise, one pass", "no better", DQN_MILLISECONDS, NOISE, 1},
+    {"agent", "6.40", DQN_AVERAGED, DQN_MILLISECONDS, 0, PASSES},
+    {"agent, rewarded by the root of the time", "", DQN_AVERAGED, DQN_ROOT, 0, PASSES},
+    {"agent, rewarded by the ratio to all on the processor", "", DQN_AVERAGED, DQN_RELATIVE, 0, PASSES},
+    {"agent that sees nodes' numbers as they are", "", DQN_RAW, DQN_MILLISECONDS, 0, PASSES},
+    {"the same, rewarded by the root of the time", "", DQN_RAW, DQN_ROOT, 0, PASSES},
+    {"agent that sees and places levels", "", DQN_PER_LEVEL, DQN_MILLISECONDS, 0, PASSES},
+    {"the same, rewarded by the root of the time", "", DQN_PER_LEVEL, DQN_ROOT, 0, PASSES},
+    {"agent, noise, mean of ten passes", "no better", DQN_AVERAGED, DQN_MILLISECONDS, NOISE, PASSES},
+    {"agent, noise, one pass", "no better", DQN_AVERAGED, DQN_MILLISECONDS, NOISE, 1},
 };
 
 int main(int argc, char **argv)

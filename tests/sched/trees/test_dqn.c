@@ -47,12 +47,13 @@ static int group_close(void **state)
     return 0;
 }
 
-static struct dqn *open_agent(uint32_t devices, uint64_t seed)
+static struct dqn *open_seeing(uint32_t devices, enum dqn_state state, uint64_t seed)
 {
     struct dqn *agent;
-    assert_int_equal(dqn_open(&agent, devices, seed), ST_OK);
+    assert_int_equal(dqn_open(&agent, devices, state, seed), ST_OK);
     return agent;
 }
+static struct dqn *open_agent(uint32_t devices, uint64_t seed) { return open_seeing(devices, DQN_AVERAGED, seed); }
 
 static void dqn_place__epsilon__is_the_share_of_nodes_that_go_anywhere(void **state)
 {
@@ -154,13 +155,14 @@ static void told(void *context, uint32_t episode, double seconds, double seconds
 }
 
 /* Nodes take 1 ms on the first device, 2 on the second, and 0.3 between them. */
-static struct course learned(enum dqn_reward reward, double noise, uint32_t episodes, uint64_t seed)
+static struct course learned_seeing(enum dqn_state state, enum dqn_reward reward, double noise, uint32_t episodes,
+                                    uint64_t seed)
 {
     struct place_machine m = {.device_count = 2, .is_synchronous = true};
     for (int k = 0; k < BINARY_KINDS; k++) m.seconds[0][k][0] = 1e-3, m.seconds[1][k][0] = 2e-3;
     m.link[0][1].latency = m.link[1][0].latency = 0.3e-3;
     struct course c = {.episodes = episodes};
-    struct dqn *agent = open_agent(2, seed);
+    struct dqn *agent = open_seeing(2, state, seed);
     dqn_train(agent, &(struct dqn_training){.trees = list + 1,
                                             .tree_count = TREES - 1,
                                             .machine = &m,
@@ -178,11 +180,52 @@ static struct course learned(enum dqn_reward reward, double noise, uint32_t epis
     return c;
 }
 
+static struct course learned(enum dqn_reward reward, double noise, uint32_t episodes, uint64_t seed)
+{
+    return learned_seeing(DQN_AVERAGED, reward, noise, episodes, seed);
+}
+
+/* Nodes of a depth share a device, whatever else an agent does; it places few rows, and learns soon which is best. */
+static void dqn_train__levels__share_a_device_and_learn_sooner(void **state)
+{
+    (void)state;
+    struct dqn *agent = open_seeing(4, DQN_PER_LEVEL, 3);
+    const struct place_units *u = &units[0];
+    uint8_t device[DQN_NODES_MAX];
+    uint32_t depth[DQN_NODES_MAX] = {0}, moved = 0;
+    for (uint32_t i = u->count; i-- > 0;)
+        for (uint32_t e = u->child_begin[i]; e < u->child_begin[i + 1]; e++) depth[u->child[e]] = depth[i] + 1;
+    for (int round = 0; round < 20; round++) {
+        int of_depth[DQN_NODES_MAX];
+        memset(of_depth, 0xff, sizeof of_depth);
+        dqn_place(agent, u, 0.5, device);
+        for (uint32_t i = 0; i < u->count; i++) {
+            if (of_depth[depth[i]] < 0) of_depth[depth[i]] = device[i];
+            assert_int_equal(of_depth[depth[i]], device[i]);
+            moved += device[i] != device[0];
+        }
+    }
+    assert_true(moved > 0);
+    dqn_close(agent);
+    const struct course levels = learned_seeing(DQN_PER_LEVEL, DQN_MILLISECONDS, 0, 1500, 1);
+    print_message("# levels: %.3f, then %.3f\n", levels.begin, levels.end);
+    assert_true(levels.begin > levels.end && levels.end < 1.15);
+}
+
+static void dqn_train__numbers_as_they_are__learns_too(void **state)
+{
+    (void)state;
+    if (IS_SHORT) skip();
+    const struct course raw = learned_seeing(DQN_RAW, DQN_MILLISECONDS, 0, 3000, 1);
+    print_message("# raw: %.3f, then %.3f\n", raw.begin, raw.end);
+    assert_true(raw.begin > 1.3 && raw.end < raw.begin - 0.1);
+}
+
 static void dqn_train__processor_is_faster__ends_there_unless_it_hears_noise(void **state)
 {
     (void)state;
     if (IS_SHORT) skip();
-    const uint32_t episodes = 6000;
+    const uint32_t episodes = 4000;
     for (int reward = 0; reward < DQN_REWARDS; reward++) {
         const struct course c = learned(reward, 0, episodes, 1);
         print_message("# reward %d: %.3f, then %.3f\n", reward, c.begin, c.end);
@@ -212,6 +255,8 @@ int main(void)
         cmocka_unit_test(dqn_reward_of__each_kind__is_as_said),
         cmocka_unit_test(dqn_train__processor_is_faster__ends_there_unless_it_hears_noise),
         cmocka_unit_test(dqn_train__same_seed__same_course),
+        cmocka_unit_test(dqn_train__levels__share_a_device_and_learn_sooner),
+        cmocka_unit_test(dqn_train__numbers_as_they_are__learns_too),
     };
     return cmocka_run_group_tests(tests, group_open, group_close);
 }
