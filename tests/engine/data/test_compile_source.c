@@ -237,13 +237,12 @@ static struct tree_attr attr_of(const struct graph *g)
 static void trees_put(void)
 {
     char text[16384] = "";
-    for (uint32_t line = 0, used = 0; line < 80; line++) {
-        char inner[256] = "(leaf:1)", outer[256];
-        for (uint32_t i = 0; i < 1 + line % 7; i++) {
-            snprintf(outer, sizeof outer, "(%s:1 %s)", (line * 5 + i * (1 + line % 3)) % 3 ? "one" : "two", inner);
-            memcpy(inner, outer, sizeof inner);
-        }
-        used += (uint32_t)sprintf(text + used, "%s\n", inner);
+    char *to = text;
+    for (uint32_t line = 0; line < 80; line++) {
+        const uint32_t depth = 1 + line % 7;
+        for (uint32_t i = depth; i-- > 0;)
+            to += sprintf(to, "(%s:1 ", (line * 5 + i * (1 + line % 3)) % 3 ? "one" : "two");
+        to += sprintf(to, "(leaf:1)%.*s\n", (int)depth, ")))))))");
     }
     file_put("trees", text);
 }
