@@ -2,13 +2,13 @@
 #include "sched/cluster.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cfg/settings.h"
 #include "engine/base/file.h"
 #include "sched/json_read.h"
-#include "sched/plan.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
@@ -16,44 +16,59 @@
 
 struct type_keys {
 #define TYPE_KEY(key, type, fallback, min, max, unit, meaning) CFG_CTYPE_##type key;
-#define GOAL_KEY(key, type, fallback, min, max, unit, meaning)
-#define LAYER_KEY(key, type, fallback, min, max, unit, meaning)
 #include "sched/cluster.def"
-#undef TYPE_KEY
-#undef GOAL_KEY
-};
-struct goal_keys {
-#define TYPE_KEY(key, type, fallback, min, max, unit, meaning)
-#define GOAL_KEY(key, type, fallback, min, max, unit, meaning) CFG_CTYPE_##type key;
-#include "sched/cluster.def"
-#undef TYPE_KEY
-#undef GOAL_KEY
 };
 static const struct cfg_key type_keys[] = {
 #define TYPE_KEY(key, type, fallback, min, max, unit, meaning)                                                         \
     {#key, CFG_##type, fallback, min, max, unit, meaning, .offset = offsetof(struct type_keys, key)},
-#define GOAL_KEY(key, type, fallback, min, max, unit, meaning)
 #include "sched/cluster.def"
-#undef TYPE_KEY
-#undef GOAL_KEY
+};
+struct goal_keys {
+#define GOAL_KEY(key, type, fallback, min, max, unit, meaning) CFG_CTYPE_##type key;
+#include "sched/cluster.def"
 };
 static const struct cfg_key goal_keys[] = {
-#define TYPE_KEY(key, type, fallback, min, max, unit, meaning)
 #define GOAL_KEY(key, type, fallback, min, max, unit, meaning)                                                         \
     {#key, CFG_##type, fallback, min, max, unit, meaning, .offset = offsetof(struct goal_keys, key)},
 #include "sched/cluster.def"
-#undef TYPE_KEY
-#undef GOAL_KEY
-#undef LAYER_KEY
+};
+struct node_keys {
+#define NODE_KEY(key, type, fallback, min, max, unit, meaning) CFG_CTYPE_##type key;
+#include "sched/cluster.def"
+};
+static const struct cfg_key node_keys[] = {
+#define NODE_KEY(key, type, fallback, min, max, unit, meaning)                                                         \
+    {#key, CFG_##type, fallback, min, max, unit, meaning, .offset = offsetof(struct node_keys, key)},
+#include "sched/cluster.def"
+};
+struct link_keys {
+#define LINK_KEY(key, type, fallback, min, max, unit, meaning) CFG_CTYPE_##type key;
+#include "sched/cluster.def"
+};
+static const struct cfg_key link_keys[] = {
+#define LINK_KEY(key, type, fallback, min, max, unit, meaning)                                                         \
+    {#key, CFG_##type, fallback, min, max, unit, meaning, .offset = offsetof(struct link_keys, key)},
+#include "sched/cluster.def"
 };
 
-const char *const cluster_kinds[] = {"type", "goal", NULL};
+const char *const cluster_kinds[] = {"type", "goal", "node", "link", NULL};
 
 const struct cfg_key *cluster_keys(const char *kind, size_t *key_count)
 {
-    bool is_type = strcmp(kind, "type") == 0, is_goal = strcmp(kind, "goal") == 0;
-    *key_count = is_type ? COUNT_OF(type_keys) : is_goal ? COUNT_OF(goal_keys) : 0;
-    return is_type ? type_keys : is_goal ? goal_keys : NULL;
+    static const struct {
+        const struct cfg_key *keys;
+        size_t count;
+    } tables[] = {{type_keys, COUNT_OF(type_keys)},
+                  {goal_keys, COUNT_OF(goal_keys)},
+                  {node_keys, COUNT_OF(node_keys)},
+                  {link_keys, COUNT_OF(link_keys)}};
+    *key_count = 0;
+    for (size_t k = 0; cluster_kinds[k]; k++)
+        if (strcmp(kind, cluster_kinds[k]) == 0) {
+            *key_count = tables[k].count;
+            return tables[k].keys;
+        }
+    return NULL;
 }
 
 /* --- sections --------------------------------------------------------------------------------- */
@@ -64,18 +79,6 @@ static status device_read(const struct ini *ini, const struct ini_section *secti
     if (resource_device_parse(strcmp(text, "cuda") == 0 ? "cuda:0" : text, type)) return ST_OK;
     return ini_fail(ini, section, ini_entry_find(section, "device"),
                     "expected cpu, cuda, cuda:N (N from 0 to 999), emu, sim or paced, found \"%.60s\"", text);
-}
-
-static status node_read(const struct ini *ini, const struct ini_section *section, const char *text, uint32_t *node_plus)
-{
-    uint64_t node;
-    *node_plus = 0;
-    if (*text == 0) return ST_OK;
-    if (!cfg_parse_u64(text, &node) || node >= PLAN_NODES_MAX)
-        return ini_fail(ini, section, ini_entry_find(section, "node"), "expected a node from 0 to %u, found \"%.60s\"",
-                        PLAN_NODES_MAX - 1, text);
-    *node_plus = (uint32_t)node + 1;
-    return ST_OK;
 }
 
 static status slow_read(const struct ini *ini, const struct ini_section *section, const struct type_keys *keys,
@@ -120,11 +123,165 @@ static status type_read(const struct ini *ini, const struct ini_section *section
         .profile = keys.profile,
         .line = section->line,
     };
-    TRY(node_read(ini, section, keys.node, &type->node_plus));
+    type->node = keys.node;
     TRY(device_read(ini, section, keys.device, &type->resource));
     TRY(slow_read(ini, section, &keys, &type->resource.slow));
     return rates_check(ini, section, type);
 }
+
+/* --- nodes and links --------------------------------------------------------------------------- */
+
+static uint32_t node_find(const struct instance_nodes *n, const char *name, size_t bytes)
+{
+    for (uint32_t a = 0; a < n->count; a++)
+        if (strlen(n->node[a].name) == bytes && memcmp(n->node[a].name, name, bytes) == 0) return a;
+    return n->count;
+}
+
+/* "a, b, c", cut where it is too short. */
+static const char *names_text(const struct instance_nodes *n, char *buffer, size_t bytes)
+{
+    size_t used = 0;
+    buffer[0] = 0;
+    for (uint32_t a = 0; a < n->count && used < bytes; a++)
+        used += (size_t)snprintf(buffer + used, bytes - used, "%s%s", a ? ", " : "", n->node[a].name);
+    return buffer;
+}
+
+static status node_read(const struct ini *ini, const struct ini_section *section, struct instance_node *node)
+{
+    struct node_keys keys;
+    const size_t bytes = strlen(section->name);
+    if (bytes == 0 || bytes > INSTANCE_NODE_BYTES || strstr(section->name, "..") || !json_is_plain(section->name))
+        return ini_fail(ini, section, NULL, "expected [node NAME] with a name of 1 to %u bytes in UTF-8, without \"..\"",
+                        INSTANCE_NODE_BYTES);
+    TRY(cfg_read(ini, section, node_keys, COUNT_OF(node_keys), &keys));
+    memcpy(node->name, section->name, bytes + 1);
+    node->memory_bytes = (double)keys.memory;
+    node->price_per_hour = keys.price_per_hour;
+    return ST_OK;
+}
+
+static status type_node_fail(const struct cluster *c, const struct cluster_type *type, const char *expected)
+{
+    const struct ini_section *section = ini_find(&c->ini, "type", type->resource.name);
+    return ini_fail(&c->ini, section, ini_entry_find(section, "node"), "expected %s, found \"%.60s\"", expected,
+                    type->node);
+}
+
+/* Nodes of [node] sections, `count` of them, in the order of the text. */
+static status nodes_named(struct cluster *c, uint32_t count)
+{
+    char text[512], names[480];
+    uint32_t at = 0;
+    TRY(instance_nodes_make(&c->nodes, count, 1));
+    for (uint32_t i = 0; i < c->ini.section_count; i++)
+        if (strcmp(c->ini.sections[i].kind, "node") == 0)
+            TRY(node_read(&c->ini, &c->ini.sections[i], &c->nodes->node[at++]));
+    for (uint32_t t = 0; t < c->type_count; t++) {
+        struct cluster_type *type = &c->types[t];
+        if (type->node[0] == 0) continue;
+        const uint32_t node = node_find(c->nodes, type->node, strlen(type->node));
+        if (node == count) {
+            snprintf(text, sizeof text, "the name of a [node] section (%s)",
+                     names_text(c->nodes, names, sizeof names));
+            return type_node_fail(c, type, text);
+        }
+        type->node_plus = node + 1;
+    }
+    return ST_OK;
+}
+
+/* Without [node] sections nodes are the numbers that types give, in their order. */
+static status nodes_numbered(struct cluster *c)
+{
+    uint32_t at[INSTANCE_NODES_MAX] = {0}, count = 0;
+    uint64_t number;
+    char text[96];
+    for (uint32_t t = 0; t < c->type_count; t++) {
+        if (c->types[t].node[0] == 0) continue;
+        if (!cfg_parse_u64(c->types[t].node, &number) || number >= INSTANCE_NODES_MAX) {
+            snprintf(text, sizeof text, "a node from 0 to %u, as there is no [node] section", INSTANCE_NODES_MAX - 1);
+            return type_node_fail(c, &c->types[t], text);
+        }
+        count += at[number] == 0;
+        at[number] = 1;
+        c->types[t].node_plus = (uint32_t)number + 1; /* for now */
+    }
+    if (count == 0) return ST_OK;
+    TRY(instance_nodes_make(&c->nodes, count, 1));
+    for (uint32_t n = 0, used = 0; n < INSTANCE_NODES_MAX; n++) {
+        if (at[n] == 0) continue;
+        snprintf(c->nodes->node[used].name, INSTANCE_NODE_BYTES, "%u", n);
+        at[n] = ++used;
+    }
+    for (uint32_t t = 0; t < c->type_count; t++)
+        if (c->types[t].node_plus > 0) c->types[t].node_plus = at[c->types[t].node_plus - 1];
+    return ST_OK;
+}
+
+/* The two names of [link A..B]. */
+static status link_ends_read(const struct cluster *c, const struct ini_section *section, uint32_t ends[2])
+{
+    char text[512];
+    const char *dots = strstr(section->name, "..");
+    if (dots) {
+        ends[0] = node_find(c->nodes, section->name, (size_t)(dots - section->name));
+        ends[1] = node_find(c->nodes, dots + 2, strlen(dots + 2));
+    }
+    if (dots == NULL || ends[0] == c->nodes->count || ends[1] == c->nodes->count)
+        return ini_fail(&c->ini, section, NULL, "expected [link A..B] with two nodes (%s), or [link] for all",
+                        names_text(c->nodes, text, sizeof text));
+    if (ends[0] == ends[1]) return ini_fail(&c->ini, section, NULL, "expected two nodes, found one twice");
+    if (instance_link(c->nodes, ends[0], ends[1])->bandwidth > 0)
+        return ini_fail(&c->ini, section, NULL, "another section has told this link already");
+    return ST_OK;
+}
+
+static status link_read(struct cluster *c, const struct ini_section *section)
+{
+    const struct ini *ini = &c->ini;
+    struct link_keys keys;
+    uint32_t ends[2];
+    if (c->nodes == NULL)
+        return ini_fail(ini, section, NULL, "expected nodes that it joins: give each type a node, found none");
+    TRY(cfg_read(ini, section, link_keys, COUNT_OF(link_keys), &keys));
+    const bool is_default = section->name[0] == 0;
+    const struct ini_entry *latency_back = ini_entry_find(section, "latency_back"),
+                           *bandwidth_back = ini_entry_find(section, "bandwidth_back");
+    double back = keys.latency;
+    if (is_default && (latency_back || bandwidth_back))
+        return ini_fail(ini, section, latency_back ? latency_back : bandwidth_back,
+                        "of [link], which is from each node to each other, there is no way back: give [link A..B]");
+    if (keys.latency_back[0] && !(cfg_parse_f64(keys.latency_back, &back) && back >= 0 && back <= 1e6))
+        return ini_fail(ini, section, latency_back, "expected a number from 0 to 1e6 (s), found \"%.60s\"",
+                        keys.latency_back);
+    const struct instance_link there = {keys.bandwidth, keys.latency};
+    if (is_default) {
+        c->link = there;
+        return ST_OK;
+    }
+    TRY(link_ends_read(c, section, ends));
+    *instance_link(c->nodes, ends[0], ends[1]) = there;
+    *instance_link(c->nodes, ends[1], ends[0]) =
+        (struct instance_link){keys.bandwidth_back > 0 ? keys.bandwidth_back : keys.bandwidth, back};
+    return ST_OK;
+}
+
+/* Types have been read. */
+static status nodes_read(struct cluster *c)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < c->ini.section_count; i++) count += strcmp(c->ini.sections[i].kind, "node") == 0;
+    if (count > INSTANCE_NODES_MAX)
+        return ini_fail(&c->ini, NULL, NULL, "expected at most %u nodes, found %u", INSTANCE_NODES_MAX, count);
+    TRY(count > 0 ? nodes_named(c, count) : nodes_numbered(c));
+    for (uint32_t i = 0; i < c->ini.section_count; i++)
+        if (strcmp(c->ini.sections[i].kind, "link") == 0) TRY(link_read(c, &c->ini.sections[i]));
+    return ST_OK;
+}
+
+/* --- the goal --------------------------------------------------------------------------------- */
 
 static status throughput_read(const struct ini *ini, const struct ini_section *section, const char *text,
                               double *throughput)
@@ -157,8 +314,11 @@ static status sections_check(struct cluster *cluster)
         if (strcmp(section->kind, "type") == 0) {
             if (++cluster->type_count > RESOURCE_TYPES_MAX)
                 return ini_fail(ini, section, NULL, "expected at most %u types, found another", RESOURCE_TYPES_MAX);
+        } else if (strcmp(section->kind, "node") == 0 || strcmp(section->kind, "link") == 0) {
+            continue;
         } else if (strcmp(section->kind, "goal") != 0) {
-            return ini_fail(ini, section, NULL, "no such section; expected [type NAME] or [goal]");
+            return ini_fail(ini, section, NULL,
+                            "no such section; expected [type NAME], [goal], [node NAME], [link A..B] or [link]");
         } else if (section->name[0]) {
             return ini_fail(ini, section, NULL, "expected [goal] without a name");
         }
@@ -176,6 +336,7 @@ static status sections_read(struct cluster *cluster)
     for (uint32_t i = 0; i < cluster->ini.section_count; i++)
         if (strcmp(cluster->ini.sections[i].kind, "type") == 0)
             TRY(type_read(&cluster->ini, &cluster->ini.sections[i], &cluster->types[t++]));
+    TRY(nodes_read(cluster));
     return goal_read(cluster, ini_find(&cluster->ini, "goal", ""));
 }
 
@@ -204,6 +365,7 @@ status cluster_read(struct cluster *cluster, const char *path)
 void cluster_free(struct cluster *cluster)
 {
     free(cluster->memory);
+    instance_nodes_free(cluster->nodes);
     ini_free(&cluster->ini);
     *cluster = (struct cluster){0};
 }

@@ -16,9 +16,24 @@
  *     epochs = 1
  *
  * A type that is neither here nor stored has its times from declared rates: flops, memory_bandwidth,
- * link_bandwidth, … (keys in cluster.def; how times follow from them: sched/estimate.h). Of types on nodes of
- * their own what a cut costs is in sched/nodes.h. Virtual workers (sched/workers) also ask for memory, per_node
- * and network_bandwidth. */
+ * link_bandwidth, … (keys in cluster.def; how times follow from them: sched/estimate.h). Virtual workers
+ * (sched/workers) also ask for memory, per_node and network_bandwidth.
+ *
+ * Types may lie on nodes, each with memory and a price of its own, joined by links: what that means for a plan is in
+ * sched/nodes.h.
+ *
+ *     [type cpu]
+ *     node = a                     ; …
+ *     [node a]
+ *     memory = 64GiB
+ *     price_per_hour = 0.2
+ *     [node b]
+ *     [link a..b]
+ *     bandwidth = 1.2e9            ; bytes/s from a to b
+ *     bandwidth_back = 1e9         ; from b to a
+ *     latency = 40e-6              ; s a message
+ *     [link]                       ; between any others
+ *     bandwidth = 1e8 */
 #ifndef HETERPS_SCHED_CLUSTER_H
 #define HETERPS_SCHED_CLUSTER_H
 
@@ -41,7 +56,8 @@ struct cluster_type {
     uint64_t memory_bytes;    /* of a unit; 0: not given                                                  */
     uint32_t per_node;        /* units; 0: all on one node                                                */
     double network_bandwidth; /* bytes a second that a node receives from others; 0: not declared         */
-    uint32_t node_plus;       /* 1 + the node that its units are on; 0: not given                         */
+    const char *node;         /* that its units are on, as the text gives it; ""                          */
+    uint32_t node_plus;       /* 1 + its number among the cluster's nodes; 0: not given                   */
     const char *profile; /* path of a stored instance, relative to the cluster file; "" */
     uint32_t line;       /* of its section, for messages */
 };
@@ -53,10 +69,12 @@ struct cluster {
     double examples;   /* an epoch; 0: not given */
     double epochs;
     uint32_t service_cores; /* of [goal]: kept for reading, parsing, the store */
+    struct instance_nodes *nodes; /* NULL: none; bandwidth 0: of the link there is no section             */
+    struct instance_link link;    /* of [link]: of all that have none; bandwidth 0: not given             */
     struct ini ini;         /* owns the texts */
     void *memory;
 };
-/* The kinds of its sections: "type", "goal", NULL; and their keys (sched/cluster.def). NULL if the kind is neither. */
+/* The kinds of its sections: "type", "goal", "node", "link", NULL; and their keys (sched/cluster.def). NULL if the kind is neither. */
 extern const char *const cluster_kinds[];
 const struct cfg_key *cluster_keys(const char *kind, size_t *key_count);
 

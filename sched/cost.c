@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/memory.h"
+
 #define SECONDS_PER_HOUR 3600.0
 
 /* From each layer on the first one, and up to each layer the one behind the last, that is tied to layers on the
@@ -28,27 +30,73 @@ static bool ties_set(struct cost_model *m, const struct instance *i)
     return is_tied;
 }
 
+static void model_layout(struct cost_model *m, struct layout *l)
+{
+    const size_t L = m->layer_count, T = m->type_count, N = m->node_count;
+    LAYOUT_TAKE(l, m->times, L * T);
+    LAYOUT_TAKE(l, m->price, T);
+    LAYOUT_TAKE(l, m->links, N * N);
+    LAYOUT_TAKE(l, m->cut_bytes, L);
+    LAYOUT_TAKE(l, m->weight_bytes, L + 1);
+    LAYOUT_TAKE(l, m->node_memory, N);
+    LAYOUT_TAKE(l, m->node_price, N);
+    LAYOUT_TAKE(l, m->limit, T);
+    LAYOUT_TAKE(l, m->node, T);
+    LAYOUT_TAKE(l, m->torn_at, L);
+    LAYOUT_TAKE(l, m->whole_from, L);
+    LAYOUT_TAKE(l, m->is_card, T);
+}
+
+/* Returns USD an hour of all nodes. */
+static double nodes_set(struct cost_model *m)
+{
+    const struct instance *i = m->instance;
+    const struct instance_nodes *n = i->nodes;
+    double price = 0, a_byte = 0, wait = 0;
+    m->weight_bytes[0] = 0;
+    for (uint32_t l = 0; l < m->layer_count; l++) {
+        m->cut_bytes[l] = l + 1 < m->layer_count ? i->layers[l].cut_bytes : 0;
+        m->weight_bytes[l + 1] = m->weight_bytes[l] + i->layers[l].weight_bytes;
+    }
+    for (uint32_t t = 0; t < m->type_count; t++) m->node[t] = n ? i->types[t].resource.node_plus - 1 : 0;
+    for (uint32_t a = 0; a < m->node_count; a++) {
+        m->node_memory[a] = n && n->node[a].memory_bytes > 0 ? n->node[a].memory_bytes : INFINITY;
+        m->node_price[a] = n ? n->node[a].price_per_hour : 0;
+        m->has_node_memory |= isfinite(m->node_memory[a]);
+        m->has_node_price |= m->node_price[a] > 0;
+        price += m->node_price[a];
+        for (uint32_t b = 0; b < m->node_count; b++) {
+            struct cost_link *link = &m->links[(size_t)a * m->node_count + b];
+            *link = (struct cost_link){0};
+            if (a == b) continue;
+            const struct instance_link *there = instance_link(n, a, b), *back = instance_link(n, b, a);
+            link->a_byte = 0.5 / there->bandwidth + 0.5 / back->bandwidth;
+            link->wait = (there->latency + back->latency) / n->message;
+            a_byte = fmax(a_byte, link->a_byte);
+            wait = fmax(wait, link->wait);
+        }
+    }
+    m->links_most = wait;
+    for (uint32_t l = 0; l < m->layer_count; l++) m->links_most += m->cut_bytes[l] * a_byte;
+    return price;
+}
+
 status cost_model_open(struct cost_model *model, const struct instance *i)
 {
     uint32_t L = i->layer_count, T = i->type_count;
-    *model = (struct cost_model){.instance = i, .layer_count = L, .type_count = T};
-    size_t times_bytes = (size_t)L * T * sizeof *model->times, price_bytes = T * sizeof *model->price,
-           limit_bytes = T * sizeof *model->limit, torn_bytes = L * sizeof *model->torn_at;
-    uint8_t *memory = malloc(times_bytes + price_bytes + limit_bytes + 2 * torn_bytes + T * sizeof *model->is_card);
-    if (memory == NULL) FAIL(MEMORY, "no memory for the costs of %u layers on %u types", L, T);
-    model->memory = memory;
-    model->times = (struct cost_time *)memory;
-    model->price = (double *)(memory += times_bytes);
-    model->limit = (uint32_t *)(memory += price_bytes);
-    model->torn_at = (uint32_t *)(memory += limit_bytes);
-    model->whole_from = (uint32_t *)(memory += torn_bytes);
-    model->is_card = (bool *)(memory + torn_bytes);
+    *model = (struct cost_model){
+        .instance = i, .layer_count = L, .type_count = T, .node_count = i->nodes ? i->nodes->count : 1};
+    struct layout sum = {.align = 8};
+    model_layout(model, &sum);
+    model->memory = malloc(sum.bytes + 1);
+    if (model->memory == NULL) FAIL(MEMORY, "no memory for the costs of %u layers on %u types", L, T);
+    model_layout(model, &(struct layout){.base = model->memory, .align = 8});
     for (size_t c = 0; c < (size_t)L * T; c++) {
         const struct instance_time *t = &i->times[c];
         double oct = t->oct / i->batch, odt = t->odt / i->batch;
         model->times[c] = (struct cost_time){oct * (1 - t->alpha), oct * t->alpha, odt * (1 - t->beta), odt * t->beta};
     }
-    double all_units = 0;
+    double all_units = nodes_set(model);
     for (uint32_t t = 0; t < T; t++) {
         model->price[t] = i->types[t].resource.price_per_hour;
         model->limit[t] = i->types[t].resource.limit;
@@ -66,6 +114,7 @@ status cost_model_open(struct cost_model *model, const struct instance *i)
         tau = 0;
         for (size_t c = 0; c < (size_t)L * T; c++) tau += cost_et(&model->times[c], 1);
         if (is_tied) tau += model->torn;
+        tau += model->links_most;
     }
     model->penalty = model->usd_per_rate * tau * all_units * (1 + 1e-9);
     if (!(model->penalty > 0)) model->penalty = 1; /* nothing has a price */
@@ -124,6 +173,59 @@ uint32_t cost_units_least(const struct cost_time *time, double tau, uint32_t lim
     return high;
 }
 
+/* --- links and nodes --------------------------------------------------------------------------- */
+
+/* The nodes' pair whose link is meant, the same both ways. */
+static uint32_t pair_of(const struct cost_model *m, const struct cost_stage *stage, const struct cost_stage *next)
+{
+    const uint32_t a = m->node[stage->type], b = m->node[next->type];
+    return a < b ? a * m->node_count + b : b * m->node_count + a;
+}
+
+void cost_links_add(const struct cost_model *m, struct cost_stage *stages, uint32_t count)
+{
+    double seconds[INSTANCE_NODES_MAX * INSTANCE_NODES_MAX]; /* of all bytes, of the pairs that occur */
+    if (m->node_count == 1) return;
+    for (uint32_t s = 0; s + 1 < count; s++) seconds[pair_of(m, &stages[s], &stages[s + 1])] = 0;
+    for (uint32_t s = 0; s + 1 < count; s++) {
+        const struct cost_link *link = cost_link(m, stages[s].type, stages[s + 1].type);
+        if (link) seconds[pair_of(m, &stages[s], &stages[s + 1])] += m->cut_bytes[stages[s].last] * link->a_byte;
+    }
+    for (uint32_t s = 0; s + 1 < count; s++) {
+        const struct cost_link *link = cost_link(m, stages[s].type, stages[s + 1].type);
+        if (link) stages[s].time.move += seconds[pair_of(m, &stages[s], &stages[s + 1])] + link->wait;
+    }
+}
+
+double cost_nodes_price(const struct cost_model *m, const struct cost_stage *stages, uint32_t count)
+{
+    uint64_t is_used = 0;
+    double price = 0;
+    if (!m->has_node_price) return 0;
+    for (uint32_t s = 0; s < count; s++) {
+        const uint32_t node = m->node[stages[s].type];
+        price += is_used >> node & 1 ? 0 : m->node_price[node];
+        is_used |= UINT64_C(1) << node;
+    }
+    return price;
+}
+_Static_assert(INSTANCE_NODES_MAX <= 64, "a bit a node");
+
+double cost_memory_lack(const struct cost_model *m, const struct cost_stage *stages, uint32_t count, uint32_t *node)
+{
+    double used[INSTANCE_NODES_MAX], lack = 0;
+    if (!m->has_node_memory) return 0;
+    for (uint32_t a = 0; a < m->node_count; a++) used[a] = 0;
+    for (uint32_t s = 0; s < count; s++)
+        used[m->node[stages[s].type]] += m->weight_bytes[stages[s].last + 1] - m->weight_bytes[stages[s].first];
+    for (uint32_t a = 0; a < m->node_count; a++) {
+        if (!(used[a] - m->node_memory[a] > lack)) continue;
+        lack = used[a] - m->node_memory[a];
+        *node = a;
+    }
+    return lack;
+}
+
 struct cost_time cost_segment(const struct cost_model *m, uint32_t first, uint32_t last, uint32_t type)
 {
     struct cost_time sum = {0};
@@ -148,6 +250,7 @@ uint32_t cost_stages(const struct cost_model *m, const type_index *types, struct
         cost_compute_add(m, l, types[l], &s->time);
         cost_move_set(m, s->first, l, types[l], &s->time);
     }
+    cost_links_add(m, stages, count);
     return count;
 }
 
@@ -155,8 +258,9 @@ struct cost_result cost_of(const struct cost_model *m, const struct cost_stage *
 {
     struct cost_result r = {0};
     uint64_t units[RESOURCE_TYPES_MAX]; /* of the types that occur */
-    double tau = 0, rate = 0;
-    bool is_within = true;
+    double tau = 0, rate = cost_nodes_price(m, stages, count);
+    uint32_t node;
+    bool is_within = !(cost_memory_lack(m, stages, count, &node) > 0);
     for (uint32_t s = 0; s < count; s++) units[stages[s].type] = 0;
     for (uint32_t s = 0; s < count; s++) {
         double et = cost_et(&stages[s].time, stages[s].k);

@@ -7,7 +7,15 @@
  *
  * A stage is a maximal run of layers on one type. Its computation is the sum of its layers', parallel and
  * sequential seconds each; its communication is that of the cut behind its last layer, and on a card that of
- * INSTANCE_CANNOT if it leaves out what is tied to its layers. */
+ * INSTANCE_CANNOT if it leaves out what is tied to its layers.
+ *
+ * Where types lie on nodes, a cut between stages of two nodes a and b crosses the link between them, which takes
+ *
+ *     bytes / 2 (1 / bandwidth[a, b] + 1 / bandwidth[b, a]) + (latency[a, b] + latency[b, a]) / examples of a message
+ *
+ * seconds an example, bytes being those of the cut there and back, half each. It is no unit's, so that part divides
+ * among none. Cuts that cross one link share it: each takes the bytes' seconds of them all. A node that any layer is on
+ * costs its price besides, and the parameters of its layers must fit in its memory. */
 #ifndef HETERPS_SCHED_COST_H
 #define HETERPS_SCHED_COST_H
 
@@ -18,6 +26,11 @@ typedef uint16_t type_index; /* of a layer: a plan is type_index[L] */
 /* Seconds an example: `fixed + shared / k` on k units, of computation and of communication. */
 struct cost_time {
     double compute, compute_shared, move, move_shared;
+};
+
+/* Seconds of a link: of a byte of a cut there and back, and an example beside its bytes. */
+struct cost_link {
+    double a_byte, wait;
 };
 
 /* An instance made ready for evaluating plans. */
@@ -35,6 +48,16 @@ struct cost_model {
     bool *is_card;                  /* [T] */
     uint32_t *torn_at, *whole_from; /* [L] */
     double torn;
+    /* Nodes: one, without a price, where types lie on none. */
+    uint32_t node_count;
+    uint32_t *node;          /* [T]: of a type                                                      */
+    struct cost_link *links; /* [nodes, nodes]: there and back, the same both ways                  */
+    double *cut_bytes;       /* [L]: behind a layer, an example, there and back; of the last one 0  */
+    double *weight_bytes;    /* [L + 1]: of the parameters of the layers before                     */
+    double *node_memory;     /* [nodes]; infinite: not given                                        */
+    double *node_price;      /* [nodes] USD an hour                                                 */
+    double links_most;       /* seconds an example: no stage has its cut on a link for longer       */
+    bool has_node_memory, has_node_price;
     void *memory;
 };
 MUST_USE status cost_model_open(struct cost_model *model, const struct instance *instance);
@@ -60,7 +83,7 @@ static inline void cost_compute_add(const struct cost_model *m, uint32_t layer, 
     sum->compute += t->compute;
     sum->compute_shared += t->compute_shared;
 }
-/* The communication of the stage of layers first … last. */
+/* The communication of the stage of layers first … last, without links between nodes. */
 static inline void cost_move_set(const struct cost_model *m, uint32_t first, uint32_t last, uint32_t type,
                                  struct cost_time *sum)
 {
@@ -69,13 +92,30 @@ static inline void cost_move_set(const struct cost_model *m, uint32_t first, uin
     sum->move_shared = end->move_shared;
     if (m->is_card[type] && (last >= m->torn_at[first] || first < m->whole_from[last])) sum->move += m->torn;
 }
+/* The link that a cut between stages of two types crosses; NULL: both are on one node. */
+static inline const struct cost_link *cost_link(const struct cost_model *m, uint32_t type, uint32_t next_type)
+{
+    const uint32_t a = m->node[type], b = m->node[next_type];
+    return a == b ? NULL : &m->links[(size_t)a * m->node_count + b];
+}
+/* Seconds an example of the cut behind a layer on such a link that no other cut crosses. */
+static inline double cost_link_seconds(const struct cost_model *m, uint32_t last, const struct cost_link *link)
+{
+    return link ? m->cut_bytes[last] * link->a_byte + link->wait : 0;
+}
+/* Adds links to the communication of all stages of a plan, which has none yet: cost_stages does so. */
+void cost_links_add(const struct cost_model *model, struct cost_stage *stages, uint32_t count);
+/* USD an hour of the nodes that stages are on. */
+double cost_nodes_price(const struct cost_model *model, const struct cost_stage *stages, uint32_t count);
+/* The node whose memory is too small for the parameters of its layers, and by how much: bytes; 0: none is. */
+double cost_memory_lack(const struct cost_model *model, const struct cost_stage *stages, uint32_t count, uint32_t *node);
 /* Formula 13 as corrected: the least k with ET(k) <= tau; 0 if there is none up to `limit`. That this is so is
  * checked with cost_et, so rounding never gives a stage that misses tau. */
 uint32_t cost_units_least(const struct cost_time *time, double tau, uint32_t limit);
 
 /* The stages of a plan, k not set: returns how many, at most L. */
 uint32_t cost_stages(const struct cost_model *model, const type_index *types, struct cost_stage *stages);
-/* The time of layers first … last on a type. */
+/* The time of layers first … last on a type, without links between nodes. */
 struct cost_time cost_segment(const struct cost_model *model, uint32_t first, uint32_t last, uint32_t type);
 
 /* What a provision comes to. */
@@ -89,6 +129,7 @@ struct cost_result {
     /* not feasible: what binds */
     uint32_t limiting_stage; /* the slowest                                                   */
     bool is_limit_reached;   /* its type has no further unit; else more units would not help  */
+    bool is_memory_short;    /* throughput 0: it is the memory of the limiting stage's node   */
 };
 /* Throughput and cost of stages whose k are set; is_feasible says only whether limits and throughput are kept. */
 struct cost_result cost_of(const struct cost_model *model, const struct cost_stage *stages, uint32_t count);

@@ -19,19 +19,13 @@
 /* --- keys ------------------------------------------------------------------------------------- */
 
 struct layer_keys {
-#define TYPE_KEY(key, type, fallback, min, max, unit, meaning)
-#define GOAL_KEY(key, type, fallback, min, max, unit, meaning)
 #define LAYER_KEY(key, type, fallback, min, max, unit, meaning) CFG_CTYPE_##type key;
 #include "sched/cluster.def"
-#undef LAYER_KEY
 };
 static const struct cfg_key layer_keys[] = {
 #define LAYER_KEY(key, type, fallback, min, max, unit, meaning)                                                        \
     {#key, CFG_##type, fallback, min, max, unit, meaning, .offset = offsetof(struct layer_keys, key)},
 #include "sched/cluster.def"
-#undef TYPE_KEY
-#undef GOAL_KEY
-#undef LAYER_KEY
 };
 struct model_keys {
     const char *name;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/words.h"
+#include "sched/nodes.h"
 
 #define LINE_WIDTH 120
 #define LABEL      12 /* width of what stands in front of a line */
@@ -56,7 +57,7 @@ static void paragraph(FILE *out, const char *label, uint32_t indent, const char 
 
 static double rate_of(const struct cost_model *m, const struct solution *s)
 {
-    double rate = 0;
+    double rate = cost_nodes_price(m, s->stages, s->stage_count);
     for (uint32_t i = 0; i < s->stage_count; i++) rate += m->price[s->stages[i].type] * s->stages[i].k;
     return rate;
 }
@@ -152,6 +153,19 @@ static uint32_t slowest_of(const struct solution *s)
     return at;
 }
 
+/* Which links the cuts cross. */
+static void links_write(FILE *out, const struct cost_model *m, const struct solution *s)
+{
+    struct nodes_cut cuts[INSTANCE_LAYERS_MAX];
+    char text[1024];
+    if (m->instance->nodes == NULL) return;
+    const uint32_t count = nodes_cuts(m, s->stages, s->stage_count, cuts);
+    if (count == 0) paragraph(out, "links", LABEL, "All stages are on one node: no cut crosses a link.");
+    for (uint32_t c = 0; c < count; c++)
+        paragraph(out, c == 0 ? "links" : "", LABEL,
+                  nodes_cut_text(m->instance, s->stages, &cuts[c], text, sizeof text));
+}
+
 /* Why as many units and not more or fewer. */
 static void pace_write(FILE *out, const struct cost_model *m, const struct solution *s, uint32_t slowest,
                        struct cost_stage *stages)
@@ -198,6 +212,7 @@ static void stages_write(FILE *out, const struct cost_model *m, const struct sol
     fprintf(out, "  #  %-31s%-21s%7s%10s%9s%7s  %s\n", "layers", "units", "USD/h", "computes", "moves", "busy",
             "bound by");
     for (uint32_t i = 0; i < s->stage_count; i++) stage_write(out, m, s, i, slowest);
+    links_write(out, m, s);
     pace_write(out, m, s, slowest, stages);
 }
 
@@ -319,6 +334,38 @@ void compare_write(FILE *out, const struct solution *solutions, uint32_t count)
         cell(out, words_seconds(WORDS, s->seconds), -11);
         fprintf(out, "  %s\n", compare_end_text(s));
     }
+}
+
+/* "h to fc0 a-b 75.0 µs of 90.1 µs". */
+static void cuts_write(FILE *out, const struct cost_model *m, const struct solution *s, struct nodes_cut *cuts)
+{
+    const struct instance *i = m->instance;
+    const uint32_t count = nodes_cuts(m, s->stages, s->stage_count, cuts);
+    cell(out, s->method, 11);
+    if (count == 0) fprintf(out, "  none");
+    for (uint32_t c = 0; c < count; c++) {
+        const struct cost_stage *stage = &s->stages[cuts[c].stage];
+        fprintf(out, "%s%s to %s: %s..%s %s%s", c == 0 ? "  " : " | ", i->layers[stage->last].name,
+                i->layers[stage->last + 1].name, i->nodes->node[cuts[c].from].name, i->nodes->node[cuts[c].to].name,
+                words_seconds(WORDS, cuts[c].seconds), cuts[c].cut_count > 1 ? ", shared" : "");
+    }
+    fprintf(out, "\n");
+}
+
+status compare_links_write(FILE *out, const struct solution *solutions, uint32_t count)
+{
+    struct cost_model model;
+    if (count == 0 || solutions[0].instance->nodes == NULL || solutions[0].instance->nodes->count == 1) return ST_OK;
+    struct nodes_cut *cuts = malloc(solutions[0].instance->layer_count * sizeof *cuts);
+    status st = cuts ? cost_model_open(&model, solutions[0].instance)
+                     : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for the cuts of a plan");
+    if (st == ST_OK) {
+        fprintf(out, "%-11s  cuts that cross links, and the time of an example there\n", "method");
+        for (uint32_t i = 0; i < count; i++) cuts_write(out, &model, &solutions[i], cuts);
+        cost_model_free(&model);
+    }
+    free(cuts);
+    return st;
 }
 
 void trials_write(FILE *out, const struct solution *solutions, uint32_t count)

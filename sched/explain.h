@@ -16,7 +16,7 @@ struct explain_change {
     uint32_t layer, type;      /* the other type; GRAPH_NONE: there is one type only */
     uint32_t stage_count;      /* of the changed plan                                */
     struct cost_result result; /* with units chosen anew                             */
-    double rate;               /* USD an hour of all its units                       */
+    double rate;               /* USD an hour of all its units and nodes             */
 };
 /* The best change of a layer, by score. stages[L] becomes the changed plan's with their units; types[L] is scratch.
  * Borrows all. */
@@ -60,6 +60,8 @@ MUST_USE status explain_write(FILE *out, const struct solution *chosen);
  * asked, stages, evaluations, seconds, what ended it; for infeasible ones, how far they are. All of one instance;
  * the first is the chosen one. */
 void compare_write(FILE *out, const struct solution *solutions, uint32_t count);
+/* Of plans on nodes: the link that each cut crosses, a line a plan; nothing of others. MEMORY. */
+MUST_USE status compare_links_write(FILE *out, const struct solution *solutions, uint32_t count);
 /* A line for each that was tried (engine/plan/trial.h): what was predicted, and measured. */
 void trials_write(FILE *out, const struct solution *solutions, uint32_t count);
 /* What the gaps of a comparison are to: the proven cost, else the least; 0: none is feasible. */

@@ -70,6 +70,7 @@ struct explain_change explain_layer(const struct cost_model *m, const struct sol
     best.result = provision_exact(m, stages, best.stage_count);
     for (uint32_t s = 0; s < best.stage_count && best.result.throughput > 0; s++)
         best.rate += m->price[stages[s].type] * stages[s].k;
+    best.rate += cost_nodes_price(m, stages, best.stage_count);
     return best;
 }
 
@@ -90,6 +91,12 @@ static void infeasible_add(struct text *t, const struct cost_model *m, const str
     char type[NAME_BYTES], name[2 * NAME_BYTES];
     type_name(i, stage->type, type);
     explain_stage_name(i, stage, NAME_WIDTH, name, sizeof name);
+    if (result->is_memory_short) {
+        const struct instance_node *node = &i->nodes->node[m->node[stage->type]];
+        text_add(t, "the parameters of the layers on node %s do not fit in its %s", node->name,
+                 words_bytes(WORDS, node->memory_bytes));
+        return;
+    }
     if (!(result->throughput > 0)) {
         text_add(t, "the stages on %s need a unit each, and it has %s", type,
                  words_count(WORDS, m->limit[stage->type]));
@@ -208,7 +215,7 @@ char *explain_change_text(const struct cost_model *m, const struct solution *cho
         text_add(&t, "; a unit computes it %s times as %s", words_number(WORDS, ratio < 1 ? 1 / ratio : ratio, 2),
                  ratio < 1 ? "fast" : "long");
     units_add(&t, i, chosen, stages, change->stage_count);
-    double rate = 0;
+    double rate = cost_nodes_price(m, chosen->stages, chosen->stage_count);
     for (uint32_t s = 0; s < chosen->stage_count; s++) rate += m->price[chosen->stages[s].type] * chosen->stages[s].k;
     text_add(&t, "; USD an hour %s, time %s", words_change(WORDS, change->rate / rate),
              words_change(WORDS, chosen->result.throughput / change->result.throughput));

@@ -9,10 +9,12 @@
 
 #include "engine/base/file.h"
 #include "engine/base/json_text.h"
+#include "sched/instance_nodes.h"
 #include "sched/json_read.h"
 
-#define FORMAT      "heterps-instance-1"
-#define HASH_DIGITS 16
+#define FORMAT       "heterps-instance-1"
+#define FORMAT_NODES "heterps-instance-2"
+#define HASH_DIGITS  16
 
 const char *const instance_source_names[INSTANCE_SOURCE_COUNT + 1] = {
     [INSTANCE_GIVEN] = "given",
@@ -84,7 +86,13 @@ status instance_copy(struct instance *to, const struct instance *from)
     struct instance made;
     *to = (struct instance){0};
     TRY(instance_make(&made, from->layer_count, from->type_count));
+    status st = instance_nodes_copy(&made.nodes, from->nodes);
+    if (st != ST_OK) {
+        instance_free(&made);
+        return st;
+    }
     *to = *from;
+    to->nodes = made.nodes;
     to->types = made.types;
     to->layers = made.layers;
     to->times = made.times;
@@ -104,6 +112,7 @@ status instance_copy(struct instance *to, const struct instance *from)
 
 void instance_free(struct instance *instance)
 {
+    instance_nodes_free(instance->nodes);
     free(instance->memory);
     *instance = (struct instance){0};
 }
@@ -196,6 +205,7 @@ static status type_read(struct instance *instance, const struct json_part *part,
     if (device != NULL && (!json_is_string(device) || !resource_device_parse(json_string_value(device), resource)))
         return json_part_wrong(part, "device", device, "%s", RESOURCE_DEVICES_TEXT);
     TRY(json_part_slow(part, &resource->slow));
+    TRY(instance_type_node_read(instance, part, resource));
     return source_read(part, &type->source);
 }
 
@@ -273,6 +283,8 @@ static status members_read(struct instance *instance, const struct json_part *wh
     TRY(json_part_real(whole, "epochs", JSON_REQUIRED, RESOURCE_FIGURE_MIN, RESOURCE_FIGURE_MAX, &instance->epochs));
     TRY(json_part_real(whole, "throughput_limit", JSON_REQUIRED, 0, RESOURCE_FIGURE_MAX, &instance->throughput_limit));
     TRY(json_part_hash(whole, "graph_hash", &instance->has_graph_hash, &instance->graph_hash));
+    if (strcmp(json_string_value(json_object_get(whole->object, "format")), FORMAT_NODES) == 0)
+        TRY(instance_nodes_read(instance, whole));
     for (uint32_t t = 0; t < type_count; t++) {
         TRY(json_part_item(whole, "types", types, t, &part));
         TRY(type_read(instance, &part, t));
@@ -288,7 +300,7 @@ status instance_parse(struct instance *instance, const char *path, const char *t
 {
     struct json_part whole;
     *instance = (struct instance){0};
-    TRY(json_part_open(&whole, path, text, bytes, "an instance", FORMAT));
+    TRY(json_part_open(&whole, path, text, bytes, "an instance", FORMAT, FORMAT_NODES));
     status st = members_read(instance, &whole);
     json_part_close(&whole);
     if (st != ST_OK) instance_free(instance);
@@ -332,6 +344,7 @@ status instance_check(const struct instance *i)
                type->price_per_hour);
         EXPECT(type->limit > 0, "type \"%s\" has a limit of 0 units", type->name);
     }
+    TRY(instance_nodes_check(i));
     for (uint32_t l = 0; l < i->layer_count; l++) {
         const struct instance_layer *layer = &i->layers[l];
         EXPECT(layer->name[0] != 0 && json_is_plain(layer->name), "layer %u has no name, or one that is not UTF-8", l);
@@ -382,7 +395,8 @@ static json_t *type_json(const struct instance_type *type)
                     put(object, "limit", json_integer(resource->limit)) &&
                     put(object, "device", json_string(resource_device_text(resource, device, sizeof device))) &&
                     put(object, "source", json_string(instance_source_names[type->source])) &&
-                    json_slow_put(object, &resource->slow);
+                    json_slow_put(object, &resource->slow) &&
+                    (resource->node_plus == 0 || put(object, "node", json_integer(resource->node_plus - 1)));
     if (is_whole) return object;
     json_decref(object);
     return NULL;
@@ -438,13 +452,14 @@ static json_t *instance_json(const struct instance *i)
     bool is_whole = json_array_size(types) == i->type_count && json_array_size(layers) == i->layer_count;
     snprintf(hash, sizeof hash, "%016" PRIx64, i->graph_hash);
     /* A model's name may be any bytes: what JSON cannot hold is left out. */
-    is_whole = put(whole, "format", json_string(FORMAT)) &&
+    is_whole = put(whole, "format", json_string(i->nodes ? FORMAT_NODES : FORMAT)) &&
                put(whole, "name", json_string(json_is_plain(i->name) ? i->name : "")) &&
                (!i->has_graph_hash || put(whole, "graph_hash", json_string(hash))) &&
                put(whole, "L", json_integer(i->layer_count)) && put(whole, "T", json_integer(i->type_count)) &&
                put(whole, "B_o", json_figure(i->batch)) && put(whole, "M", json_figure(i->examples)) &&
                put(whole, "epochs", json_figure(i->epochs)) &&
-               put(whole, "throughput_limit", json_figure(i->throughput_limit)) && services_put(whole, i) && is_whole;
+               put(whole, "throughput_limit", json_figure(i->throughput_limit)) && services_put(whole, i) &&
+               instance_nodes_put(whole, i) && is_whole;
     /* Both are given up to the object, whatever came before. */
     is_whole = put(whole, "types", types) && is_whole;
     is_whole = put(whole, "layers", layers) && is_whole;

@@ -11,8 +11,13 @@
  *                   "cut_bytes": 3328, "tied_before": 0, "tied_behind": 2,
  *                   "fixed": [ T ], "update": [ T ], "alpha_low": [ T ], "alpha_high": [ T ]}, …],        cut_bytes …
  *       "graph_hash": HEX, "service": {"seconds": 2e-6, "cores": 1},                                    optional
- *       "parameter_server": {"seconds": 1e-6, "price_per_hour": 0.04}                                   optional
+ *       "parameter_server": {"seconds": 1e-6, "price_per_hour": 0.04},                                  optional
+ *       "nodes": [{"name": "a", "memory": 1e9, "price_per_hour": 1.5}, …], "message": 64,
+ *       "links": [{"from": 0, "to": 1, "bandwidth": 1e9, "latency": 5e-5}, …]
  *     }
+ *
+ * The last two lines, a link from each node to each other, and "node": 0 of each type, are of the format
+ * "heterps-instance-2", so that a program which knows no nodes refuses it.
  *
  * Source: HeterPS, section 4.1, Table 1, with the units of the corrected reading: oct and odt are seconds for B_o
  * examples on one unit; a share alpha of oct and beta of odt divides among k units. Unknown keys pass (a proven
@@ -27,6 +32,8 @@
 #define INSTANCE_CELLS_MAX         ((size_t)1 << 18) /* layers * types */
 
 #define INSTANCE_SERVICE_CORES_MAX 1024u
+#define INSTANCE_NODES_MAX         64u
+#define INSTANCE_NODE_BYTES        63u /* of a node's name */
 
 enum instance_source { INSTANCE_GIVEN, INSTANCE_MEASURED, INSTANCE_STORED, INSTANCE_DECLARED, INSTANCE_SOURCE_COUNT };
 extern const char
@@ -62,6 +69,24 @@ struct instance_layer {
     uint32_t tied_before, tied_behind;
 };
 
+/* A node that types lie on: what its units have in common. */
+struct instance_node {
+    char name[INSTANCE_NODE_BYTES + 1];
+    double memory_bytes;   /* that parameters of the layers on it must fit in; 0: not given         */
+    double price_per_hour; /* USD, of a node that any layer is on, whatever its units cost besides  */
+};
+/* From one node to another. */
+struct instance_link {
+    double bandwidth; /* bytes a second > 0; 0: a cluster text that does not say */
+    double latency;   /* seconds a message >= 0                                  */
+};
+struct instance_nodes {
+    uint32_t count;              /* 1 to INSTANCE_NODES_MAX               */
+    double message;              /* examples of a message: a micro-batch  */
+    struct instance_node *node;  /* [count]                               */
+    struct instance_link *links; /* [count, count]: from, to              */
+};
+
 struct instance {
     const char *name;
     uint32_t layer_count, type_count; /* L, T */
@@ -79,6 +104,7 @@ struct instance {
     double server_seconds,
         server_price; /* parameter server: push and pull of an example on one core; USD an hour a core;
                                             seconds 0: no such data                                 */
+    struct instance_nodes *nodes; /* or NULL; else each type is on one: resource.node_plus         */
     /* owns: */
     void *memory;
 };
@@ -93,6 +119,15 @@ static inline const struct instance_time *instance_time(const struct instance *i
 MUST_USE status instance_make(struct instance *instance, uint32_t layer_count, uint32_t type_count);
 /* A copy of the text that lives as long as the instance; cut to INSTANCE_NAME_BYTES. At most 2 L + T + 1 of them. */
 const char *instance_text(struct instance *instance, const char *text);
+/* Nodes without names, memory, price and links. INVALID: not 1 to INSTANCE_NODES_MAX; MEMORY. instance_nodes_free; an
+ * instance's are freed with it. */
+MUST_USE status instance_nodes_make(struct instance_nodes **nodes, uint32_t count, double message);
+MUST_USE status instance_nodes_copy(struct instance_nodes **to, const struct instance_nodes *from); /* also of NULL */
+void instance_nodes_free(struct instance_nodes *nodes);
+static inline struct instance_link *instance_link(const struct instance_nodes *n, uint32_t from, uint32_t to)
+{
+    return &n->links[(size_t)from * n->count + to];
+}
 MUST_USE status instance_copy(struct instance *to, const struct instance *from);
 void instance_free(struct instance *instance);
 

@@ -67,17 +67,18 @@ static status size_check(const char *path, const char *text, size_t bytes, const
     return ST_OK;
 }
 
-static status whole_check(const struct json_part *whole, const char *format)
+static status whole_check(const struct json_part *whole, const char *format, const char *other)
 {
     if (!json_is_object(whole->object)) return json_part_wrong(whole, "the file", whole->object, "an object");
     const json_t *found = json_object_get(whole->object, "format");
-    if (!json_is_string(found) || strcmp(json_string_value(found), format) != 0)
-        return json_part_wrong(whole, "format", found, "\"%s\"", format);
-    return ST_OK;
+    const char *text = json_is_string(found) ? json_string_value(found) : "";
+    if (strcmp(text, format) == 0 || (other && strcmp(text, other) == 0)) return ST_OK;
+    if (other == NULL) return json_part_wrong(whole, "format", found, "\"%s\"", format);
+    return json_part_wrong(whole, "format", found, "\"%s\" or \"%s\"", format, other);
 }
 
 status json_part_open(struct json_part *whole, const char *path, const char *text, size_t bytes, const char *noun,
-                      const char *format)
+                      const char *format, const char *other_format)
 {
     json_error_t error;
     *whole = (struct json_part){.path = path};
@@ -86,7 +87,7 @@ status json_part_open(struct json_part *whole, const char *path, const char *tex
     if (json == NULL && errno == ENOMEM) FAIL(MEMORY, "%s: no memory to read its %zu bytes", path, bytes);
     if (json == NULL) FAIL(INVALID, "%s:%d:%d: %s", path, error.line, error.column, error.text);
     whole->object = json;
-    status st = whole_check(whole, format);
+    status st = whole_check(whole, format, other_format);
     if (st != ST_OK) json_part_close(whole);
     return st;
 }

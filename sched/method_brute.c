@@ -36,6 +36,11 @@ static void prefix_extend(const struct cost_model *m, struct prefix *prefixes, u
 /* Counts a complete plan; only one that improves goes the long way through search_evaluate, which counts it. */
 static void plan_try(struct search *s, const type_index *types, struct cost_stage *stages, uint32_t stage_count)
 {
+    if (s->model->node_count > 1) {
+        /* Links are those of a whole plan, and not to be left in the sums. */
+        stages = s->stages;
+        stage_count = cost_stages(s->model, types, stages);
+    }
     double score = provision_exact(s->model, stages, stage_count).score;
     if (score < s->best_score)
         search_evaluate(s, types);

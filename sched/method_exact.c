@@ -17,6 +17,10 @@
  * that no path below the best plan can contain are dropped, for the halves of the interval too; what remains is
  * searched depth first, bounded by the least path of the layers ahead and by what beginnings before came to.
  *
+ * Nodes: a segment is then also for the node of the next one, whose link its cut crosses, and a path goes on there. What
+ * cuts of one link take from each other, what memory of a node allows, and what nodes cost, couples segments that are
+ * not neighbours; the weights of segments leave it out, and so bound what a path comes to, which is asked at its end.
+ *
  * A path costs O(number of segments), at most L (L + 1) / 2 T: 13,440 at 20 layers and 64 types. There a proof
  * takes a few intervals and 1 to 5 ms on one core of a rented machine; where limits leave little more than the
  * throughput that is asked for, it can take seconds. */
@@ -41,6 +45,7 @@
 struct segment {
     struct cost_time time;
     uint16_t first, last, type;
+    uint16_t next; /* node of the stage behind it; 0 for the last layer's */
 };
 
 /* A segment with its units for the tau at hand. */
@@ -48,7 +53,7 @@ struct item {
     double weight; /* of the objective */
     double least;  /* with multipliers: it and the least path behind its last layer */
     uint32_t segment, k;
-    uint16_t last, type;
+    uint16_t last, type, next;
 };
 
 /* The least of several paths, and the least of those that differ from it in the type next to where they meet. */
@@ -85,6 +90,8 @@ struct label_group {
 struct exact {
     const struct cost_model *model;
     uint32_t layer_count, type_count;
+    uint32_t node_count;
+    bool is_coupled;       /* paths come to more than their segments */
     struct search *search; /* says when to stop */
     bool offers;           /* it is given the plans that come up */
     uint64_t look_ns;
@@ -100,9 +107,12 @@ struct exact {
     /* the problem at hand: items of layer l are begin[l] … begin[l + 1] - 1 */
     struct item *items;
     uint32_t *begin;                      /* [L + 1] */
-    struct least_two *ahead, *behind;     /* [L + 1]: of layers l … L - 1; of 0 … l - 1 */
+    struct least_two *ahead, *behind;     /* [L + 1, nodes]: of layers l … L - 1, that begin on a node; of 0 … l - 1,
+                                             for which the next one is on it */
+    double a, b;                          /* the interval of tau */
     double *multiplier, *multiplier_best; /* [T] */
     uint64_t *used;                       /* [T] units on the path */
+    uint64_t *units;                      /* [T] the same as coupled */
     double cutoff;                        /* only what is below it matters */
     bool wants_any;                       /* any path within the limits will do */
     type_index *types;                    /* [L]: the path */
@@ -114,6 +124,8 @@ struct exact {
     struct label_group *groups; /* [LABEL_GROUPS] */
     uint32_t *scarce;           /* [T] types whose limit a path could break */
     uint32_t scarce_count;      /* 0: beginnings are not compared           */
+    double *held;               /* [nodes] of a beginning: bytes of parameters */
+    uint32_t *visits;           /* [nodes] and stages                          */
     uint32_t *reserve;          /* [L + 1, T] units that layers l … L - 1 may want, at most their type's limit */
 };
 
@@ -132,6 +144,8 @@ static void exact_close(struct exact *x)
     free(x->groups);
     free(x->scarce);
     free(x->reserve);
+    free(x->held);
+    free(x->visits);
     free(x->stages);
 }
 
@@ -164,6 +178,33 @@ static status segment_add(struct exact *x, const struct segment *segment)
     return ST_OK;
 }
 
+/* Whether a stage on a type can have another one behind it on a node. */
+static bool has_next(const struct cost_model *m, uint32_t type, uint32_t node)
+{
+    for (uint32_t t = 0; t < m->type_count; t++)
+        if (t != type && m->node[t] == node) return true;
+    return false;
+}
+
+/* One for each node that the stage behind it may be on. */
+static status segment_nodes_add(struct exact *x, struct segment segment, double tau)
+{
+    const struct cost_model *m = x->model;
+    const uint32_t own = m->node[segment.type];
+    const bool is_last = segment.last + 1u == x->layer_count;
+    const double move = segment.time.move;
+    for (uint32_t next = 0; next < (is_last ? 1 : x->node_count); next++) {
+        if (x->node_count > 1 && !is_last) {
+            if (!has_next(m, segment.type, next)) continue;
+            const struct cost_link *link = next == own ? NULL : &m->links[(size_t)own * x->node_count + next];
+            segment.time.move = move + cost_link_seconds(m, segment.last, link);
+        }
+        segment.next = (uint16_t)next;
+        if (cost_units_least(&segment.time, tau, m->limit[segment.type]) > 0) TRY(segment_add(x, &segment));
+    }
+    return ST_OK;
+}
+
 /* Those that begin at a layer and keep to tau within their limits. Sums as cost_segment does, in the same order. */
 static status segments_begin(struct exact *x, uint32_t first, double tau, struct cost_time *sums)
 {
@@ -180,7 +221,7 @@ static status segments_begin(struct exact *x, uint32_t first, double tau, struct
             open++;
             segment.time = sums[t];
             cost_move_set(m, first, last, t, &segment.time);
-            if (cost_units_least(&segment.time, tau, m->limit[t]) > 0) TRY(segment_add(x, &segment));
+            TRY(segment_nodes_add(x, segment, tau));
         }
     }
     return ST_OK;
@@ -193,10 +234,14 @@ static status exact_open(struct exact *x, const struct cost_model *m, double tau
     x->model = m;
     x->layer_count = L;
     x->type_count = T;
+    x->node_count = m->node_count;
+    x->is_coupled = m->node_count > 1 || m->has_node_memory || m->has_node_price;
     x->begin = calloc(L + 1, sizeof *x->begin);
-    x->ahead = calloc(2 * ((size_t)L + 1), sizeof *x->ahead);
+    x->ahead = calloc(2 * ((size_t)L + 1) * m->node_count, sizeof *x->ahead);
+    x->held = calloc(m->node_count, sizeof *x->held);
+    x->visits = calloc(m->node_count, sizeof *x->visits);
     x->multiplier = calloc(2 * (size_t)T, sizeof *x->multiplier);
-    x->used = calloc(T, sizeof *x->used);
+    x->used = calloc(2 * (size_t)T, sizeof *x->used);
     x->types = calloc(2 * (size_t)L, sizeof *x->types);
     x->trail = calloc(L, sizeof *x->trail);
     x->stages = calloc(L, sizeof *x->stages);
@@ -206,14 +251,15 @@ static status exact_open(struct exact *x, const struct cost_model *m, double tau
     struct cost_time *sums = calloc(T, sizeof *sums);
     status st = ST_OK;
     if (x->begin && x->ahead && x->multiplier && x->used && x->types && x->trail && x->stages && x->groups &&
-        x->scarce && x->reserve && sums)
+        x->scarce && x->reserve && x->held && x->visits && sums)
         for (uint32_t l = 0; l < L && st == ST_OK && !cut(x); l++) st = segments_begin(x, l, tau, sums);
     else
         st = status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for %u layers on %u types", L, T);
     free(sums);
     if (st != ST_OK) return st;
-    x->behind = x->ahead + L + 1;
+    x->behind = x->ahead + ((size_t)L + 1) * x->node_count;
     x->multiplier_best = x->multiplier + T;
+    x->units = x->used + T;
     x->found_types = x->types + L;
     x->id_room = 4 * (size_t)x->segment_count + 1;
     x->ids = malloc(x->id_room * sizeof *x->ids);
@@ -227,6 +273,25 @@ static status exact_open(struct exact *x, const struct cost_model *m, double tau
 /* --- paths ------------------------------------------------------------------------------------ */
 
 static const struct least_two nothing = {INFINITY, INFINITY, NO_TYPE, 0, 0};
+
+/* Of paths from a layer on that begin on a node; and of those to a layer, for which the next is on it. */
+static inline struct least_two *ahead_of(const struct exact *x, uint32_t layer, uint32_t node)
+{
+    return &x->ahead[(size_t)layer * x->node_count + node];
+}
+static inline struct least_two *behind_of(const struct exact *x, uint32_t layer, uint32_t node)
+{
+    return &x->behind[(size_t)layer * x->node_count + node];
+}
+
+/* The node that the least path of all layers begins on. */
+static uint32_t ahead_node(const struct exact *x)
+{
+    uint32_t least = 0;
+    for (uint32_t n = 1; n < x->node_count; n++)
+        if (ahead_of(x, 0, n)->best < ahead_of(x, 0, least)->best) least = n;
+    return least;
+}
 
 static inline double least_without(const struct least_two *two, uint32_t type)
 {
@@ -258,6 +323,8 @@ static void items_make(struct exact *x, const uint32_t *ids, uint32_t id_count, 
 {
     const struct cost_model *m = x->model;
     uint32_t count = 0, layer = 0;
+    x->a = a;
+    x->b = b;
     for (uint32_t i = 0; i < id_count; i++) {
         const struct segment *s = &x->segments[ids[i]];
         uint32_t k = cost_units_least(&s->time, b, m->limit[s->type]);
@@ -269,7 +336,8 @@ static void items_make(struct exact *x, const uint32_t *ids, uint32_t id_count, 
                                           .segment = ids[i],
                                           .k = k,
                                           .last = s->last,
-                                          .type = s->type};
+                                          .type = s->type,
+                                          .next = s->next};
     }
     while (layer <= x->layer_count) x->begin[layer++] = count;
 }
@@ -277,16 +345,16 @@ static void items_make(struct exact *x, const uint32_t *ids, uint32_t id_count, 
 /* Least paths of the layers ahead, with multipliers. */
 static void ahead_find(struct exact *x)
 {
-    x->ahead[x->layer_count] = (struct least_two){.type = NO_TYPE};
+    for (uint32_t n = 0; n < x->node_count; n++)
+        *ahead_of(x, x->layer_count, n) = (struct least_two){.type = NO_TYPE};
     for (uint32_t l = x->layer_count; l-- > 0;) {
-        struct least_two two = nothing;
+        for (uint32_t n = 0; n < x->node_count; n++) *ahead_of(x, l, n) = nothing;
         for (uint32_t i = x->begin[l]; i < x->begin[l + 1]; i++) {
             struct item *item = &x->items[i];
             item->least = item->weight + x->multiplier[item->type] * item->k +
-                          least_without(&x->ahead[item->last + 1], item->type);
-            least_add(&two, item->least, item->type, i);
+                          least_without(ahead_of(x, item->last + 1u, item->next), item->type);
+            least_add(ahead_of(x, l, x->model->node[item->type]), item->least, item->type, i);
         }
-        x->ahead[l] = two;
     }
 }
 
@@ -313,17 +381,18 @@ static void items_drop(struct exact *x)
 {
     double worth = worth_of_limits(x), cutoff = x->cutoff + worth + rounding(x, x->cutoff, worth);
     uint32_t count = 0;
-    for (uint32_t l = 0; l <= x->layer_count; l++) x->behind[l] = nothing;
-    x->behind[0] = (struct least_two){.type = NO_TYPE};
+    for (uint32_t l = 0; l <= x->layer_count; l++)
+        for (uint32_t n = 0; n < x->node_count; n++)
+            *behind_of(x, l, n) = l > 0 ? nothing : (struct least_two){.type = NO_TYPE};
     for (uint32_t l = 0; l < x->layer_count; l++) {
         uint32_t begin = x->begin[l], end = x->begin[l + 1];
         x->begin[l] = count;
         for (uint32_t i = begin; i < end; i++) {
             struct item item = x->items[i];
-            double before = least_without(&x->behind[l], item.type);
+            double before = least_without(behind_of(x, l, x->model->node[item.type]), item.type);
             if (!(before + item.least < cutoff)) continue;
-            least_add(&x->behind[item.last + 1], before + item.weight + x->multiplier[item.type] * item.k, item.type,
-                      0);
+            least_add(behind_of(x, item.last + 1u, item.next),
+                      before + item.weight + x->multiplier[item.type] * item.k, item.type, 0);
             x->items[count++] = item;
         }
     }
@@ -333,6 +402,26 @@ static void items_drop(struct exact *x)
 static void path_item(struct exact *x, const struct item *item, uint32_t layer)
 {
     for (uint32_t l = layer; l <= item->last; l++) x->types[l] = item->type;
+}
+
+/* What the path in types[] comes to where segments are coupled; infinite: it is none in this interval. */
+static double path_weight(struct exact *x)
+{
+    const struct cost_model *m = x->model;
+    const uint32_t count = cost_stages(m, x->types, x->stages);
+    uint32_t node;
+    double weight = x->wants_any ? 0 : m->usd_per_rate * cost_nodes_price(m, x->stages, count) * x->a;
+    if (cost_memory_lack(m, x->stages, count, &node) > 0) return INFINITY;
+    memset(x->units, 0, x->type_count * sizeof *x->units);
+    for (uint32_t s = 0; s < count; s++) {
+        const struct cost_stage *stage = &x->stages[s];
+        const uint32_t limit = m->limit[stage->type], k = cost_units_least(&stage->time, x->b, limit);
+        const double et = k > 0 ? cost_et(&stage->time, k) : 0;
+        x->units[stage->type] += k;
+        if (k == 0 || x->units[stage->type] > limit) return INFINITY;
+        weight += x->wants_any ? (double)k / limit : m->usd_per_rate * m->price[stage->type] * k * fmax(et, x->a);
+    }
+    return weight;
 }
 
 /* A path in types[] that the limits allow, or, with is_within false, do not: it may still be a good plan at another
@@ -355,8 +444,8 @@ static bool path_take(struct exact *x, double *weight)
     bool is_within = true;
     *weight = 0;
     memset(x->used, 0, x->type_count * sizeof *x->used);
-    for (uint32_t l = 0; l < x->layer_count;) {
-        const struct least_two *two = &x->ahead[l];
+    for (uint32_t l = 0, node = ahead_node(x); l < x->layer_count;) {
+        const struct least_two *two = ahead_of(x, l, node);
         const struct item *item = &x->items[two->type != before ? two->best_item : two->second_item];
         x->used[item->type] += item->k;
         is_within = is_within && x->used[item->type] <= x->model->limit[item->type];
@@ -364,6 +453,12 @@ static bool path_take(struct exact *x, double *weight)
         before = item->type;
         path_item(x, item, l);
         l = item->last + 1u;
+        node = item->next;
+    }
+    if (x->is_coupled && is_within) {
+        const double coupled = path_weight(x);
+        is_within = isfinite(coupled);
+        if (is_within) *weight = coupled;
     }
     path_offer(x, *weight, is_within);
     return is_within;
@@ -400,8 +495,9 @@ static double ascend(struct exact *x, bool *is_solved)
     *is_solved = false;
     for (uint32_t step = 0; step < ASCENT_STEPS; step++) {
         ahead_find(x);
-        if (isinf(x->ahead[0].best)) return INFINITY;
-        double worth = worth_of_limits(x), bound = x->ahead[0].best - worth;
+        const double least = ahead_of(x, 0, ahead_node(x))->best;
+        if (isinf(least)) return INFINITY;
+        double worth = worth_of_limits(x), bound = least - worth;
         bound -= rounding(x, bound, worth);
         if (bound > best) {
             best = bound;
@@ -429,7 +525,8 @@ static int item_compare(const void *left, const void *right)
     return a->segment < b->segment ? -1 : a->segment > b->segment;
 }
 
-static void dive_end(struct exact *x, uint32_t count, double weight)
+/* Whether the path is one. */
+static bool dive_end(struct exact *x, uint32_t count, double weight)
 {
     const struct item *item;
     uint32_t layer = 0;
@@ -437,7 +534,10 @@ static void dive_end(struct exact *x, uint32_t count, double weight)
         item = &x->items[x->trail[s]];
         path_item(x, item, layer);
     }
+    if (x->is_coupled) weight = path_weight(x);
+    if (isinf(weight)) return false;
     path_offer(x, weight, true);
+    return true;
 }
 
 /* What the layers ahead may want of every type, and which types are scarce. */
@@ -462,7 +562,8 @@ static void reserve_find(struct exact *x)
         if (x->reserve[t] > x->model->limit[t]) x->scarce[x->scarce_count++] = t;
     bool is_narrow = x->scarce_count <= LABEL_TYPES;
     for (uint32_t i = 0; i < x->scarce_count; i++) is_narrow = is_narrow && x->model->limit[x->scarce[i]] <= UINT16_MAX;
-    if (!is_narrow) x->scarce_count = 0;
+    /* Beginnings that are coupled with what is ahead cannot be compared. */
+    if (!is_narrow || x->is_coupled) x->scarce_count = 0;
 }
 
 /* Whether a beginning up to a layer, with used[], is no better than one that came before; else it is kept for those to
@@ -490,26 +591,51 @@ static bool is_dominated(struct exact *x, uint32_t layer, uint32_t type, double 
     return false;
 }
 
-/* Goes on from a layer; `reduced` is the weight with multipliers, less what the limits are worth and what rounding may
- * add. False: to end now. */
-static bool dive(struct exact *x, uint32_t layer, uint32_t depth, uint32_t before, double reduced, double weight)
+/* A beginning goes on with an item, or goes back; returns what its node costs where it is the first there. */
+static double nodes_enter(struct exact *x, const struct item *item, uint32_t first)
 {
-    if (layer == x->layer_count) {
-        dive_end(x, depth, weight);
-        return !x->wants_any;
-    }
+    const struct cost_model *m = x->model;
+    const uint32_t node = m->node[item->type];
+    x->held[node] += m->weight_bytes[item->last + 1u] - m->weight_bytes[first];
+    return x->visits[node]++ == 0 && !x->wants_any ? m->usd_per_rate * m->node_price[node] * x->a : 0;
+}
+static void nodes_leave(struct exact *x, const struct item *item, uint32_t first)
+{
+    const struct cost_model *m = x->model;
+    const uint32_t node = m->node[item->type];
+    if (--x->visits[node] == 0)
+        x->held[node] = 0;
+    else
+        x->held[node] -= m->weight_bytes[item->last + 1u] - m->weight_bytes[first];
+}
+/* Far enough for what held[] may be off by rounding. */
+#define MEMORY_SLACK (1 + 1e-9)
+
+/* Goes on from a layer, on a node; `reduced` is the weight with multipliers, less what the limits are worth and what rounding may
+ * add. False: to end now. */
+static bool dive(struct exact *x, uint32_t layer, uint32_t depth, uint32_t before, uint32_t node, double reduced,
+                 double weight)
+{
+    const struct cost_model *m = x->model;
+    if (layer == x->layer_count) return !(dive_end(x, depth, weight) && x->wants_any);
     if (x->scarce_count > 0 && depth > 0 && is_dominated(x, layer, before, weight)) return true;
     for (uint32_t i = x->begin[layer]; i < x->begin[layer + 1]; i++) {
         const struct item *item = &x->items[i];
         double least = x->found * (1 - GAP) < x->cutoff ? x->found * (1 - GAP) : x->cutoff;
         if (reduced + item->least >= least) break;
-        if (item->type == before || x->used[item->type] + item->k > x->model->limit[item->type]) continue;
+        if (item->type == before || x->used[item->type] + item->k > m->limit[item->type]) continue;
+        if (depth > 0 && m->node[item->type] != node) continue;
         if (++x->nodes > x->nodes_max || (x->nodes % DIVE_LOOK == 0 && cut(x))) return false;
         x->used[item->type] += item->k;
         x->trail[depth] = i;
-        bool goes_on = dive(x, item->last + 1u, depth + 1, item->type,
-                            reduced + (item->weight + x->multiplier[item->type] * item->k), weight + item->weight);
+        const double entry = x->is_coupled ? nodes_enter(x, item, layer) : 0;
+        bool goes_on = true;
+        if (!(x->held[m->node[item->type]] > m->node_memory[m->node[item->type]] * MEMORY_SLACK))
+            goes_on = dive(x, item->last + 1u, depth + 1, item->type, item->next,
+                           reduced + (item->weight + x->multiplier[item->type] * item->k) + entry,
+                           weight + item->weight);
         x->used[item->type] -= item->k;
+        if (x->is_coupled) nodes_leave(x, item, layer);
         if (!goes_on) return false;
     }
     return true;
@@ -528,7 +654,9 @@ static bool search_depth_first(struct exact *x, uint64_t nodes_max)
     if (x->is_cut) return false;
     for (uint32_t g = 0; g < LABEL_GROUPS; g++) x->groups[g].count = 0;
     double worth = worth_of_limits(x), least = x->found < x->cutoff ? x->found : x->cutoff;
-    return dive(x, 0, 0, NO_TYPE, -worth - rounding(x, least, worth), 0);
+    memset(x->held, 0, x->node_count * sizeof *x->held);
+    memset(x->visits, 0, x->node_count * sizeof *x->visits);
+    return dive(x, 0, 0, NO_TYPE, 0, -worth - rounding(x, least, worth), 0);
 }
 
 /* --- throughput ------------------------------------------------------------------------------- */
@@ -718,7 +846,7 @@ static double split_at_plan(struct exact *x, double a, double b)
 {
     const struct cost_model *m = x->model;
     uint32_t count = cost_stages(m, x->found_types, x->stages);
-    double low = a, high = a;
+    double low = a, high = a, nodes = cost_nodes_price(m, x->stages, count);
     for (uint32_t s = 0; s < count; s++) {
         struct cost_stage *stage = &x->stages[s];
         stage->k = cost_units_least(&stage->time, b, m->limit[stage->type]);
@@ -726,7 +854,7 @@ static double split_at_plan(struct exact *x, double a, double b)
         if (stage->et > high) high = stage->et;
     }
     while (high - low > FASTEST_GAP * high) {
-        double middle = low + (high - low) / 2, weight = 0;
+        double middle = low + (high - low) / 2, weight = nodes * middle;
         for (uint32_t s = 0; s < count; s++)
             weight += m->price[x->stages[s].type] * x->stages[s].k * fmax(middle, x->stages[s].et);
         if (m->usd_per_rate * weight < x->cutoff)
@@ -800,8 +928,9 @@ static status cheapest_find(struct exact *x)
     double least = INFINITY;
     for (uint32_t i = 0; i < x->segment_count; i++) {
         double et = cost_et(&x->segments[i].time, 1);
-        if (et > all.b) all.b = et; /* no stage is slower, whatever tau allows */
+        if (et > all.b) all.b = et; /* no stage is slower, whatever tau allows, but for a link that cuts share */
     }
+    all.b += x->model->links_most;
     if (all.b > x->model->tau_max) all.b = x->model->tau_max;
     x->cutoff = s->best_score * (1 - GAP);
     memset(x->multiplier, 0, x->type_count * sizeof *x->multiplier);

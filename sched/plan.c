@@ -261,7 +261,7 @@ status plan_parse(struct plan *plan, const struct graph *graph, const char *path
     *plan = (struct plan){0};
     CHECK(graph->layer_count > 0);
     struct json_part whole;
-    TRY(json_part_open(&whole, path, text, bytes, "a plan", FORMAT));
+    TRY(json_part_open(&whole, path, text, bytes, "a plan", FORMAT, NULL));
     status st = members_read(plan, &whole, graph);
     json_part_close(&whole);
     if (st != ST_OK) {

@@ -49,6 +49,15 @@ static double compute_of(const struct cost_model *m, uint32_t first, uint32_t la
     return sum;
 }
 
+/* The mean over the other types of the link that a cut behind the layer would cross. */
+static double link_of(const struct cost_model *m, uint32_t layer, uint32_t type)
+{
+    double sum = 0;
+    if (m->node_count == 1 || layer + 1 == m->layer_count) return 0;
+    for (uint32_t t = 0; t < m->type_count; t++) sum += cost_link_seconds(m, layer, cost_link(m, type, t));
+    return m->type_count > 1 ? sum / (m->type_count - 1) : 0;
+}
+
 /* What a type would mean for a layer, in logarithms, each compared with the other types. */
 static void features(struct net_view *v, const struct cost_model *m, uint32_t l)
 {
@@ -58,7 +67,8 @@ static void features(struct net_view *v, const struct cost_model *m, uint32_t l)
     double tau = isinf(m->tau_max) ? 0 : m->tau_max;
     for (uint32_t t = 0; t < T; t++) {
         const struct cost_time *c = &m->times[(size_t)l * T + t];
-        double oct = c->compute + c->compute_shared, odt = c->move + c->move_shared, price = m->price[t];
+        double oct = c->compute + c->compute_shared, link = link_of(m, l, t), odt = c->move + c->move_shared + link;
+        double price = m->price[t];
         const double feature[NET_FEATURES] = {
             price * oct,
             price * odt,
@@ -67,7 +77,7 @@ static void features(struct net_view *v, const struct cost_model *m, uint32_t l)
             price * compute_of(m, l, end, t),
             price * compute_of(m, begin, l + 1, t),
             price * ((oct > odt ? oct : odt) + tau), /* units for the least throughput, one of them begun */
-            c->compute + c->move + 0.01 * tau,       /* what no number of units shortens                  */
+            c->compute + c->move + link + 0.01 * tau, /* what no number of units shortens                  */
             m->limit[t],
             odt,
         };
@@ -97,7 +107,8 @@ status net_view_open(struct net_view *v, const struct cost_model *m)
         double odt = INFINITY, oct = INFINITY;
         for (uint32_t t = 0; t < T; t++) {
             const struct cost_time *c = &m->times[(size_t)l * T + t];
-            if (c->move + c->move_shared < odt) odt = c->move + c->move_shared;
+            double move = c->move + c->move_shared + link_of(m, l, t);
+            if (move < odt) odt = move;
             if (c->compute + c->compute_shared < oct) oct = c->compute + c->compute_shared;
         }
         v->kind[l] = layer->kind ? (uint32_t)(XXH3_64bits(layer->kind, strlen(layer->kind)) % NET_KINDS) : 0;

@@ -60,7 +60,7 @@ static bool is_within_limits(const struct cost_model *m, const struct cost_stage
 double provision_balance_cost(const struct cost_model *m, const struct cost_stage *stages, uint32_t count,
                               uint32_t stage, double k_1)
 {
-    double tau = cost_et(&stages[stage].time, k_1), rate = 0;
+    double tau = cost_et(&stages[stage].time, k_1), rate = cost_nodes_price(m, stages, count);
     for (uint32_t s = 0; s < count; s++)
         rate += m->price[stages[s].type] * (s == stage ? k_1 : balanced(&stages[s].time, tau).k);
     return m->usd_per_rate * tau * rate;
@@ -76,7 +76,7 @@ static void derivatives(const struct cost_model *m, const struct cost_stage *sta
     double tau = compute >= move ? compute : move;
     double dtau = -shared / (k_1 * k_1), d2tau = 2 * shared / (k_1 * k_1 * k_1);
     /* The rate, sum of price k, and its derivatives over tau; of the stage itself over k_1. */
-    double rate = m->price[stages[stage].type] * k_1, rate_own = m->price[stages[stage].type], rate_d1 = 0, rate_d2 = 0;
+    double rate = m->price[stages[stage].type] * k_1 + cost_nodes_price(m, stages, count), rate_own = m->price[stages[stage].type], rate_d1 = 0, rate_d2 = 0;
     for (uint32_t s = 0; s < count; s++) {
         if (s == stage) continue;
         struct units units = balanced(&stages[s].time, tau);

@@ -18,7 +18,7 @@ struct walk {
 #define RANGES_MAX 384u       /* of that search                                                           */
 #define PRECISION  0x1p-43    /* relative, of its bounds                                                  */
 
-/* Not even a unit for each stage: graded by how many are missing. */
+/* Not even a unit for each stage, or a node's memory is too small: graded by how much is missing. */
 static struct cost_result unplaceable(const struct cost_model *m, const struct cost_stage *stages, uint32_t count)
 {
     struct cost_result r = {.is_limit_reached = true};
@@ -29,6 +29,13 @@ static struct cost_result unplaceable(const struct cost_model *m, const struct c
         if (missing++ == 0) r.limiting_stage = s;
     }
     r.score = missing ? m->penalty * (1e6 + missing) : 0;
+    uint32_t node;
+    const double lack = missing ? 0 : cost_memory_lack(m, stages, count, &node);
+    if (lack > 0) {
+        while (m->node[stages[r.limiting_stage].type] != node) r.limiting_stage++;
+        r.is_memory_short = true;
+        r.score = m->penalty * (1e6 + lack / m->node_memory[node] / (1 + lack / m->node_memory[node]));
+    }
     return r;
 }
 
@@ -163,7 +170,8 @@ struct branch {
     const struct cost_model *model;
     struct cost_stage *stages;
     uint32_t count;
-    double best, best_tau; /* least sum of price k tau so far */
+    double best, best_tau; /* least sum of price k tau so far, with the nodes' price */
+    double nodes;          /* that price, USD an hour                                */
     uint32_t range_count;
     struct range ranges[RANGES_MAX + 1]; /* a heap: the least bound first */
 };
@@ -206,7 +214,7 @@ static inline void tangent_raise(struct tangent *t, double fixed, double shared,
 /* A convex lower bound of sum of price k tau, where the stages have at least the units that they are given. */
 static struct tangent tangent_at(const struct branch *x, double tau)
 {
-    struct tangent sum = {0};
+    struct tangent sum = {x->nodes * tau, x->nodes};
     for (uint32_t s = 0; s < x->count; s++) {
         const struct cost_stage *stage = &x->stages[s];
         struct tangent t = {stage->k * tau, stage->k};
@@ -222,7 +230,7 @@ static struct tangent tangent_at(const struct branch *x, double tau)
 static void branch_look(struct branch *x, double low, double high)
 {
     if (low > high || !within(x->model, x->stages, x->count, high)) return;
-    double tau = 0, rate = 0;
+    double tau = 0, rate = x->nodes;
     for (uint32_t s = 0; s < x->count; s++) {
         tau = fmax(tau, x->stages[s].et);
         rate += x->model->price[x->stages[s].type] * x->stages[s].k;
@@ -270,7 +278,8 @@ struct cost_result provision_exact(const struct cost_model *m, struct cost_stage
     /* price * k * ET(k) grows with k, and a stage's part of the cost, price * k * tau, is never less. */
     struct walk walk;
     walk_begin(&walk, m, stages, count);
-    double rate = 0, bound = 0, best = INFINITY, best_tau = 0;
+    const double nodes = cost_nodes_price(m, stages, count);
+    double rate = nodes, bound = nodes > 0 ? nodes * fastest(m, stages, count) : 0, best = INFINITY, best_tau = 0;
     for (uint32_t s = 0; s < count; s++) {
         rate += m->price[stages[s].type] * stages[s].k;
         bound += m->price[stages[s].type] * stages[s].k * stages[s].et;
@@ -287,6 +296,7 @@ struct cost_result provision_exact(const struct cost_model *m, struct cost_stage
             branch.model = m;
             branch.stages = stages;
             branch.count = count;
+            branch.nodes = nodes;
             branch.best = best;
             branch.best_tau = best_tau;
             branch.range_count = 0;

@@ -103,7 +103,9 @@ struct cost_result provision_static(const struct cost_model *m, struct cost_stag
     const struct instance *i = m->instance;
     struct share cpu = {m, stages, count, true}, accelerator = {m, stages, count, false};
     uint64_t cores = units_for(&cpu, m->tau_max), accelerators = units_for(&accelerator, m->tau_max);
-    if (cores == UINT64_MAX || accelerators == UINT64_MAX) return unreachable(m, stages, count);
+    uint32_t node;
+    const bool fits = !(cost_memory_lack(m, stages, count, &node) > 0);
+    if (!fits || cores == UINT64_MAX || accelerators == UINT64_MAX) return unreachable(m, stages, count);
 
     /* Cores that parameters need, where there is such data, for the least throughput. */
     uint64_t least_serving = provision_server_cores(i, i->throughput_limit);
@@ -119,7 +121,7 @@ struct cost_result provision_static(const struct cost_model *m, struct cost_stag
     if (cores > 0 && divide(&cpu, training, m->tau_max) > 0) return unreachable(m, stages, count);
 
     struct cost_result r = cost_of(m, stages, count);
-    double tau = 1 / r.throughput, rate = core_price(m, stages, count) * (double)(idle + serving);
+    double tau = 1 / r.throughput, rate = core_price(m, stages, count) * (double)(idle + serving) + cost_nodes_price(m, stages, count);
     for (uint32_t s = 0; s < count; s++) {
         stages[s].et = cost_et(&stages[s].time, stages[s].k);
         rate += m->price[stages[s].type] * stages[s].k;

@@ -36,7 +36,7 @@ struct resource_type {
     double price_per_hour; /* USD a unit                                           */
     uint32_t limit;        /* units of all its stages together; 0: not given       */
     struct resource_slow slow;
-    uint32_t node_plus; /* 1 + the node that its units are on (sched/nodes.h); 0: not given */
+    uint32_t node_plus; /* 1 + the node that its units are on, of those of its instance or cluster; 0: none */
 };
 
 static inline bool resource_is_card(enum resource_device device)

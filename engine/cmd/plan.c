@@ -145,7 +145,8 @@ static void proof_print(const struct solution *s)
 static void units_print(const struct solution *s)
 {
     const struct instance *instance = s->instance;
-    double rate = 0;
+    /* With that of nodes. */
+    const double rate = s->result.cost * 3600 * s->result.throughput / (instance->examples * instance->epochs);
     const char *joint = "";
     printf("units      ");
     for (uint32_t t = 0; t < instance->type_count; t++) {
@@ -153,11 +154,24 @@ static void units_print(const struct solution *s)
         for (uint32_t i = 0; i < s->stage_count; i++)
             if (s->stages[i].type == t) k += s->stages[i].k;
         if (k == 0) continue;
-        rate += k * instance->types[t].resource.price_per_hour;
         printf("%s%u of %u %s", joint, k, instance->types[t].resource.limit, instance->types[t].resource.name);
         joint = ", ";
     }
     printf(": %s an hour\n", words_usd(WORDS, rate));
+}
+
+static status links_print(const struct solution *s)
+{
+    struct cost_model model;
+    struct nodes_cut cuts[INSTANCE_LAYERS_MAX];
+    char text[1024];
+    if (s->instance->nodes == NULL) return ST_OK;
+    TRY(cost_model_open(&model, s->instance));
+    const uint32_t count = nodes_cuts(&model, s->stages, s->stage_count, cuts);
+    for (uint32_t c = 0; c < count; c++)
+        printf("link       %s\n", nodes_cut_text(s->instance, s->stages, &cuts[c], text, sizeof text));
+    cost_model_free(&model);
+    return ST_OK;
 }
 
 /* Why ralp has split where it did. */
@@ -320,9 +334,14 @@ static status results_write(const struct plan_flags *f, const struct solution *s
         TRY(explain_write(stdout, chosen));
     else if (is_text)
         solution_print(chosen);
+    if (is_text && !f->explains) TRY(links_print(chosen));
     if (is_text && strcmp(chosen->method, method_table[METHOD_ID_ralp].name) == 0)
         TRY(ralp_print(chosen->instance, f->skewness));
     if (is_text && f->compares) printf("\n"), compare_write(stdout, solutions, count);
+    if (is_text && f->compares && chosen->instance->nodes) {
+        printf("\n");
+        TRY(compare_links_write(stdout, solutions, count));
+    }
     if (is_text && f->try_seconds > 0) printf("\n"), trials_write(stdout, solutions, count);
     for (uint32_t i = 0; i < count; i++) solution_event(&solutions[i]);
     if (f->out && chosen->stage_count > 0) TRY(solution_write(chosen, f->out));

@@ -131,22 +131,31 @@ static void types_turn(struct plan *plan)
 static status times_fill(struct plan *plan, const struct instance *instance)
 {
     struct cost_model model;
+    struct cost_stage stages[INSTANCE_LAYERS_MAX];
     status st = ST_OK;
+    bool is_full = true;
+    for (uint32_t s = 0; s < plan->stage_count; s++) is_full = is_full && plan->stages[s].et > 0;
+    if (is_full) return ST_OK;
     TRY(cost_model_open(&model, instance));
     for (uint32_t s = 0; s < plan->stage_count && st == ST_OK; s++) {
-        struct plan_stage *stage = &plan->stages[s];
+        const struct plan_stage *stage = &plan->stages[s];
         const char *name = plan->types[stage->type].name;
         uint32_t type = 0;
-        if (stage->et > 0) continue;
         while (type < instance->type_count && strcmp(instance->types[type].resource.name, name) != 0) type++;
         if (type == instance->type_count) {
             st = status_fail(ST_INVALID, __FILE__, __LINE__,
                              "stages[%u] of the plan is on \"%s\", of which %s has no times", s, name, instance->name);
             continue;
         }
-        struct cost_time time = cost_segment(&model, stage->first_layer, stage->last_layer, type);
-        stage->et = cost_et(&time, stage->k);
+        stages[s] = (struct cost_stage){
+            .first = stage->first_layer,
+            .last = stage->last_layer,
+            .type = type,
+            .time = cost_segment(&model, stage->first_layer, stage->last_layer, type)};
     }
+    if (st == ST_OK) cost_links_add(&model, stages, plan->stage_count);
+    for (uint32_t s = 0; s < plan->stage_count && st == ST_OK; s++)
+        if (!(plan->stages[s].et > 0)) plan->stages[s].et = cost_et(&stages[s].time, plan->stages[s].k);
     cost_model_free(&model);
     return st;
 }

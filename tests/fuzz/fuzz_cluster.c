@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sched/estimate.h"
+#include "sched/nodes.h"
 
 static void check_type(const struct cluster_type *type)
 {
@@ -24,6 +25,26 @@ static void check_type(const struct cluster_type *type)
         CHECK(r->slow.from_step == 0);
 }
 
+/* On nodes every plan has a finite time. */
+static void check_nodes(struct instance *instance, const struct cluster *c)
+{
+    struct cost_model m;
+    struct cost_stage stages[2];
+    for (uint32_t t = 0; t < c->type_count; t++) CHECK(c->types[t].node_plus <= (c->nodes ? c->nodes->count : 0));
+    if (nodes_apply(instance, c, 256) != ST_OK) {
+        CHECK(instance->nodes == NULL && strncmp(status_message(), "c.cfg", 5) == 0);
+        return;
+    }
+    CHECK((instance->nodes != NULL) == (c->nodes != NULL) && instance_check(instance) == ST_OK);
+    CHECK(cost_model_open(&m, instance) == ST_OK && isfinite(m.penalty));
+    for (uint32_t t = 0; t < c->type_count; t++) {
+        const type_index plan[] = {(type_index)t, (type_index)(c->type_count - 1 - t)};
+        const uint32_t count = cost_stages(&m, plan, stages);
+        for (uint32_t s = 0; s < count; s++) CHECK(isfinite(cost_et(&stages[s].time, 1)));
+    }
+    cost_model_free(&m);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct cluster c;
@@ -35,12 +56,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     for (uint32_t t = 0; t < c.type_count; t++) check_type(&c.types[t]);
     CHECK(c.throughput >= 0 && (isinf(c.throughput) || c.throughput <= RESOURCE_FIGURE_MAX));
     CHECK(c.examples >= 0 && c.epochs >= RESOURCE_FIGURE_MIN && c.service_cores <= INSTANCE_SERVICE_CORES_MAX);
-    struct layer_facts layer = {
-        .name = "l", .kind = "fc", .in_bytes = 8, .out_bytes = 8, .dense_bytes = 9, .flops = 100};
-    struct layer_table table = {.name = "t", .layers = &layer, .layer_count = 1};
+    const struct layer_facts layer = {
+        .name = "l", .kind = "fc", .in_bytes = 8, .out_bytes = 8, .cut_bytes = 16, .dense_bytes = 9, .flops = 100};
+    struct layer_facts layers[] = {layer, layer};
+    struct layer_table table = {.name = "t", .layers = layers, .layer_count = 2};
     struct instance instance;
     if (estimate(&instance, &table, &c, 256) == ST_OK) {
         CHECK(instance_check(&instance) == ST_OK);
+        check_nodes(&instance, &c);
         instance_free(&instance);
     }
     cluster_free(&c);

@@ -32,6 +32,20 @@ static inline bool instance_equal(const struct instance *a, const struct instanc
             x->tied_behind != y->tied_behind)
             return false;
     }
+    if ((a->nodes == NULL) != (b->nodes == NULL)) return false;
+    if (a->nodes) {
+        const uint32_t n = a->nodes->count;
+        if (b->nodes->count != n || a->nodes->message != b->nodes->message) return false;
+        for (uint32_t t = 0; t < a->type_count; t++)
+            if (a->types[t].resource.node_plus != b->types[t].resource.node_plus) return false;
+        for (uint32_t x = 0; x < n; x++) {
+            const struct instance_node *of_a = &a->nodes->node[x], *of_b = &b->nodes->node[x];
+            if (strcmp(of_a->name, of_b->name) != 0 || of_a->memory_bytes != of_b->memory_bytes ||
+                of_a->price_per_hour != of_b->price_per_hour)
+                return false;
+        }
+        if (memcmp(a->nodes->links, b->nodes->links, (size_t)n * n * sizeof *a->nodes->links) != 0) return false;
+    }
     return memcmp(a->times, b->times, (size_t)a->layer_count * a->type_count * sizeof *a->times) == 0;
 }
 

@@ -4,6 +4,7 @@
 #ifndef HETERPS_TESTS_SCHED_INSTANCE_FIXTURE_H
 #define HETERPS_TESTS_SCHED_INSTANCE_FIXTURE_H
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -11,12 +12,16 @@
 
 #define FIXTURE_LAYERS_MAX 64u
 #define FIXTURE_TYPES_MAX  64u
+#define FIXTURE_NODES_MAX  8u
 
 struct instance_fixture {
     struct instance instance;
     struct instance_type types[FIXTURE_TYPES_MAX];
     struct instance_layer layers[FIXTURE_LAYERS_MAX];
     struct instance_time times[FIXTURE_LAYERS_MAX * FIXTURE_TYPES_MAX];
+    struct instance_nodes nodes;
+    struct instance_node node[FIXTURE_NODES_MAX];
+    struct instance_link links[FIXTURE_NODES_MAX * FIXTURE_NODES_MAX];
 };
 
 /* SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014). */
@@ -92,6 +97,30 @@ static inline void fixture_random_make(struct instance_fixture *f, uint64_t *sta
         slowest += work;
     }
     f->instance.throughput_limit = throughput * f->instance.batch / slowest;
+}
+
+/* Puts the types of a random problem on up to node_max nodes, several on one or none on some, with links that differ by
+ * some hundred times and in their two ways; half of the time with memory that binds, and with prices of nodes. */
+static inline void fixture_nodes_put(struct instance_fixture *f, uint64_t *state, uint32_t node_max)
+{
+    const uint32_t L = f->instance.layer_count, T = f->instance.type_count, N = 1 + fixture_below(state, node_max);
+    const bool has_memory = fixture_below(state, 2), has_price = fixture_below(state, 2);
+    f->nodes = (struct instance_nodes){.count = N, .message = f->instance.batch, .node = f->node, .links = f->links};
+    f->instance.nodes = &f->nodes;
+    for (uint32_t l = 0; l < L; l++) {
+        f->layers[l].cut_bytes = fixture_between(state, 0, 1000);
+        f->layers[l].weight_bytes = fixture_between(state, 0, 100);
+    }
+    for (uint32_t t = 0; t < T; t++) f->types[t].resource.node_plus = 1 + fixture_below(state, N);
+    for (uint32_t a = 0; a < N; a++) {
+        f->node[a] = (struct instance_node){.name = "node"};
+        if (has_memory && fixture_below(state, 2)) f->node[a].memory_bytes = fixture_between(state, 1, 50.0 * L);
+        if (has_price && fixture_below(state, 2)) f->node[a].price_per_hour = fixture_between(state, 0, 20);
+        for (uint32_t b = 0; b < N; b++)
+            *instance_link(&f->nodes, a, b) = (struct instance_link){
+                .bandwidth = exp(fixture_between(state, 11, 17)),
+                .latency = fixture_below(state, 2) ? fixture_between(state, 0, 2e-3) * f->instance.batch : 0};
+    }
 }
 
 #endif

@@ -12,9 +12,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "sched/method.h"
+#include "sched/nodes.h"
 #include "tests/sched/instance_fixture.h"
 
 static struct instance_fixture fixture;
@@ -100,6 +102,65 @@ static void exact__random__equals_every_plan(void **state)
         run_close(&run);
     }
     assert_true(infeasible_count > 500 && infeasible_count < 2500);
+}
+
+/* Unlike links, in both ways, several types on a node, memory that binds, nodes with prices. */
+static void exact__types_on_nodes__equals_every_plan(void **state)
+{
+    static const uint32_t limits[] = {1, 3, 20};
+    (void)state;
+    uint64_t seed = 41;
+    uint32_t infeasible_count = 0, cross_count = 0, share_count = 0, other_count = 0, none_count = 0;
+    for (uint32_t c = 0; c < 1200; c++) {
+        uint64_t begin = seed;
+        uint32_t T = 1 + fixture_below(&seed, 4), L = 1 + fixture_below(&seed, T <= 2 ? 9 : T == 3 ? 6 : 5);
+        double score, fastest;
+        bool is_feasible;
+        struct run run, brute;
+        const struct search_options options = {0};
+        fixture_random_make(&fixture, &seed, L, T, limits[fixture_below(&seed, 3)],
+                            c % 5 ? exp(fixture_between(&seed, -3, 3)) : 0);
+        fixture.types[0].resource.price_per_hour = 0.04;
+        fixture_nodes_put(&fixture, &seed, 4);
+        solve_exact(&run, &fixture.instance);
+        try_all(&run.model, &score, &is_feasible, &fastest);
+        run_open(&brute, &fixture.instance, &options);
+        assert_int_equal(method_brute(&brute.search), ST_OK);
+        const struct search *s = &run.search;
+        /* Where no plan fits in memory, none is nearest. */
+        const bool fits_none = fastest == 0;
+        none_count += fits_none;
+        if (!s->is_proven || s->is_feasible != is_feasible || !(fits_none || is_near(s->best_score, score)) ||
+            brute.search.is_feasible != is_feasible || !is_near(brute.search.best_score, score))
+            fail_msg("seed %llu: %u layers, %u types on %u nodes: %.17g is the least score (feasible: %d), exact found "
+                     "%.17g (%d, proven: %d), brute %.17g",
+                     (unsigned long long)begin, L, T, fixture.nodes.count, score, is_feasible, s->best_score,
+                     s->is_feasible, s->is_proven, brute.search.best_score);
+        infeasible_count += !is_feasible;
+        type_index types[16];
+        struct cost_stage stages[16];
+        struct nodes_cut cuts[16];
+        struct fastest found;
+        const uint32_t count = cost_stages(&run.model, s->best, stages);
+        const uint32_t cut_count = nodes_cuts(&run.model, stages, count, cuts);
+        cross_count += cut_count > 0;
+        for (uint32_t i = 0; i < cut_count; i++) share_count += cuts[i].cut_count > 1;
+        assert_int_equal(exact_fastest(&run.model, NULL, types, stages, &found), ST_OK);
+        assert_true(found.is_proven);
+        if (!(found.throughput == fastest && found.bound == fastest))
+            fail_msg("seed %llu: %.17g examples/s can be reached, exact found %.17g (bound %.17g)",
+                     (unsigned long long)begin, fastest, found.throughput, found.bound);
+        /* Without nodes another plan is best, often. */
+        struct run free;
+        fixture.instance.nodes = NULL;
+        solve_exact(&free, &fixture.instance);
+        other_count += memcmp(free.search.best, s->best, L * sizeof *s->best) != 0;
+        run_close(&free);
+        run_close(&run);
+        run_close(&brute);
+    }
+    assert_true(infeasible_count > 200 && infeasible_count < 800 && none_count > 50 && none_count < 300);
+    assert_true(cross_count > 100 && share_count > 40 && other_count > 200);
 }
 
 /* Layers of a group have rows or parameters in common; group 0 is none. */
@@ -399,6 +460,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact__random__equals_every_plan),
+        cmocka_unit_test(exact__types_on_nodes__equals_every_plan),
         cmocka_unit_test(exact__tied_layers__equals_every_plan_that_keeps_them_together),
         cmocka_unit_test(exact__limits_that_bind__equals_every_plan),
         cmocka_unit_test(exact__at_the_greatest_throughput__is_feasible_and_above_it_not),

@@ -195,9 +195,9 @@ static void instance_parse__not_json__names_line_and_column(void **state)
     assert_refused("\"seed\": 7,", "\"L\": 3,", ":2:4: duplicate object key near '\"L\"'");
     assert_refused("9121.6", "1e999", ":2:77: real number overflow near '1e999'");
     assert_refused("\"heterps-instance-1\"", "\"heterps-solution-1\"",
-                   ": format: expected \"heterps-instance-1\", found \"heterps-solution-1\"");
-    assert_refused("\"heterps-instance-1\"", "\"heterps-instance-2\"",
-                   ": format: expected \"heterps-instance-1\", found \"heterps-instance-2\"");
+                   ": format: expected \"heterps-instance-1\" or \"heterps-instance-2\", found \"heterps-solution-1\"");
+    assert_refused("\"heterps-instance-1\"", "\"heterps-instance-3\"",
+                   ": format: expected \"heterps-instance-1\" or \"heterps-instance-2\", found \"heterps-instance-3\"");
     struct instance instance;
     assert_int_equal(instance_parse(&instance, "i.json", "3", 1), ST_INVALID);
     assert_int_equal(instance_parse(&instance, "i.json", "[{}]", 4), ST_INVALID);

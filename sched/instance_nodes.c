@@ -1,0 +1,159 @@
+/* Nodes that an instance's types lie on: made, read, checked, written. Once a start. */
+#include "sched/instance_nodes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+status instance_nodes_make(struct instance_nodes **out, uint32_t count, double message)
+{
+    *out = NULL;
+    if (count < 1 || count > INSTANCE_NODES_MAX)
+        FAIL(INVALID, "expected 1 to %u nodes, found %u", INSTANCE_NODES_MAX, count);
+    struct instance_nodes *n = calloc(1, sizeof *n + count * sizeof *n->node + (size_t)count * count * sizeof *n->links);
+    if (n == NULL) FAIL(MEMORY, "no memory for %u nodes", count);
+    *n = (struct instance_nodes){.count = count, .message = message, .node = (struct instance_node *)(n + 1)};
+    n->links = (struct instance_link *)(n->node + count);
+    *out = n;
+    return ST_OK;
+}
+_Static_assert(sizeof(struct instance_nodes) % 8 == 0 && sizeof(struct instance_node) % 8 == 0,
+               "what stands behind them is aligned");
+
+status instance_nodes_copy(struct instance_nodes **to, const struct instance_nodes *from)
+{
+    *to = NULL;
+    if (from == NULL) return ST_OK;
+    TRY(instance_nodes_make(to, from->count, from->message));
+    memcpy((*to)->node, from->node, from->count * sizeof *from->node);
+    memcpy((*to)->links, from->links, (size_t)from->count * from->count * sizeof *from->links);
+    return ST_OK;
+}
+
+void instance_nodes_free(struct instance_nodes *nodes) { free(nodes); }
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+static status link_read(struct instance_nodes *n, const struct json_part *part)
+{
+    uint32_t from = 0, to = 0;
+    TRY(json_part_u32(part, "from", JSON_REQUIRED, 0, n->count - 1, &from));
+    TRY(json_part_u32(part, "to", JSON_REQUIRED, 0, n->count - 1, &to));
+    struct instance_link *link = instance_link(n, from, to);
+    if (to == from) return json_part_wrong(part, "to", json_object_get(part->object, "to"), "another node than \"from\"");
+    if (link->bandwidth > 0)
+        return json_part_wrong(part, "to", json_object_get(part->object, "to"), "one link from a node to another");
+    TRY(json_part_real(part, "bandwidth", JSON_REQUIRED, RESOURCE_FIGURE_MIN, RESOURCE_FIGURE_MAX, &link->bandwidth));
+    return json_part_real(part, "latency", JSON_REQUIRED, 0, RESOURCE_FIGURE_MAX, &link->latency);
+}
+
+static status links_read(struct instance_nodes *n, const struct json_part *whole)
+{
+    json_t *list = NULL;
+    struct json_part part;
+    if (n->count > 1) TRY(json_part_list(whole, "links", n->count * (n->count - 1), &list));
+    for (uint32_t i = 0; i < json_array_size(list); i++) {
+        TRY(json_part_item(whole, "links", list, i, &part));
+        TRY(link_read(n, &part));
+    }
+    for (uint32_t from = 0; from < n->count; from++)
+        for (uint32_t to = 0; to < n->count; to++)
+            if (from != to && !(instance_link(n, from, to)->bandwidth > 0))
+                return json_part_wrong(whole, "links", list, "a link from node %u to node %u, as from each to each other",
+                                       from, to);
+    return ST_OK;
+}
+
+status instance_nodes_read(struct instance *instance, const struct json_part *whole)
+{
+    json_t *list = NULL;
+    struct json_part part;
+    double message = 0;
+    TRY(json_part_list(whole, "nodes", INSTANCE_NODES_MAX, &list));
+    TRY(json_part_real(whole, "message", JSON_REQUIRED, RESOURCE_FIGURE_MIN, RESOURCE_FIGURE_MAX, &message));
+    TRY(instance_nodes_make(&instance->nodes, (uint32_t)json_array_size(list), message));
+    struct instance_nodes *n = instance->nodes;
+    for (uint32_t i = 0; i < n->count; i++) {
+        struct instance_node *node = &n->node[i];
+        TRY(json_part_item(whole, "nodes", list, i, &part));
+        TRY(json_part_text(&part, "name", JSON_REQUIRED, INSTANCE_NODE_BYTES, node->name));
+        TRY(json_part_real(&part, "memory", JSON_OPTIONAL, 0, RESOURCE_FIGURE_MAX, &node->memory_bytes));
+        TRY(json_part_real(&part, "price_per_hour", JSON_OPTIONAL, 0, RESOURCE_FIGURE_MAX, &node->price_per_hour));
+    }
+    return links_read(n, whole);
+}
+
+status instance_type_node_read(const struct instance *instance, const struct json_part *part,
+                               struct resource_type *type)
+{
+    if (instance->nodes == NULL) return ST_OK;
+    uint32_t node = 0;
+    TRY(json_part_u32(part, "node", JSON_REQUIRED, 0, instance->nodes->count - 1, &node));
+    type->node_plus = node + 1;
+    return ST_OK;
+}
+
+/* --- checking --------------------------------------------------------------------------------- */
+
+static bool is_within(double number, double min, double max) { return number >= min && number <= max; }
+
+status instance_nodes_check(const struct instance *i)
+{
+    const struct instance_nodes *n = i->nodes;
+    const double least = RESOURCE_FIGURE_MIN, most = RESOURCE_FIGURE_MAX;
+    for (uint32_t t = 0; t < i->type_count; t++)
+        if ((i->types[t].resource.node_plus > 0) != (n != NULL) || (n && i->types[t].resource.node_plus > n->count))
+            FAIL(INVALID, "type \"%s\" is on node %u of %u", i->types[t].resource.name,
+                 i->types[t].resource.node_plus, n ? n->count : 0);
+    if (n == NULL) return ST_OK;
+    if (!is_within(n->message, least, most)) FAIL(INVALID, "a message of %g examples", n->message);
+    for (uint32_t a = 0; a < n->count; a++) {
+        const struct instance_node *node = &n->node[a];
+        if (node->name[0] == 0 || !json_is_plain(node->name))
+            FAIL(INVALID, "node %u has no name, or one that is not UTF-8", a);
+        if (!is_within(node->memory_bytes, 0, most) || !is_within(node->price_per_hour, 0, most))
+            FAIL(INVALID, "node \"%s\" with %g bytes of memory, at %g USD an hour", node->name, node->memory_bytes,
+                 node->price_per_hour);
+        for (uint32_t b = 0; b < n->count; b++) {
+            const struct instance_link *link = instance_link(n, a, b);
+            if (a != b && (!is_within(link->bandwidth, least, most) || !is_within(link->latency, 0, most)))
+                FAIL(INVALID, "a link from node \"%s\" to node \"%s\" of %g bytes/s and %g s", node->name,
+                     n->node[b].name, link->bandwidth, link->latency);
+        }
+    }
+    return ST_OK;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+static json_t *node_json(const struct instance_node *node)
+{
+    json_t *object = json_pack("{s:s}", "name", node->name);
+    if (node->memory_bytes > 0) json_object_set_new(object, "memory", json_figure(node->memory_bytes));
+    if (node->price_per_hour > 0) json_object_set_new(object, "price_per_hour", json_figure(node->price_per_hour));
+    return object;
+}
+
+bool instance_nodes_put(json_t *whole, const struct instance *i)
+{
+    const struct instance_nodes *n = i->nodes;
+    if (n == NULL) return true;
+    json_t *nodes = json_array(), *links = json_array();
+    for (uint32_t a = 0; a < n->count; a++) {
+        json_array_append_new(nodes, node_json(&n->node[a]));
+        for (uint32_t b = 0; b < n->count; b++) {
+            const struct instance_link *link = instance_link(n, a, b);
+            if (a != b)
+                json_array_append_new(links, json_pack("{s:I, s:I, s:o, s:o}", "from", (json_int_t)a, "to", (json_int_t)b,
+                                                       "bandwidth", json_figure(link->bandwidth), "latency",
+                                                       json_figure(link->latency)));
+        }
+    }
+    bool is_whole = json_array_size(nodes) == n->count && json_array_size(links) == n->count * (n->count - 1);
+    /* Each is given up to the object, whatever came before. */
+    is_whole = json_object_set_new(whole, "nodes", nodes) == 0 && is_whole;
+    if (n->count > 1)
+        is_whole = json_object_set_new(whole, "links", links) == 0 && is_whole;
+    else
+        json_decref(links);
+    return json_object_set_new(whole, "message", json_figure(n->message)) == 0 && is_whole;
+}

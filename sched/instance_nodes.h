@@ -1,0 +1,17 @@
+/* Nodes and links of an instance as JSON: parts of sched/instance.c. */
+#ifndef HETERPS_SCHED_INSTANCE_NODES_H
+#define HETERPS_SCHED_INSTANCE_NODES_H
+
+#include "sched/instance.h"
+#include "sched/json_read.h"
+
+/* Reads "nodes", "links" and "message"; and behind them, of an instance that has nodes, a type's "node". */
+MUST_USE status instance_nodes_read(struct instance *instance, const struct json_part *whole);
+MUST_USE status instance_type_node_read(const struct instance *instance, const struct json_part *part,
+                                        struct resource_type *type);
+/* As instance_check does, which calls it. */
+MUST_USE status instance_nodes_check(const struct instance *instance);
+/* False for want of memory. */
+bool instance_nodes_put(json_t *whole, const struct instance *instance);
+
+#endif
