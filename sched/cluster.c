@@ -153,7 +153,8 @@ static status node_read(const struct ini *ini, const struct ini_section *section
     struct node_keys keys;
     const size_t bytes = strlen(section->name);
     if (bytes == 0 || bytes > INSTANCE_NODE_BYTES || strstr(section->name, "..") || !json_is_plain(section->name))
-        return ini_fail(ini, section, NULL, "expected [node NAME] with a name of 1 to %u bytes in UTF-8, without \"..\"",
+        return ini_fail(ini, section, NULL,
+                        "expected [node NAME] with a name of 1 to %u bytes in UTF-8, without \"..\"",
                         INSTANCE_NODE_BYTES);
     TRY(cfg_read(ini, section, node_keys, COUNT_OF(node_keys), &keys));
     memcpy(node->name, section->name, bytes + 1);
@@ -183,8 +184,7 @@ static status nodes_named(struct cluster *c, uint32_t count)
         if (type->node[0] == 0) continue;
         const uint32_t node = node_find(c->nodes, type->node, strlen(type->node));
         if (node == count) {
-            snprintf(text, sizeof text, "the name of a [node] section (%s)",
-                     names_text(c->nodes, names, sizeof names));
+            snprintf(text, sizeof text, "the name of a [node] section (%s)", names_text(c->nodes, names, sizeof names));
             return type_node_fail(c, type, text);
         }
         type->node_plus = node + 1;

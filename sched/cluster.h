@@ -52,14 +52,14 @@ struct cluster_rates {
 struct cluster_type {
     struct resource_type resource;
     struct cluster_rates rates;
-    bool has_rates;      /* flops, memory_bandwidth and link_bandwidth are given: all or none */
+    bool has_rates;           /* flops, memory_bandwidth and link_bandwidth are given: all or none */
     uint64_t memory_bytes;    /* of a unit; 0: not given                                                  */
     uint32_t per_node;        /* units; 0: all on one node                                                */
     double network_bandwidth; /* bytes a second that a node receives from others; 0: not declared         */
     const char *node;         /* that its units are on, as the text gives it; ""                          */
     uint32_t node_plus;       /* 1 + its number among the cluster's nodes; 0: not given                   */
-    const char *profile; /* path of a stored instance, relative to the cluster file; "" */
-    uint32_t line;       /* of its section, for messages */
+    const char *profile;      /* path of a stored instance, relative to the cluster file; "" */
+    uint32_t line;            /* of its section, for messages */
 };
 struct cluster {
     const char *path;
@@ -68,13 +68,14 @@ struct cluster {
     double throughput; /* of [goal]; 0: none; infinite: max */
     double examples;   /* an epoch; 0: not given */
     double epochs;
-    uint32_t service_cores; /* of [goal]: kept for reading, parsing, the store */
+    uint32_t service_cores;       /* of [goal]: kept for reading, parsing, the store */
     struct instance_nodes *nodes; /* NULL: none; bandwidth 0: of the link there is no section             */
     struct instance_link link;    /* of [link]: of all that have none; bandwidth 0: not given             */
-    struct ini ini;         /* owns the texts */
+    struct ini ini;               /* owns the texts */
     void *memory;
 };
-/* The kinds of its sections: "type", "goal", "node", "link", NULL; and their keys (sched/cluster.def). NULL if the kind is neither. */
+/* The kinds of its sections: "type", "goal", "node", "link", NULL; and their keys (sched/cluster.def). NULL if
+ * the kind is none of them. */
 extern const char *const cluster_kinds[];
 const struct cfg_key *cluster_keys(const char *kind, size_t *key_count);
 

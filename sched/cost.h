@@ -108,7 +108,8 @@ void cost_links_add(const struct cost_model *model, struct cost_stage *stages, u
 /* USD an hour of the nodes that stages are on. */
 double cost_nodes_price(const struct cost_model *model, const struct cost_stage *stages, uint32_t count);
 /* The node whose memory is too small for the parameters of its layers, and by how much: bytes; 0: none is. */
-double cost_memory_lack(const struct cost_model *model, const struct cost_stage *stages, uint32_t count, uint32_t *node);
+double cost_memory_lack(const struct cost_model *model, const struct cost_stage *stages, uint32_t count,
+                        uint32_t *node);
 /* Formula 13 as corrected: the least k with ET(k) <= tau; 0 if there is none up to `limit`. That this is so is
  * checked with cost_et, so rounding never gives a stage that misses tau. */
 uint32_t cost_units_least(const struct cost_time *time, double tau, uint32_t limit);

@@ -102,7 +102,7 @@ struct instance {
     double service_seconds; /* of reading, parsing, rows: an example, one core; 0: not known       */
     uint32_t service_cores;
     double server_seconds,
-        server_price; /* parameter server: push and pull of an example on one core; USD an hour a core;
+        server_price;             /* parameter server: push and pull of an example on one core; USD an hour a core;
                                             seconds 0: no such data                                 */
     struct instance_nodes *nodes; /* or NULL; else each type is on one: resource.node_plus         */
     /* owns: */

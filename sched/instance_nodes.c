@@ -9,7 +9,8 @@ status instance_nodes_make(struct instance_nodes **out, uint32_t count, double m
     *out = NULL;
     if (count < 1 || count > INSTANCE_NODES_MAX)
         FAIL(INVALID, "expected 1 to %u nodes, found %u", INSTANCE_NODES_MAX, count);
-    struct instance_nodes *n = calloc(1, sizeof *n + count * sizeof *n->node + (size_t)count * count * sizeof *n->links);
+    struct instance_nodes *n =
+        calloc(1, sizeof *n + count * sizeof *n->node + (size_t)count * count * sizeof *n->links);
     if (n == NULL) FAIL(MEMORY, "no memory for %u nodes", count);
     *n = (struct instance_nodes){.count = count, .message = message, .node = (struct instance_node *)(n + 1)};
     n->links = (struct instance_link *)(n->node + count);
@@ -39,7 +40,8 @@ static status link_read(struct instance_nodes *n, const struct json_part *part)
     TRY(json_part_u32(part, "from", JSON_REQUIRED, 0, n->count - 1, &from));
     TRY(json_part_u32(part, "to", JSON_REQUIRED, 0, n->count - 1, &to));
     struct instance_link *link = instance_link(n, from, to);
-    if (to == from) return json_part_wrong(part, "to", json_object_get(part->object, "to"), "another node than \"from\"");
+    if (to == from)
+        return json_part_wrong(part, "to", json_object_get(part->object, "to"), "another node than \"from\"");
     if (link->bandwidth > 0)
         return json_part_wrong(part, "to", json_object_get(part->object, "to"), "one link from a node to another");
     TRY(json_part_real(part, "bandwidth", JSON_REQUIRED, RESOURCE_FIGURE_MIN, RESOURCE_FIGURE_MAX, &link->bandwidth));
@@ -58,8 +60,8 @@ static status links_read(struct instance_nodes *n, const struct json_part *whole
     for (uint32_t from = 0; from < n->count; from++)
         for (uint32_t to = 0; to < n->count; to++)
             if (from != to && !(instance_link(n, from, to)->bandwidth > 0))
-                return json_part_wrong(whole, "links", list, "a link from node %u to node %u, as from each to each other",
-                                       from, to);
+                return json_part_wrong(whole, "links", list,
+                                       "a link from node %u to node %u, as from each to each other", from, to);
     return ST_OK;
 }
 
@@ -102,8 +104,8 @@ status instance_nodes_check(const struct instance *i)
     const double least = RESOURCE_FIGURE_MIN, most = RESOURCE_FIGURE_MAX;
     for (uint32_t t = 0; t < i->type_count; t++)
         if ((i->types[t].resource.node_plus > 0) != (n != NULL) || (n && i->types[t].resource.node_plus > n->count))
-            FAIL(INVALID, "type \"%s\" is on node %u of %u", i->types[t].resource.name,
-                 i->types[t].resource.node_plus, n ? n->count : 0);
+            FAIL(INVALID, "type \"%s\" is on node %u of %u", i->types[t].resource.name, i->types[t].resource.node_plus,
+                 n ? n->count : 0);
     if (n == NULL) return ST_OK;
     if (!is_within(n->message, least, most)) FAIL(INVALID, "a message of %g examples", n->message);
     for (uint32_t a = 0; a < n->count; a++) {
@@ -143,9 +145,9 @@ bool instance_nodes_put(json_t *whole, const struct instance *i)
         for (uint32_t b = 0; b < n->count; b++) {
             const struct instance_link *link = instance_link(n, a, b);
             if (a != b)
-                json_array_append_new(links, json_pack("{s:I, s:I, s:o, s:o}", "from", (json_int_t)a, "to", (json_int_t)b,
-                                                       "bandwidth", json_figure(link->bandwidth), "latency",
-                                                       json_figure(link->latency)));
+                json_array_append_new(links, json_pack("{s:I, s:I, s:o, s:o}", "from", (json_int_t)a, "to",
+                                                       (json_int_t)b, "bandwidth", json_figure(link->bandwidth),
+                                                       "latency", json_figure(link->latency)));
         }
     }
     bool is_whole = json_array_size(nodes) == n->count && json_array_size(links) == n->count * (n->count - 1);

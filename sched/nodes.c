@@ -24,11 +24,13 @@ static status network_of(const struct cluster *c, uint32_t node, struct instance
         const struct cluster_type *type = &c->types[t];
         if (type->node_plus != node + 1) continue;
         if (!(type->network_bandwidth > 0))
-            return type_fail(c, type, "expected network_bandwidth, as it has a node, or a section [link] for all links");
+            return type_fail(c, type,
+                             "expected network_bandwidth, as it has a node, or a section [link] for all links");
         if (first && (first->network_bandwidth != type->network_bandwidth ||
                       first->rates.link_latency != type->rates.link_latency))
-            return type_fail(c, type, "expected the network_bandwidth and link_latency of the other type on its node, or "
-                                      "a section [link] for all links");
+            return type_fail(c, type,
+                             "expected the network_bandwidth and link_latency of the other type on its node, or "
+                             "a section [link] for all links");
         first = type;
         *network = (struct instance_link){type->network_bandwidth, type->rates.link_latency};
     }
@@ -61,7 +63,8 @@ static status links_complete(const struct cluster *c, struct instance_nodes *n)
                 *link = (struct instance_link){RESOURCE_FIGURE_MAX, 0};
             if (!(link->bandwidth > 0))
                 FAIL(INVALID,
-                     "%s: expected how fast the link from node %s to node %s is, found nothing of it: give [link %s..%s], "
+                     "%s: expected how fast the link from node %s to node %s is, found nothing of it: give [link "
+                     "%s..%s], "
                      "or [link] for all that have no section; `doctor --cluster` measures them",
                      c->path, n->node[a].name, n->node[b].name, n->node[a].name, n->node[b].name);
         }
@@ -71,8 +74,7 @@ static status links_complete(const struct cluster *c, struct instance_nodes *n)
 static status types_check(const struct cluster *c)
 {
     for (uint32_t t = 0; t < c->type_count; t++)
-        if (c->types[t].node_plus == 0)
-            return type_fail(c, &c->types[t], "expected a node of all types or of none");
+        if (c->types[t].node_plus == 0) return type_fail(c, &c->types[t], "expected a node of all types or of none");
     return ST_OK;
 }
 
@@ -148,15 +150,15 @@ char *nodes_cut_text(const struct instance *instance, const struct cost_stage *s
                      char *buffer, size_t bytes)
 {
     const struct instance_nodes *n = instance->nodes;
-    const struct instance_link *there = instance_link(n, cut->from, cut->to), *back = instance_link(n, cut->to, cut->from);
+    const struct instance_link *there = instance_link(n, cut->from, cut->to),
+                               *back = instance_link(n, cut->to, cut->from);
     char before[2 * INSTANCE_NAME_BYTES + 4], behind[2 * INSTANCE_NAME_BYTES + 4], shared[96] = "", rate[96];
     if (there->bandwidth == back->bandwidth)
         snprintf(rate, sizeof rate, "%s/s each way", words_bytes(WORDS, there->bandwidth));
     else
         snprintf(rate, sizeof rate, "%s/s there and %s/s back", words_bytes(WORDS, there->bandwidth),
                  words_bytes(WORDS, back->bandwidth));
-    if (cut->cut_count > 1)
-        snprintf(shared, sizeof shared, "; %u cuts share the link", cut->cut_count);
+    if (cut->cut_count > 1) snprintf(shared, sizeof shared, "; %u cuts share the link", cut->cut_count);
     snprintf(buffer, bytes, "from node %s to %s (%s to %s): %s an example, %s at %s%s", n->node[cut->from].name,
              n->node[cut->to].name, stage_text(instance, &stages[cut->stage], before, sizeof before),
              stage_text(instance, &stages[cut->stage + 1], behind, sizeof behind), words_bytes(WORDS, cut->bytes),

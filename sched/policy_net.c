@@ -76,7 +76,7 @@ static void features(struct net_view *v, const struct cost_model *m, uint32_t l)
             oct,
             price * compute_of(m, l, end, t),
             price * compute_of(m, begin, l + 1, t),
-            price * ((oct > odt ? oct : odt) + tau), /* units for the least throughput, one of them begun */
+            price * ((oct > odt ? oct : odt) + tau),  /* units for the least throughput, one of them begun */
             c->compute + c->move + link + 0.01 * tau, /* what no number of units shortens                  */
             m->limit[t],
             odt,

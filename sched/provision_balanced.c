@@ -76,7 +76,8 @@ static void derivatives(const struct cost_model *m, const struct cost_stage *sta
     double tau = compute >= move ? compute : move;
     double dtau = -shared / (k_1 * k_1), d2tau = 2 * shared / (k_1 * k_1 * k_1);
     /* The rate, sum of price k, and its derivatives over tau; of the stage itself over k_1. */
-    double rate = m->price[stages[stage].type] * k_1 + cost_nodes_price(m, stages, count), rate_own = m->price[stages[stage].type], rate_d1 = 0, rate_d2 = 0;
+    double rate = m->price[stages[stage].type] * k_1 + cost_nodes_price(m, stages, count),
+           rate_own = m->price[stages[stage].type], rate_d1 = 0, rate_d2 = 0;
     for (uint32_t s = 0; s < count; s++) {
         if (s == stage) continue;
         struct units units = balanced(&stages[s].time, tau);

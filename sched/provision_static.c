@@ -121,7 +121,8 @@ struct cost_result provision_static(const struct cost_model *m, struct cost_stag
     if (cores > 0 && divide(&cpu, training, m->tau_max) > 0) return unreachable(m, stages, count);
 
     struct cost_result r = cost_of(m, stages, count);
-    double tau = 1 / r.throughput, rate = core_price(m, stages, count) * (double)(idle + serving) + cost_nodes_price(m, stages, count);
+    double tau = 1 / r.throughput,
+           rate = core_price(m, stages, count) * (double)(idle + serving) + cost_nodes_price(m, stages, count);
     for (uint32_t s = 0; s < count; s++) {
         stages[s].et = cost_et(&stages[s].time, stages[s].k);
         rate += m->price[stages[s].type] * stages[s].k;

@@ -35,9 +35,9 @@ char *solution_infeasible_text(const struct solution *s, char *buffer, size_t by
     char name[2 * RESOURCE_NAME_BYTES + 4];
     stage_text(instance, stage, name, sizeof name);
     if (s->result.is_memory_short)
-        snprintf(buffer, bytes, "infeasible: the parameters of the layers on node %s do not fit in its %.6g bytes of memory",
-                 instance->nodes->node[type->node_plus - 1].name,
-                 instance->nodes->node[type->node_plus - 1].memory_bytes);
+        snprintf(
+            buffer, bytes, "infeasible: the parameters of the layers on node %s do not fit in its %.6g bytes of memory",
+            instance->nodes->node[type->node_plus - 1].name, instance->nodes->node[type->node_plus - 1].memory_bytes);
     else if (!(s->result.throughput > 0))
         snprintf(buffer, bytes, "infeasible: the stages on %s need a unit each, and it has %u", type->name,
                  type->limit);

@@ -21,7 +21,6 @@ FILE_LINES, FILES_MAX, FUNCTION_LINES = 700, 3, 80
 COLUMNS, WIDE_MAX = 120, 405
 LONG_FILES = {
     "graph/graph_check.c": "one check after another of what a file may hold, in the order of its sections: read front to back",
-    "sched/method_exact.c": "one algorithm with its bounds, whose pieces nobody else calls",
 }
 
 

@@ -147,11 +147,10 @@ static status times_fill(struct plan *plan, const struct instance *instance)
                              "stages[%u] of the plan is on \"%s\", of which %s has no times", s, name, instance->name);
             continue;
         }
-        stages[s] = (struct cost_stage){
-            .first = stage->first_layer,
-            .last = stage->last_layer,
-            .type = type,
-            .time = cost_segment(&model, stage->first_layer, stage->last_layer, type)};
+        stages[s] = (struct cost_stage){.first = stage->first_layer,
+                                        .last = stage->last_layer,
+                                        .type = type,
+                                        .time = cost_segment(&model, stage->first_layer, stage->last_layer, type)};
     }
     if (st == ST_OK) cost_links_add(&model, stages, plan->stage_count);
     for (uint32_t s = 0; s < plan->stage_count && st == ST_OK; s++)

@@ -131,9 +131,10 @@ static void cluster_parse__other_ways_to_say_it__are_read(void **state)
 static void cluster_parse__wrong_value__is_named(void **state)
 {
     (void)state;
-    assert_refused("device = cuda", "device = gpu",
-                   "c.cfg:14: [type v100] device: expected cpu, cuda, cuda:N (N from 0 to 999), emu, sim or paced, found "
-                   "\"gpu\"");
+    assert_refused(
+        "device = cuda", "device = gpu",
+        "c.cfg:14: [type v100] device: expected cpu, cuda, cuda:N (N from 0 to 999), emu, sim or paced, found "
+        "\"gpu\"");
     assert_refused("limit = 48", "limit = 0",
                    "c.cfg:5: [type cpu] limit: expected a whole number from 1 to 4294967295 (units), found \"0\"");
     assert_refused("limit = 48\n", "",
@@ -167,7 +168,9 @@ static void cluster_parse__wrong_value__is_named(void **state)
 static void cluster_parse__wrong_section__is_named(void **state)
 {
     (void)state;
-    assert_refused("[goal]", "[gaol]", "c.cfg:8: [gaol]: no such section; expected [type NAME], [goal], [node NAME], [link A..B] or [link]");
+    assert_refused(
+        "[goal]", "[gaol]",
+        "c.cfg:8: [gaol]: no such section; expected [type NAME], [goal], [node NAME], [link A..B] or [link]");
     assert_refused("[goal]", "[goal a]", "c.cfg:8: [goal a]: expected [goal] without a name");
     assert_refused("[type cpu]", "[type]",
                    "c.cfg:2: [type]: expected [type NAME] with a name of 1 to 127 bytes in UTF-8");

@@ -72,7 +72,8 @@ static double moved(const type_index plan[3], uint32_t stage)
 }
 static void assert_near(double found, double expected)
 {
-    if (!(found > expected - 1e-12 && found < expected + 1e-12)) fail_msg("found %.17g, expected %.17g", found, expected);
+    if (!(found > expected - 1e-12 && found < expected + 1e-12))
+        fail_msg("found %.17g, expected %.17g", found, expected);
 }
 
 #define LINK "network_bandwidth = 1e6\nlink_latency = 0.001\n"
@@ -103,14 +104,14 @@ static void cost_stages__cuts_on_one_link__share_it(void **state)
 }
 
 #define TYPES3                                                                                                         \
-    "[type a]\nprice_per_hour = 1\nlimit = 4\nnode = x\n[type b]\nprice_per_hour = 1\nlimit = 4\nnode = x\n"            \
+    "[type a]\nprice_per_hour = 1\nlimit = 4\nnode = x\n[type b]\nprice_per_hour = 1\nlimit = 4\nnode = x\n"           \
     "[type c]\nprice_per_hour = 1\nlimit = 4\nnode = y\n"
 
 static void nodes_apply__links_that_differ__each_cut_takes_its_own(void **state)
 {
     (void)state;
     text_apply(TYPES3 "[node y]\nmemory = 1100\nprice_per_hour = 7\n[node x]\n[link y..x]\n"
-                                         "bandwidth = 1e6\nbandwidth_back = 4e6\nlatency = 0.001\nlatency_back = 0.003\n");
+                      "bandwidth = 1e6\nbandwidth_back = 4e6\nlatency = 0.001\nlatency_back = 0.003\n");
     /* Neighbours of one node cross nothing. */
     assert_near(moved((type_index[]){0, 1, 2}, 0), 0.0001);
     /* Half of 100 B each way; 4 ms in a message of 100. */
@@ -131,7 +132,7 @@ static void provision__nodes__cost_their_price_and_hold_what_fits(void **state)
     struct cost_model m;
     struct cost_stage stages[3];
     text_apply(TYPES3 "[node x]\nprice_per_hour = 2\n[node y]\nmemory = 1100\nprice_per_hour = 7\n"
-                                         "[link]\nbandwidth = 1e9\n");
+                      "[link]\nbandwidth = 1e9\n");
     assert_int_equal(cost_model_open(&m, &instance), ST_OK);
     /* 1,000 bytes fit on y, 1,300 do not. */
     uint32_t count = cost_stages(&m, (type_index[]){2, 0, 0}, stages);
@@ -191,14 +192,18 @@ static void nodes_apply__cannot_be__says_why(void **state)
          "c.cfg:4: [type cpu] node: expected a node from 0 to 63, as there is no [node] section, found \"64\""},
         {"node = 0\n" LINK, "", "[type card]: expected a node of all types or of none"},
         {"node = 0", "node = 1\n" LINK, "[type cpu]: expected network_bandwidth, as it has a node"},
-        {"node = 0\n[node b]", "node = b", "c.cfg:4: [type cpu] node: expected the name of a [node] section (b), found \"0\""},
-        {"node = 0", "node = 1\n[link 0..2]\nbandwidth = 1", "c.cfg:9: [link 0..2]: expected [link A..B] with two nodes (0, 1)"},
-        {"node = 0", "node = 1\n[link 0]\nbandwidth = 1", "c.cfg:9: [link 0]: expected [link A..B] with two nodes (0, 1)"},
+        {"node = 0\n[node b]", "node = b",
+         "c.cfg:4: [type cpu] node: expected the name of a [node] section (b), found \"0\""},
+        {"node = 0", "node = 1\n[link 0..2]\nbandwidth = 1",
+         "c.cfg:9: [link 0..2]: expected [link A..B] with two nodes (0, 1)"},
+        {"node = 0", "node = 1\n[link 0]\nbandwidth = 1",
+         "c.cfg:9: [link 0]: expected [link A..B] with two nodes (0, 1)"},
         {"node = 0", "node = 1\n[link 0..0]\nbandwidth = 1", "expected two nodes, found one twice"},
         {"node = 0", "node = 1\n[link 0..1]\nbandwidth = 1\n[link 1..0]\nbandwidth = 1",
          "c.cfg:11: [link 1..0]: another section has told this link already"},
         {"node = 0", "node = 1\n[link]\nbandwidth = 1\nbandwidth_back = 2", "there is no way back"},
-        {"node = 0", "node = 1\n[link 0..1]\nbandwidth = 1\nlatency_back = x", "expected a number from 0 to 1e6 (s), found \"x\""},
+        {"node = 0", "node = 1\n[link 0..1]\nbandwidth = 1\nlatency_back = x",
+         "expected a number from 0 to 1e6 (s), found \"x\""},
         {"", "[link]\nbandwidth = 1", "c.cfg:8: [link]: expected nodes that it joins"},
         {"node = a\n[node a]\n[node b..b]\n", "node = a", "c.cfg:6: [node b..b]: expected [node NAME] with a name"},
         {"node = a\n[node a]\n[node b]\n[node c]\n[link a..c]\nbandwidth = 1", "node = b",
