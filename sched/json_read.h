@@ -22,7 +22,8 @@ struct json_part {
 };
 
 /* Parses a text whose whole is an object with this "format", or with the other one, if there is any; `noun` is for
- * messages ("a plan"). INVALID with line and column where it is not JSON, or has a key twice. On success json_part_close frees what all its parts borrow. */
+ * messages ("a plan"). INVALID with line and column where it is not JSON, or has a key
+ * twice. On success json_part_close frees what all its parts borrow. */
 MUST_USE status json_part_open(struct json_part *whole, const char *path, const char *text, size_t bytes,
                                const char *noun, const char *format, const char *other_format);
 void json_part_close(struct json_part *whole);

@@ -9,6 +9,7 @@
  *     What counts is the best plan, not the mean.
  *   - Once nothing better has come for some rounds, it starts again from other random weights.
  *   - A small share of the types is drawn uniformly, so that no type is ever lost.
+ * rl-joint draws numbers of units, too: a column of the network is a type with so many of them (sched/joint.h).
  * search_options.plain_reinforce is Algorithm 1 as it stands: one run, every plan of a batch pushes with what
  * its reward is above a moving average. The reward is -log cost, so that a saving of one per cent counts the
  * same on every instance. */
@@ -18,6 +19,7 @@
 
 #include "engine/base/fmath.h"
 #include "sched/climb.h"
+#include "sched/joint.h"
 #include "sched/method.h"
 #include "sched/policy_inside.h"
 
@@ -54,6 +56,7 @@ struct ranked {
 struct learner {
     struct search *search;
     const struct settings *set;
+    struct joint joint; /* of rl-joint; column_count 0: a column is a type */
     struct net_view view;
     struct net net;
     uint64_t item;        /* plans drawn: each has numbers of its own */
@@ -72,11 +75,13 @@ struct learner {
     void *memory;
 };
 
-static status learner_open(struct learner *r, struct search *s, enum policy_cell cell, const struct settings *set)
+static status learner_open(struct learner *r, struct search *s, enum policy_cell cell, const struct settings *set,
+                           bool is_joint)
 {
     size_t L = s->model->layer_count;
     *r = (struct learner){.search = s, .set = set, .trained_score = INFINITY};
-    TRY(net_view_open(&r->view, s->model));
+    if (is_joint) TRY(joint_open(&r->joint, s->model));
+    TRY(net_view_open(&r->view, is_joint ? &r->joint.model : s->model));
     TRY(net_open(&r->net, cell, &r->view, set->batch));
     size_t kept = set->remembered + 1;
     size_t doubles_bytes = kept * sizeof *r->kept_score + set->batch * sizeof *r->order,
@@ -98,6 +103,15 @@ static void learner_close(struct learner *r)
     free(r->memory);
     net_close(&r->net);
     net_view_close(&r->view);
+    joint_close(&r->joint);
+}
+
+/* The score of a plan of columns. */
+static double plan_score(struct learner *r, type_index *plan)
+{
+    if (r->joint.column_count == 0) return search_evaluate(r->search, plan);
+    joint_decode(&r->joint, plan);
+    return search_evaluate_units(r->search, r->joint.types, r->joint.units);
 }
 
 /* First weights: shared ones from the policy that the search begins with, or drawn; the policy's own ones for
@@ -144,7 +158,7 @@ static bool round_draw(struct learner *r, struct random_stream stream)
     net_sample(&r->net, stream, r->item, batch, r->set->uniform, r->plans);
     r->item += batch;
     for (uint32_t i = 0; i < batch; i++) {
-        double score = search_evaluate(r->search, r->plans + (size_t)i * L);
+        double score = plan_score(r, r->plans + (size_t)i * L);
         if (search_is_over(r->search) && isinf(score)) return false;
         r->order[i] = (struct ranked){score, i};
     }
@@ -226,14 +240,14 @@ static void restart_run(struct learner *r, uint64_t restart)
 static void restart_end(struct learner *r)
 {
     net_argmax(&r->net, r->plans);
-    double score = search_evaluate(r->search, r->plans);
+    double score = plan_score(r, r->plans);
     if (score < r->trained_score) {
         r->trained_score = score;
         memcpy(r->trained, r->net.parameters, r->net.at.count * sizeof *r->trained);
     }
 }
 
-static status rl_run(struct search *s, enum policy_cell cell, bool polishes)
+static status rl_run(struct search *s, enum policy_cell cell, bool polishes, bool is_joint)
 {
     const struct policy *from = s->options.policy_from;
     if (from != NULL && from->cell != cell)
@@ -241,7 +255,7 @@ static status rl_run(struct search *s, enum policy_cell cell, bool polishes)
              cell == POLICY_LSTM ? "LSTM" : "Elman", cell == POLICY_LSTM ? "Elman" : "LSTM");
     struct learner r;
     struct draw draw = {.stream = random_stream(s->options.seed, RANDOM_SCHEDULE, POLICY_STREAM + 1)};
-    status st = learner_open(&r, s, cell, s->options.plain_reinforce ? &plain : &risk_seeking);
+    status st = learner_open(&r, s, cell, s->options.plain_reinforce ? &plain : &risk_seeking, is_joint);
     for (uint64_t restart = 0; st == ST_OK && !search_is_over(s); restart++) {
         restart_begin(&r, restart);
         if (restart == 0) restart_end(&r);
@@ -266,7 +280,7 @@ status rl_pretrain(struct search *s, struct policy *policy)
     set.rate_own = set.noise = set.embedding = set.stay = 0;
     set.patience = 0;
     s->options.policy_from = policy;
-    status st = learner_open(&r, s, policy->cell, &set);
+    status st = learner_open(&r, s, policy->cell, &set, false);
     if (st == ST_OK) {
         restart_begin(&r, 0);
         restart_run(&r, 0);
@@ -276,11 +290,18 @@ status rl_pretrain(struct search *s, struct policy *policy)
     return st;
 }
 
-status method_rl(struct search *search) { return rl_run(search, POLICY_LSTM, false); }
+status method_rl(struct search *search) { return rl_run(search, POLICY_LSTM, false, false); }
 status method_rl_plain(struct search *search)
 {
     search->options.plain_reinforce = true;
-    return rl_run(search, POLICY_LSTM, false);
+    return rl_run(search, POLICY_LSTM, false, false);
 }
-status method_rl_rnn(struct search *search) { return rl_run(search, POLICY_ELMAN, false); }
-status method_rl_polish(struct search *search) { return rl_run(search, POLICY_LSTM, true); }
+status method_rl_rnn(struct search *search) { return rl_run(search, POLICY_ELMAN, false, false); }
+status method_rl_polish(struct search *search) { return rl_run(search, POLICY_LSTM, true, false); }
+/* What it has learned of columns is no policy for types: none is begun with, and none is left. */
+status method_rl_joint(struct search *search)
+{
+    search->options.policy_from = NULL;
+    search->options.policy_to = NULL;
+    return rl_run(search, POLICY_LSTM, false, true);
+}

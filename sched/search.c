@@ -25,10 +25,11 @@ status search_open(struct search *s, const struct cost_model *model, const struc
     *s = (struct search){.model = model, .options = *options, .best_score = INFINITY, .begin_ns = clock_ns()};
     s->cell_count = CELL_COUNT_MAX;
     s->best = calloc(L, sizeof *s->best);
+    s->best_units = calloc(L, sizeof *s->best_units);
     s->stages = calloc(L, sizeof *s->stages);
     s->cells = calloc(s->cell_count, sizeof *s->cells);
     if (options->keeps_curve) s->curve = calloc(s->curve_room = CURVE_ROOM, sizeof *s->curve);
-    if (s->best == NULL || s->stages == NULL || s->cells == NULL || (options->keeps_curve && s->curve == NULL)) {
+    if (s->best == NULL || s->best_units == NULL || s->stages == NULL || s->cells == NULL || (options->keeps_curve && s->curve == NULL)) {
         search_close(s);
         FAIL(MEMORY, "no memory for a search over %u layers", L);
     }
@@ -38,6 +39,7 @@ status search_open(struct search *s, const struct cost_model *model, const struc
 void search_close(struct search *s)
 {
     free(s->best);
+    free(s->best_units);
     free(s->stages);
     free(s->cells);
     free(s->curve);
@@ -93,7 +95,51 @@ double search_evaluate(struct search *s, const type_index *types)
         s->best_score = result.score;
         s->is_feasible = result.is_feasible;
         memcpy(s->best, types, m->layer_count * sizeof *types);
+        memset(s->best_units, 0, m->layer_count * sizeof *s->best_units);
         curve_add(s);
     }
     return result.score;
+}
+
+/* How far a plan is from what is asked: 0: it keeps to all of it. */
+static double excess_of(const struct cost_model *m, const struct cost_stage *stages, uint32_t count, double tau)
+{
+    double excess = tau > m->tau_max ? tau / m->tau_max - 1 : 0, lack;
+    uint32_t node;
+    for (uint32_t s = 0; s < count; s++) {
+        double units = 0;
+        bool is_first = true;
+        for (uint32_t other = 0; other < count; other++) {
+            if (stages[other].type != stages[s].type) continue;
+            is_first = is_first && other >= s;
+            units += stages[other].k;
+        }
+        const double limit = m->limit[stages[s].type];
+        if (is_first && units > limit) excess += units / limit - 1;
+    }
+    lack = cost_memory_lack(m, stages, count, &node);
+    return lack > 0 ? excess + lack / m->node_memory[node] : excess;
+}
+
+double search_evaluate_units(struct search *s, const type_index *types, const uint32_t *units)
+{
+    const struct cost_model *m = s->model;
+    if (search_is_over(s)) return INFINITY;
+    s->evaluations++;
+    const uint32_t count = cost_stages(m, types, s->stages);
+    for (uint32_t i = 0; i < count; i++) {
+        s->stages[i].k = units[s->stages[i].first];
+        s->stages[i].et = cost_et(&s->stages[i].time, s->stages[i].k);
+    }
+    const struct cost_result result = cost_of(m, s->stages, count);
+    double score = result.score;
+    if (!result.is_feasible) score = m->penalty * (1 + excess_of(m, s->stages, count, 1 / result.throughput));
+    if (score < s->best_score) {
+        s->best_score = score;
+        s->is_feasible = result.is_feasible;
+        memcpy(s->best, types, m->layer_count * sizeof *types);
+        memcpy(s->best_units, units, m->layer_count * sizeof *units);
+        curve_add(s);
+    }
+    return score;
 }

@@ -42,12 +42,22 @@ void solution_free(struct solution *solution)
     *solution = (struct solution){0};
 }
 
-/* The plan `types`, provisioned. */
-static void solution_plan(struct solution *s, const struct cost_model *model, const type_index *types)
+/* The plan `types`, with units[L] where the method chose them, else provisioned; NULL: provisioned. */
+static void solution_plan(struct solution *s, const struct cost_model *model, const type_index *types,
+                          const uint32_t *units)
 {
     memcpy(s->types, types, model->layer_count * sizeof *types);
     s->stage_count = cost_stages(model, types, s->stages);
-    s->result = provision_exact(model, s->stages, s->stage_count);
+    if (units && units[0] > 0) {
+        for (uint32_t i = 0; i < s->stage_count; i++) {
+            s->stages[i].k = units[s->stages[i].first];
+            s->stages[i].et = cost_et(&s->stages[i].time, s->stages[i].k);
+        }
+        s->result = cost_of(model, s->stages, s->stage_count);
+    }
+    /* Of units that do not keep to what is asked, those that come nearest are told. */
+    if (units == NULL || units[0] == 0 || !s->result.is_feasible)
+        s->result = provision_exact(model, s->stages, s->stage_count);
     if (!s->result.is_feasible) return;
     s->server_cores = provision_server_cores(s->instance, s->result.throughput);
     s->server_cost = provision_server_cost(s->instance, s->result.throughput);
@@ -64,7 +74,7 @@ static status solution_of(struct solution *s, const struct search *search, const
     s->is_proven = search->is_proven;
     s->lower_bound = search->lower_bound;
     if (search->curve_count) memcpy(s->curve, search->curve, search->curve_count * sizeof *s->curve);
-    if (search->evaluations > 0) solution_plan(s, search->model, search->best);
+    if (search->evaluations > 0) solution_plan(s, search->model, search->best, search->best_units);
     return ST_OK;
 }
 
@@ -78,7 +88,7 @@ status solve_types(const struct instance *instance, const type_index *types, con
     if (st == ST_OK) {
         solution->method = method;
         solution->evaluations = 1;
-        solution_plan(solution, &model, types);
+        solution_plan(solution, &model, types, NULL);
     }
     cost_model_free(&model);
     return st;
@@ -125,7 +135,7 @@ static status nearest_take(const struct cost_model *model, const struct solve_op
     else
         st = exact_fastest(model, &options, types, stages, &fastest);
     if (st == ST_OK && fastest.throughput > 0 && fastest.throughput > s->result.throughput)
-        solution_plan(s, model, types);
+        solution_plan(s, model, types, NULL);
     if (fastest.ended_by == SEARCH_STOPPED) s->ended_by = SEARCH_STOPPED;
     free(types);
     free(stages);

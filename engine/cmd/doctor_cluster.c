@@ -14,6 +14,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/cores.h"
+#include "engine/base/file.h"
 #include "engine/base/isa.h"
 #include "engine/base/log.h"
 #include "engine/cmd/findings.h"
@@ -33,6 +34,7 @@
 struct cluster_options {
     struct run_options run;
     double wait;
+    const char *links;
     bool cluster;
 };
 static const struct flag flags[] = {
@@ -41,6 +43,8 @@ static const struct flag flags[] = {
     RUN_NODES_FLAGS(struct cluster_options, run.nodes, "the nodes, each of which runs this command", ""),
     {"--wait", FLAG_F64, "SECONDS", "wait so long for all of them; then look at those that are there (default 20)",
      offsetof(struct cluster_options, wait), 0.1, 86400, false},
+    {"--links", FLAG_WRITE, "FILE", "write what is measured as [link] sections of a cluster text, for plan; by node 0",
+     offsetof(struct cluster_options, links), 0, 0, false},
     {"--again", FLAG_SWITCH, NULL, "as `launch` says to a node that it starts again",
      offsetof(struct cluster_options, run.again), 0, 0, false},
 };
@@ -302,6 +306,30 @@ static void pair_event(const struct look *l, uint32_t low, uint32_t high)
     log_event_end();
 }
 
+/* The pairs that are measured, as sections of a cluster text: nodes are ranks, and a message takes half of the median
+ * way there and back. */
+static status links_write(const struct look *l, const char *path)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL) FAIL(MEMORY, "no memory for the text of links");
+    fprintf(out, "; measured by heterps-run doctor --cluster: nodes are ranks\n");
+    for (uint32_t high = 1; high < l->place->count; high++)
+        for (uint32_t low = 0; low < high; low++) {
+            const struct doctor_pair *p = &l->pairs[doctor_pair_at(low, high)];
+            if (p->is_measured)
+                fprintf(out, "\n[link %u..%u]\nbandwidth = %.6g\nbandwidth_back = %.6g\nlatency = %.6g\n", low, high,
+                        p->bytes_a_s[DOCTOR_TO_HIGH], p->bytes_a_s[DOCTOR_TO_LOW], (double)p->echo_ns * 0.5e-9);
+            else
+                fprintf(out, "\n; [link %u..%u]: not measured\n", low, high);
+        }
+    status st = fclose(out) == 0 ? file_write(path, text, bytes)
+                                 : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for the text of links");
+    free(text);
+    return st;
+}
+
 /* Whatever there is; `st`: whether that is all. */
 static status tell(const struct look *l, double wait_s, status st)
 {
@@ -341,7 +369,7 @@ static status nodes_meet(struct look *l, const struct run_place *run, const stru
     return ST_OK;
 }
 
-static status look_run(struct look *l, const struct run_place *run, double wait_s)
+static status look_run(struct look *l, const struct run_place *run, double wait_s, const char *links)
 {
     const uint32_t n = l->place->count;
     struct facts facts;
@@ -355,6 +383,7 @@ static status look_run(struct look *l, const struct run_place *run, double wait_
     if (st == ST_OK && l->count > 0) {
         st = all_look(l);
         if (l->index == 0 && l->is_gathered) st = tell(l, wait_s, st);
+        if (l->index == 0 && links && st == ST_OK) st = links_write(l, links);
         st = node_end(l->node, st);
     } else if (st == ST_OK) {
         log_warning("this node has come too late: the others have looked at their links without it");
@@ -378,7 +407,7 @@ static status run(const char *const *positionals, const void *options_pointer)
     struct look *l = calloc(1, sizeof *l);
     if (l == NULL) FAIL(MEMORY, "no memory to look at links");
     l->place = &run.nodes.place;
-    const status st = look_run(l, &run, o->wait);
+    const status st = look_run(l, &run, o->wait, o->links);
     free(l->pairs);
     free(l->out);
     free(l);
@@ -398,7 +427,8 @@ const struct command command_doctor_cluster = {
         "median of small messages\nthere and back, bytes a second each way and both at once, and how far the clocks "
         "are apart; and below a line what is\nwrong or slow. Each node says by itself whom it waits for after two "
         "seconds. Exit status is 1 if anything fails, and 75 if node 0 is not found or a node is lost.\n"
-        "--log json writes the events `link`, `doctor` and `verdict`.",
+        "--log json writes the events `link`, `doctor` and `verdict`; --links FILE the [link] sections by which `plan` "
+        "knows what a cut costs.",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct cluster_options),

@@ -408,7 +408,8 @@ static status flags_check(const struct plan_flags *f)
 {
     TRY(solve_method_check(f->method));
     uint32_t method = method_find(f->method);
-    if (f->policy_out && method != GRAPH_NONE && method_table[method].kind != METHOD_LEARNED)
+    const bool trains = method == GRAPH_NONE || (method_table[method].kind == METHOD_LEARNED && method != METHOD_ID_rl_joint);
+    if (f->policy_out && !trains)
         FAIL(USAGE, "--policy-out: method %s trains no policy; give --method rl or rl-rnn", f->method);
     TRY(workers_check(f));
     if (f->try_seconds > 0 && f->source.graph_path == NULL)

@@ -16,7 +16,7 @@ count() { # N PATTERN FILE
 # --- all is well -------------------------------------------------------------------------------------------------------------
 
 table() { # a line a node, a line a pair
-    runs 0 timeout 100 "$h" launch --local 3 -- doctor --cluster && count 3 '^  (ok|warn)  +node [0-2]  +127\.0\.0\.1:[0-9]+ ' out &&
+    runs 0 timeout 100 "$h" launch --local 3 -- doctor --cluster --links links.cfg && count 3 '^  (ok|warn)  +node [0-2]  +127\.0\.0\.1:[0-9]+ ' out &&
         count 3 '^  (ok|warn)  +node [12] - node [01]  +127\.0\.0\.1:[0-9]+ > 127\.0\.0\.1:[0-9]+ +(AES-GCM|ChaCha20) +[0-9]+ .* [kKMG]iB/s .* ± ' out &&
         [ "$(tail -n 1 out)" = 'these nodes can train together' ]
 }
@@ -45,6 +45,28 @@ assert events[-1]["event"] == "verdict" and events[-1]["fails"] == 0, events[-1]
 PY
 }
 check '--log json' events
+# What that run has measured is what plan takes: a type a node, joined by these sections.
+links() {
+    count 3 '^\[link [01]\.\.[12]\]$' links.cfg &&
+        count 3 '^bandwidth = [0-9.e+]+$' links.cfg && count 3 '^latency = [0-9.e-]+$' links.cfg || return 1
+    for node in 0 1 2; do
+        printf '[type t%s]\nprice_per_hour = 0.%s\nlimit = 4\nflops = 1e9\n' $node $((node + 1))
+        printf 'memory_bandwidth = 1e9\nlink_bandwidth = 1e9\nnode = %s\n' $node
+    done >planned.cfg
+    printf '[goal]\nexamples = 1000\n' | cat - links.cfg >>planned.cfg
+    printf '[model]\n[layer a]\ntype = fc\nout_bytes = 1000\nflops = 9\n[layer b]\ntype = fc\nflops = 9\n' >layers.cfg
+    runs 0 "$h" plan --layers layers.cfg --cluster planned.cfg --instance-out i.json --method cpu && python3 - <<'PY'
+import json
+i, lines = json.load(open("i.json")), [l.split(" = ") for l in open("links.cfg") if "=" in l]
+assert i["format"] == "heterps-instance-2" and [n["name"] for n in i["nodes"]] == ["0", "1", "2"], i
+found = {(l["from"], l["to"]): l for l in i["links"]}
+first = {k: float(v) for k, v in lines[:3]}  # 0..1
+assert found[0, 1]["bandwidth"] == first["bandwidth"], (found, first)
+assert found[1, 0]["bandwidth"] == first["bandwidth_back"], (found, first)
+assert found[0, 1]["latency"] == found[1, 0]["latency"] == first["latency"] > 0, (found, first)
+PY
+}
+check '--links writes the sections that a plan is made with' links
 alone() { runs 0 timeout 60 "$h" launch --local 1 -- doctor --cluster && count 1 '^  ok  +node 0 ' out && silent ' - node' out; }
 check 'one node has no pairs' alone
 
