@@ -128,6 +128,10 @@ static void restart_begin(struct learner *r, uint64_t restart)
     r->kept_count = 0;
     r->restart_best = INFINITY;
     r->has_baseline = false;
+    if (r->joint.column_count > 0 && restart > 0) {
+        joint_near(&r->joint, r->search->best, r->search->best_units);
+        net_view_set(&r->view, &r->joint.model);
+    }
     memset(p, 0, n->at.count * sizeof *p);
     net_reset(n);
     if (from != NULL)
@@ -151,6 +155,17 @@ static int by_score(const void *a, const void *b)
     return x->plan < y->plan ? -1 : x->plan > y->plan;
 }
 
+/* Of a batch's plans of columns every fourth has all its units scaled: stages that keep pace with one another do so at
+ * any pace, and drawn one by one they would hardly ever change it together. */
+static void plan_scale(struct learner *r, struct random_stream stream, uint32_t i)
+{
+    static const double factors[] = {0.25, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.05, 1.1, 1.25, 1.4, 1.7, 2, 2.5, 4};
+    uint32_t bits[4];
+    if (i % 4 != 3) return;
+    random_block(stream, r->item + i, UINT32_MAX, bits);
+    joint_scale(&r->joint, r->plans + (size_t)i * r->view.layer_count, factors[bits[0] % 16]);
+}
+
 /* Draws a batch and asks for its costs; false if the budget ends before that. Plans are in the order of cost then. */
 static bool round_draw(struct learner *r, struct random_stream stream)
 {
@@ -158,6 +173,7 @@ static bool round_draw(struct learner *r, struct random_stream stream)
     net_sample(&r->net, stream, r->item, batch, r->set->uniform, r->plans);
     r->item += batch;
     for (uint32_t i = 0; i < batch; i++) {
+        if (r->joint.column_count > 0) plan_scale(r, stream, i);
         double score = plan_score(r, r->plans + (size_t)i * L);
         if (search_is_over(r->search) && isinf(score)) return false;
         r->order[i] = (struct ranked){score, i};
@@ -213,9 +229,19 @@ static void learn_from_all(struct learner *r)
     net_update(&r->net, r->set->rate_shared, r->set->rate_own);
 }
 
+/* Every second restart of rl-joint is about the best plan so far, whose units now have finer columns around them. */
+static void restart_joint(struct learner *r, uint64_t restart)
+{
+    struct search *s = r->search;
+    if (r->joint.column_count == 0 || restart % 2 == 0) return;
+    joint_encode(&r->joint, s->best, s->best_units, r->plans);
+    remember(r, r->plans, s->best_score);
+}
+
 /* Rounds until nothing better comes, or the budget is spent. */
 static void restart_run(struct learner *r, uint64_t restart)
 {
+    restart_joint(r, restart);
     struct random_stream stream =
         random_stream(r->search->options.seed, RANDOM_SCHEDULE, POLICY_STREAM + 3 + 2 * restart);
     for (uint32_t stale = 0; r->set->patience == 0 || stale < r->set->patience; stale++) {

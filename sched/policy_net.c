@@ -101,6 +101,13 @@ status net_view_open(struct net_view *v, const struct cost_model *m)
     v->values = v->keys + keys;
     v->scalars = v->values + values;
     v->kind = (uint32_t *)(v->scalars + (size_t)L * NET_SCALARS);
+    net_view_set(v, m);
+    return ST_OK;
+}
+
+void net_view_set(struct net_view *v, const struct cost_model *m)
+{
+    const uint32_t L = v->layer_count, T = v->type_count;
     for (uint32_t l = 0; l < L; l++) {
         const struct instance_layer *layer = &m->instance->layers[l];
         float *s = v->scalars + (size_t)l * NET_SCALARS;
@@ -126,7 +133,6 @@ status net_view_open(struct net_view *v, const struct cost_model *m)
         relative(column, L);
         for (uint32_t l = 0; l < L; l++) v->scalars[(size_t)l * NET_SCALARS + k] = column[l];
     }
-    return ST_OK;
 }
 
 void net_view_close(struct net_view *v)

@@ -39,6 +39,8 @@ struct net_view {
     void *memory;
 };
 MUST_USE status net_view_open(struct net_view *view, const struct cost_model *model);
+/* Looks again at a model of as many layers and types. */
+void net_view_set(struct net_view *view, const struct cost_model *model);
 void net_view_close(struct net_view *view);
 
 /* type_count up to a multiple of NET_LANES. */

@@ -29,7 +29,8 @@ status search_open(struct search *s, const struct cost_model *model, const struc
     s->stages = calloc(L, sizeof *s->stages);
     s->cells = calloc(s->cell_count, sizeof *s->cells);
     if (options->keeps_curve) s->curve = calloc(s->curve_room = CURVE_ROOM, sizeof *s->curve);
-    if (s->best == NULL || s->best_units == NULL || s->stages == NULL || s->cells == NULL || (options->keeps_curve && s->curve == NULL)) {
+    if (s->best == NULL || s->best_units == NULL || s->stages == NULL || s->cells == NULL ||
+        (options->keeps_curve && s->curve == NULL)) {
         search_close(s);
         FAIL(MEMORY, "no memory for a search over %u layers", L);
     }

@@ -48,7 +48,7 @@ struct search {
     bool is_over;
     enum search_end ended_by;
     /* found so far */
-    type_index *best; /* [L]; meaningful once evaluations > 0 */
+    type_index *best;     /* [L]; meaningful once evaluations > 0 */
     uint32_t *best_units; /* [L]: of each layer's stage, where the method chose them; all 0: provision_exact does */
     double best_score;
     bool is_feasible;

@@ -93,7 +93,9 @@ static void methods__random_instances__give_what_they_say_and_never_beat_the_opt
             if (method_table[method].kind != METHOD_PROOF) assert_true(o.evaluations <= budget);
             if (!o.is_feasible) continue;
             struct cost_result r = provisioned(&s.model, o.types);
-            assert_true(exact.is_feasible && r.is_feasible && r.score == o.score);
+            assert_true(exact.is_feasible && r.is_feasible);
+            /* One that chooses units itself does no better than what is best for its types. */
+            assert_true(method == METHOD_ID_rl_joint ? o.score >= r.score * (1 - 1e-12) : r.score == o.score);
             if (o.score < exact.score * (1 - 1e-12))
                 fail_msg("seed %u: %s found %.17g, exact %.17g", (unsigned)seed, method_table[method].name, o.score,
                          exact.score);
