@@ -370,7 +370,8 @@ status compare_links_write(FILE *out, const struct solution *solutions, uint32_t
 
 void trials_write(FILE *out, const struct solution *solutions, uint32_t count)
 {
-    fprintf(out, "%-11s%14s%14s%10s  %s\n", "tried", "predicted", "measured", "of it", "stages");
+    fprintf(out, "%-11s%14s%14s%10s%8s%15s  %s\n", "tried", "predicted", "measured", "of it", "waited", "of it without",
+            "stages");
     for (uint32_t i = 0; i < count; i++) {
         const struct solution *s = &solutions[i];
         if (!(s->measured > 0)) continue;
@@ -378,6 +379,8 @@ void trials_write(FILE *out, const struct solution *solutions, uint32_t count)
         cell(out, words_number(WORDS, s->result.throughput, 4), -14);
         cell(out, words_number(WORDS, s->measured, 4), -14);
         cell(out, words_share(WORDS, s->measured / s->result.throughput), -10);
+        cell(out, words_share(WORDS, s->waited), -8);
+        cell(out, words_share(WORDS, solution_rate(s) / s->result.throughput), -15);
         for (uint32_t k = 0; k < s->stage_count; k++) {
             const struct cost_stage *stage = &s->stages[k];
             const struct instance *instance = s->instance;

@@ -18,6 +18,7 @@ struct solution {
     bool is_proven;
     struct cost_result result; /* is_feasible false: the plan at the nearest feasible throughput */
     double measured;           /* examples/s of the plan where it was tried (engine/plan/trial.h); 0: it was not */
+    double waited;             /* the share of that time for which it waited for processors that others had */
     double lower_bound;        /* USD; 0: none */
     uint32_t server_cores;     /* of parameter servers, a line of its own; 0: no such data */
     double server_cost;        /* USD */
@@ -30,6 +31,12 @@ struct solution {
     double rl_cost, rl_seconds;
     void *memory;
 };
+
+/* Examples/s that were measured, without the time for which the plan waited for processors; 0: it was not tried. */
+static inline double solution_rate(const struct solution *solution)
+{
+    return solution->measured / (1 - solution->waited);
+}
 
 struct solve_options {
     /* of methods.def, or "auto": the proven plan where exact finishes, else the better of it and rl+polish;

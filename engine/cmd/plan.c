@@ -203,8 +203,10 @@ static void solution_print(const struct solution *s)
         printf(", %s of what is asked", words_share(WORDS, s->result.throughput / instance->throughput_limit));
     printf("\n");
     if (s->measured > 0)
-        printf("measured   %s examples/s, %s of what is predicted\n", words_number(WORDS, s->measured, 4),
-               words_share(WORDS, s->measured / s->result.throughput));
+        printf("measured   %s examples/s, %s of what is predicted; without the %s of the time that it waited for "
+               "processors, %s\n",
+               words_number(WORDS, s->measured, 4), words_share(WORDS, s->measured / s->result.throughput),
+               words_share(WORDS, s->waited), words_share(WORDS, solution_rate(s) / s->result.throughput));
     units_print(s);
     if (s->server_cores > 0)
         printf("servers    %u cores: %s besides\n", s->server_cores, words_usd(WORDS, s->server_cost));
@@ -227,7 +229,7 @@ static void solution_event(const struct solution *s)
     log_event_f64("cost", s->result.cost);
     log_event_f64("throughput", s->result.throughput);
     log_event_f64("throughput_limit", instance->throughput_limit);
-    if (s->measured > 0) log_event_f64("measured", s->measured);
+    if (s->measured > 0) log_event_f64("measured", s->measured), log_event_f64("waited_share", s->waited);
     log_event_f64("lower_bound", s->lower_bound);
     log_event_u64("evaluations", s->evaluations);
     log_event_f64("seconds", s->seconds);
@@ -408,7 +410,8 @@ static status flags_check(const struct plan_flags *f)
 {
     TRY(solve_method_check(f->method));
     uint32_t method = method_find(f->method);
-    const bool trains = method == GRAPH_NONE || (method_table[method].kind == METHOD_LEARNED && method != METHOD_ID_rl_joint);
+    const bool trains =
+        method == GRAPH_NONE || (method_table[method].kind == METHOD_LEARNED && method != METHOD_ID_rl_joint);
     if (f->policy_out && !trains)
         FAIL(USAGE, "--policy-out: method %s trains no policy; give --method rl or rl-rnn", f->method);
     TRY(workers_check(f));

@@ -11,6 +11,7 @@
 #include "engine/base/log.h"
 #include "engine/base/paths.h"
 #include "engine/base/stop.h"
+#include "engine/base/waits.h"
 #include "engine/crew/crew.h"
 #include "engine/data/gen_memory.h"
 #include "engine/plan/planner.h"
@@ -31,6 +32,8 @@ struct trial {
     struct gen_memory generated;
     char *paths;
     struct feed *feed;
+    bool has_waits;
+    struct waits waits; /* from half of the time on, as the rate */
     uint64_t begin_ns, half_ns, end_ns, longest_ns;
     uint64_t examples;
     /* The first step that ended behind half of the time, and the last: written by workers, one at a time. */
@@ -119,15 +122,20 @@ static void step_done(void *context, const struct step_done *done)
 
 static bool tick(void *context)
 {
-    const struct trial *t = context;
+    struct trial *t = context;
     const uint64_t now_ns = clock_ns();
+    if (!t->has_waits && now_ns >= t->half_ns) {
+        t->has_waits = true;
+        waits_begin(&t->waits);
+    }
     const bool is_seen = atomic_load_explicit(&t->shared_last_ns, memory_order_relaxed) != 0; /* see step_done() */
     return stop_requested() || (now_ns >= t->end_ns && (is_seen || now_ns >= t->longest_ns));
 }
 
 /* Examples a second; of a plan that has not done two steps in its longest time, of all that it has done. */
-static status trial_train(struct trial *t, double *rate)
+static status trial_train(struct trial *t, double *rate, double *waited)
 {
+
     const struct train_job job = {
         .feed = t->feed, .step_until = UINT64_MAX, .step_done = step_done, .tick = tick, .context = t};
     bool is_end;
@@ -137,6 +145,7 @@ static status trial_train(struct trial *t, double *rate)
     t->longest_ns = t->begin_ns + (uint64_t)(t->o->seconds * LONGEST * 1e9);
     TRY(feed_start(t->feed, NULL));
     TRY(pipeline_train(t->crew.pipeline, &job, &is_end));
+    *waited = t->has_waits ? waits_share(&t->waits) : 0;
     if (stop_requested()) FAIL(STOPPED, "stopped by a signal while plans were tried");
     if (is_end) TRY(feed_result(t->feed));
     const uint64_t last_ns = atomic_load_explicit(&t->shared_last_ns, memory_order_relaxed);
@@ -151,7 +160,7 @@ static status plan_try(const struct trial_options *o, struct solution *solution)
 {
     struct trial trial = {.o = o};
     struct failure failure;
-    double rate = 0;
+    double rate = 0, waited = 0;
     status st = crew_make(&trial, solution);
     /* What this machine has not, or the graph's training does not allow. */
     const bool is_refused = st == ST_USAGE || st == ST_INVALID || st == ST_MEMORY;
@@ -160,10 +169,11 @@ static status plan_try(const struct trial_options *o, struct solution *solution)
         st = ST_OK;
     }
     if (st == ST_OK && !is_refused) st = feed_make(&trial);
-    if (st == ST_OK && !is_refused) st = trial_train(&trial, &rate);
+    if (st == ST_OK && !is_refused) st = trial_train(&trial, &rate, &waited);
     failure_keep(&failure, st);
     trial_close(&trial);
     solution->measured = rate;
+    solution->waited = waited;
     return failure_adopt(&failure);
 }
 
@@ -231,10 +241,11 @@ static double price_of(const struct solution *s)
 /* Those that reach the goal come first, the cheapest of them, of equal ones the fastest; then the fastest. */
 static bool is_better(const struct solution *a, const struct solution *b, double goal)
 {
-    const bool a_reaches = a->measured >= goal, b_reaches = b->measured >= goal;
-    const double a_cost = price_of(a) / a->measured, b_cost = price_of(b) / b->measured;
+    const double a_rate = solution_rate(a), b_rate = solution_rate(b);
+    const bool a_reaches = a_rate >= goal, b_reaches = b_rate >= goal;
+    const double a_cost = price_of(a) / a_rate, b_cost = price_of(b) / b_rate;
     if (a_reaches != b_reaches) return a_reaches;
-    return a_reaches && a_cost != b_cost ? a_cost < b_cost : a->measured > b->measured;
+    return a_reaches && a_cost != b_cost ? a_cost < b_cost : a_rate > b_rate;
 }
 
 static void best_to_front(const struct trial_options *o, struct solution *solutions, uint32_t count)
@@ -243,7 +254,7 @@ static void best_to_front(const struct trial_options *o, struct solution *soluti
     uint32_t best = count;
     if (isinf(goal)) {
         goal = 0;
-        for (uint32_t i = 0; i < count; i++) goal = fmax(goal, PLANNER_MAX_SHARE * solutions[i].measured);
+        for (uint32_t i = 0; i < count; i++) goal = fmax(goal, PLANNER_MAX_SHARE * solution_rate(&solutions[i]));
     }
     for (uint32_t i = 0; i < count; i++)
         if (solutions[i].measured > 0 && (best == count || is_better(&solutions[i], &solutions[best], goal))) best = i;
@@ -254,7 +265,7 @@ static void best_to_front(const struct trial_options *o, struct solution *soluti
     const struct solution front = solutions[best];
     memmove(&solutions[1], &solutions[0], best * sizeof *solutions);
     solutions[0] = front;
-    solutions[0].result.is_feasible = front.measured >= goal;
+    solutions[0].result.is_feasible = solution_rate(&front) >= goal;
 }
 
 /* What need not be tried is slower than that, in examples a second. */
@@ -275,7 +286,7 @@ status trials_run(const struct trial_options *o, struct solution *solutions, uin
         if (solutions[i].stage_count == 0 || solutions[i].result.throughput < slow) continue;
         while (!is_same(&solutions[i], &solutions[same])) same++;
         if (same < i)
-            solutions[i].measured = solutions[same].measured;
+            solutions[i].measured = solutions[same].measured, solutions[i].waited = solutions[same].waited;
         else
             TRY(plan_try(o, &solutions[i]));
     }

@@ -1,0 +1,72 @@
+/* Waiting for a processor is told: of threads that share one, and of none that only sleeps. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/cores.h"
+#include "engine/base/thread.h"
+#include "engine/base/waits.h"
+
+#define BUSY_NS UINT64_C(150000000)
+
+static int processor;
+static struct waits waits;
+
+static void *busy(void *unused)
+{
+    (void)unused;
+    cores_pin(&processor, 1);
+    for (const uint64_t begin_ns = clock_ns(); clock_ns() - begin_ns < BUSY_NS;) continue;
+    return NULL;
+}
+
+static void waits__three_threads_on_one_processor__waited_for_most_of_the_time(void **state)
+{
+    (void)state;
+    pthread_t thread[3];
+    struct cores cores;
+    if (access("/proc/self/schedstat", R_OK) != 0) skip();
+    cores_allowed(&cores);
+    processor = cores.processor[0];
+    waits_begin(&waits);
+    assert_true(waits.thread_count >= 1);
+    for (int i = 0; i < 3; i++) assert_int_equal(thread_start(&thread[i], busy, NULL), 0);
+    /* While they are there. */
+    const struct timespec half = {.tv_nsec = (long)(BUSY_NS * 3 / 4)};
+    nanosleep(&half, NULL);
+    const double share = waits_share(&waits);
+    for (int i = 0; i < 3; i++) pthread_join(thread[i], NULL);
+    if (!(share > 0.3 && share < 1)) fail_msg("share %g", share);
+}
+
+static void waits__asleep__waits_for_nobody(void **state)
+{
+    (void)state;
+    const struct timespec moment = {.tv_nsec = 100000000};
+    double least = 1;
+    /* Waking up may take a while where others are busy. */
+    for (int i = 0; i < 5; i++) {
+        waits_begin(&waits);
+        nanosleep(&moment, NULL);
+        const double share = waits_share(&waits);
+        least = share < least ? share : least;
+    }
+    if (!(least < 0.3)) fail_msg("share %g", least);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waits__three_threads_on_one_processor__waited_for_most_of_the_time),
+        cmocka_unit_test(waits__asleep__waits_for_nobody),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
