@@ -124,6 +124,7 @@ static status type_read(const struct ini *ini, const struct ini_section *section
         .line = section->line,
     };
     type->node = keys.node;
+    type->resource.adds_moves = !keys.overlaps;
     TRY(device_read(ini, section, keys.device, &type->resource));
     TRY(slow_read(ini, section, &keys, &type->resource.slow));
     return rates_check(ini, section, type);

@@ -45,6 +45,7 @@ static void model_layout(struct cost_model *m, struct layout *l)
     LAYOUT_TAKE(l, m->torn_at, L);
     LAYOUT_TAKE(l, m->whole_from, L);
     LAYOUT_TAKE(l, m->is_card, T);
+    LAYOUT_TAKE(l, m->adds_moves, T);
 }
 
 /* Returns USD an hour of all nodes. */
@@ -101,6 +102,8 @@ status cost_model_open(struct cost_model *model, const struct instance *i)
         model->price[t] = i->types[t].resource.price_per_hour;
         model->limit[t] = i->types[t].resource.limit;
         model->is_card[t] = resource_is_card(i->types[t].resource.device);
+        model->adds_moves[t] = i->types[t].resource.adds_moves;
+        model->has_adding |= model->adds_moves[t];
         all_units += model->price[t] * model->limit[t];
     }
     model->torn = INSTANCE_CANNOT / i->batch;
@@ -112,7 +115,11 @@ status cost_model_open(struct cost_model *model, const struct instance *i)
     double tau = model->tau_max;
     if (isinf(tau)) {
         tau = 0;
-        for (size_t c = 0; c < (size_t)L * T; c++) tau += cost_et(&model->times[c], 1);
+        for (size_t c = 0; c < (size_t)L * T; c++) {
+            struct cost_time time = model->times[c];
+            cost_stage_end(model, (uint32_t)(c % T), &time);
+            tau += cost_et(&time, 1);
+        }
         if (is_tied) tau += model->torn;
         tau += model->links_most;
     }
@@ -231,6 +238,7 @@ struct cost_time cost_segment(const struct cost_model *m, uint32_t first, uint32
     struct cost_time sum = {0};
     for (uint32_t l = first; l <= last; l++) cost_compute_add(m, l, type, &sum);
     cost_move_set(m, first, last, type, &sum);
+    cost_stage_end(m, type, &sum);
     return sum;
 }
 
@@ -250,6 +258,7 @@ uint32_t cost_stages(const struct cost_model *m, const type_index *types, struct
         cost_compute_add(m, l, types[l], &s->time);
         cost_move_set(m, s->first, l, types[l], &s->time);
     }
+    for (uint32_t s = 0; s < count && m->has_adding; s++) cost_stage_end(m, stages[s].type, &stages[s].time);
     cost_links_add(m, stages, count);
     return count;
 }

@@ -9,6 +9,9 @@
  * sequential seconds each; its communication is that of the cut behind its last layer, and on a card that of
  * INSTANCE_CANNOT if it leaves out what is tied to its layers.
  *
+ * A type may say that it does not move data while it computes, as cores that read what others have written: of its
+ * stages (3) is ET = CT + DT.
+ *
  * Where types lie on nodes, a cut between stages of two nodes a and b crosses the link between them, which takes
  *
  *     bytes / 2 (1 / bandwidth[a, b] + 1 / bandwidth[b, a]) + (latency[a, b] + latency[b, a]) / examples of a message
@@ -37,7 +40,7 @@ struct cost_link {
 struct cost_model {
     const struct instance *instance; /* borrowed until cost_model_free */
     uint32_t layer_count, type_count;
-    struct cost_time *times; /* [L, T] */
+    struct cost_time *times; /* [L, T], as if types overlapped */
     double *price;           /* [T] USD an hour a unit */
     uint32_t *limit;         /* [T] units */
     double usd_per_rate;     /* cost = usd_per_rate * tau * sum of price k; tau = 1 / throughput */
@@ -46,6 +49,7 @@ struct cost_model {
     /* What is tied: a stage on a card that begins with layer l ends before torn_at[l], and one that ends with l
      * begins at whole_from[l] or behind; others take `torn` seconds more an example. */
     bool *is_card;                  /* [T] */
+    bool *adds_moves;               /* [T] moves are part of what a stage computes */
     uint32_t *torn_at, *whole_from; /* [L] */
     double torn;
     /* Nodes: one, without a price, where types lie on none. */
@@ -58,6 +62,7 @@ struct cost_model {
     double *node_price;      /* [nodes] USD an hour                                                 */
     double links_most;       /* seconds an example: no stage has its cut on a link for longer       */
     bool has_node_memory, has_node_price;
+    bool has_adding; /* a type adds moves */
     void *memory;
 };
 MUST_USE status cost_model_open(struct cost_model *model, const struct instance *instance);
@@ -91,6 +96,14 @@ static inline void cost_move_set(const struct cost_model *m, uint32_t first, uin
     sum->move = end->move;
     sum->move_shared = end->move_shared;
     if (m->is_card[type] && (last >= m->torn_at[first] || first < m->whole_from[last])) sum->move += m->torn;
+}
+/* Ends the time of a stage without links, once its last layer is there. */
+static inline void cost_stage_end(const struct cost_model *m, uint32_t type, struct cost_time *time)
+{
+    if (!m->adds_moves[type]) return;
+    time->compute += time->move;
+    time->compute_shared += time->move_shared;
+    time->move = time->move_shared = 0;
 }
 /* The link that a cut between stages of two types crosses; NULL: both are on one node. */
 static inline const struct cost_link *cost_link(const struct cost_model *m, uint32_t type, uint32_t next_type)

@@ -224,7 +224,7 @@ static void layer_write(FILE *out, const struct cost_model *m, const struct solu
     const struct instance *i = m->instance;
     struct explain_change change = explain_layer(m, s, layer, types, stages);
     char name[NAME_BYTES], here[768], text[768], both[1600];
-    struct cost_time time = cost_segment(m, layer, layer, s->types[layer]);
+    struct cost_time time = m->times[(size_t)layer * m->type_count + s->types[layer]];
     fputs("  ", out);
     cell(out, words_name(name, sizeof name, i->layers[layer].name, 26), 28);
     cell(out, words_name(name, sizeof name, i->layers[layer].kind, 14), 16);

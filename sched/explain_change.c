@@ -205,8 +205,8 @@ char *explain_change_text(const struct cost_model *m, const struct solution *cho
         infeasible_add(&t, m, &change->result, stages);
         return buffer;
     }
-    struct cost_time here = cost_segment(m, change->layer, change->layer, chosen->types[change->layer]);
-    struct cost_time there = cost_segment(m, change->layer, change->layer, change->type);
+    const struct cost_time *times = &m->times[(size_t)change->layer * m->type_count];
+    const struct cost_time here = times[chosen->types[change->layer]], there = times[change->type];
     double ratio = (there.compute + there.compute_shared) / (here.compute + here.compute_shared);
     cuts_add(&t, i, chosen, change, stages);
     if (ratio > 0.95 && ratio < 1.05)

@@ -13,7 +13,7 @@
 #include "sched/json_read.h"
 
 #define FORMAT       "heterps-instance-1"
-#define FORMAT_NODES "heterps-instance-2"
+#define FORMAT_NEWER "heterps-instance-2"
 #define HASH_DIGITS  16
 
 const char *const instance_source_names[INSTANCE_SOURCE_COUNT + 1] = {
@@ -189,6 +189,14 @@ static status source_read(const struct json_part *part, enum instance_source *so
     return json_part_wrong(part, "source", value, "\"given\", \"measured\", \"stored\" or \"declared\"");
 }
 
+static status overlaps_read(const struct json_part *part, bool *adds_moves)
+{
+    const json_t *value = json_object_get(part->object, "overlaps");
+    if (value && !json_is_boolean(value)) return json_part_wrong(part, "overlaps", value, "true or false");
+    *adds_moves = json_is_false(value);
+    return ST_OK;
+}
+
 static status type_read(struct instance *instance, const struct json_part *part, uint32_t t)
 {
     struct instance_type *type = &instance->types[t];
@@ -205,6 +213,7 @@ static status type_read(struct instance *instance, const struct json_part *part,
     if (device != NULL && (!json_is_string(device) || !resource_device_parse(json_string_value(device), resource)))
         return json_part_wrong(part, "device", device, "%s", RESOURCE_DEVICES_TEXT);
     TRY(json_part_slow(part, &resource->slow));
+    TRY(overlaps_read(part, &resource->adds_moves));
     TRY(instance_type_node_read(instance, part, resource));
     return source_read(part, &type->source);
 }
@@ -283,8 +292,8 @@ static status members_read(struct instance *instance, const struct json_part *wh
     TRY(json_part_real(whole, "epochs", JSON_REQUIRED, RESOURCE_FIGURE_MIN, RESOURCE_FIGURE_MAX, &instance->epochs));
     TRY(json_part_real(whole, "throughput_limit", JSON_REQUIRED, 0, RESOURCE_FIGURE_MAX, &instance->throughput_limit));
     TRY(json_part_hash(whole, "graph_hash", &instance->has_graph_hash, &instance->graph_hash));
-    if (strcmp(json_string_value(json_object_get(whole->object, "format")), FORMAT_NODES) == 0)
-        TRY(instance_nodes_read(instance, whole));
+    const bool is_newer = strcmp(json_string_value(json_object_get(whole->object, "format")), FORMAT_NEWER) == 0;
+    if (is_newer && json_object_get(whole->object, "nodes")) TRY(instance_nodes_read(instance, whole));
     for (uint32_t t = 0; t < type_count; t++) {
         TRY(json_part_item(whole, "types", types, t, &part));
         TRY(type_read(instance, &part, t));
@@ -300,7 +309,7 @@ status instance_parse(struct instance *instance, const char *path, const char *t
 {
     struct json_part whole;
     *instance = (struct instance){0};
-    TRY(json_part_open(&whole, path, text, bytes, "an instance", FORMAT, FORMAT_NODES));
+    TRY(json_part_open(&whole, path, text, bytes, "an instance", FORMAT, FORMAT_NEWER));
     status st = members_read(instance, &whole);
     json_part_close(&whole);
     if (st != ST_OK) instance_free(instance);
@@ -396,6 +405,7 @@ static json_t *type_json(const struct instance_type *type)
                     put(object, "device", json_string(resource_device_text(resource, device, sizeof device))) &&
                     put(object, "source", json_string(instance_source_names[type->source])) &&
                     json_slow_put(object, &resource->slow) &&
+                    (!resource->adds_moves || put(object, "overlaps", json_false())) &&
                     (resource->node_plus == 0 || put(object, "node", json_integer(resource->node_plus - 1)));
     if (is_whole) return object;
     json_decref(object);
@@ -447,12 +457,14 @@ static json_t *instance_json(const struct instance *i)
 {
     char hash[HASH_DIGITS + 1];
     json_t *whole = json_object(), *types = json_array(), *layers = json_array();
+    bool is_newer = i->nodes != NULL;
+    for (uint32_t t = 0; t < i->type_count; t++) is_newer = is_newer || i->types[t].resource.adds_moves;
     for (uint32_t t = 0; t < i->type_count; t++) json_array_append_new(types, type_json(&i->types[t]));
     for (uint32_t l = 0; l < i->layer_count; l++) json_array_append_new(layers, layer_json(i, l));
     bool is_whole = json_array_size(types) == i->type_count && json_array_size(layers) == i->layer_count;
     snprintf(hash, sizeof hash, "%016" PRIx64, i->graph_hash);
     /* A model's name may be any bytes: what JSON cannot hold is left out. */
-    is_whole = put(whole, "format", json_string(i->nodes ? FORMAT_NODES : FORMAT)) &&
+    is_whole = put(whole, "format", json_string(is_newer ? FORMAT_NEWER : FORMAT)) &&
                put(whole, "name", json_string(json_is_plain(i->name) ? i->name : "")) &&
                (!i->has_graph_hash || put(whole, "graph_hash", json_string(hash))) &&
                put(whole, "L", json_integer(i->layer_count)) && put(whole, "T", json_integer(i->type_count)) &&

@@ -5,7 +5,8 @@
  *       "format": "heterps-instance-1", "name": "ctrdnn",
  *       "L": 8, "T": 2, "B_o": 256, "M": 1000000, "epochs": 1, "throughput_limit": 9121.6,
  *       "types": [{"name": "cpu-core", "price_per_hour": 0.04, "limit": 480,
- *                  "device": "cpu", "source": "measured", "slow": "fc 4", "slow_from": 0}, …],      device …: optional
+ *                  "device": "cpu", "source": "measured", "slow": "fc 4", "slow_from": 0,           device …: optional
+ *                  "overlaps": true}, …],
  *       "layers": [{"name": "e", "type": "embedding", "in_bytes": 416, "weight_bytes": 423293696,
  *                   "oct": [ T ], "alpha": [ T ], "odt": [ T ], "beta": [ T ],
  *                   "cut_bytes": 3328, "tied_before": 0, "tied_behind": 2,
@@ -16,8 +17,8 @@
  *       "links": [{"from": 0, "to": 1, "bandwidth": 1e9, "latency": 5e-5}, …]
  *     }
  *
- * The last two lines, a link from each node to each other, and "node": 0 of each type, are of the format
- * "heterps-instance-2", so that a program which knows no nodes refuses it.
+ * "overlaps": false, and the last two lines with a link from each node to each other and "node": 0 of each type, are of
+ * the format "heterps-instance-2", so that a program which knows nothing of them refuses it.
  *
  * Source: HeterPS, section 4.1, Table 1, with the units of the corrected reading: oct and odt are seconds for B_o
  * examples on one unit; a share alpha of oct and beta of odt divides among k units. Unknown keys pass (a proven

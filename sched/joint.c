@@ -62,6 +62,7 @@ static void joint_layout(struct joint *j, struct layout *l)
     LAYOUT_TAKE(l, j->type, C);
     LAYOUT_TAKE(l, j->types, L);
     LAYOUT_TAKE(l, j->model.is_card, C);
+    LAYOUT_TAKE(l, j->model.adds_moves, C);
 }
 
 static void column_set(struct joint *j, const struct cost_model *m, uint32_t column, uint32_t type, uint32_t k)
@@ -72,6 +73,7 @@ static void column_set(struct joint *j, const struct cost_model *m, uint32_t col
     j->model.limit[column] = m->limit[type] / k;
     j->model.node[column] = m->node[type];
     j->model.is_card[column] = m->is_card[type];
+    j->model.adds_moves[column] = m->adds_moves[type];
     for (uint32_t l = 0; l < m->layer_count; l++) {
         const struct cost_time *of = &m->times[(size_t)l * m->type_count + type];
         j->model.times[(size_t)l * j->column_count + column] =

@@ -36,8 +36,8 @@ static void prefix_extend(const struct cost_model *m, struct prefix *prefixes, u
 /* Counts a complete plan; only one that improves goes the long way through search_evaluate, which counts it. */
 static void plan_try(struct search *s, const type_index *types, struct cost_stage *stages, uint32_t stage_count)
 {
-    if (s->model->node_count > 1) {
-        /* Links are those of a whole plan, and not to be left in the sums. */
+    if (s->model->node_count > 1 || s->model->has_adding) {
+        /* Links are those of a whole plan, and moves those of a whole stage: not to be left in the sums. */
         stages = s->stages;
         stage_count = cost_stages(s->model, types, stages);
     }

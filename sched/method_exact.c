@@ -110,10 +110,12 @@ static bool greedy_keeps_to(const struct cost_model *m, double tau, type_index *
             for (uint32_t last = first; last < L && sum.compute + sum.compute_shared / left[t] <= tau; last++) {
                 cost_compute_add(m, last, t, &sum);
                 cost_move_set(m, first, last, t, &sum);
-                if (last < end || !(cost_et(&sum, left[t]) <= tau)) continue;
+                struct cost_time whole = sum;
+                cost_stage_end(m, t, &whole);
+                if (last < end || !(cost_et(&whole, left[t]) <= tau)) continue;
                 end = last + 1;
                 type = t;
-                time = sum;
+                time = whole;
             }
         }
         if (type == NO_TYPE) return false;

@@ -36,6 +36,7 @@ struct resource_type {
     double price_per_hour; /* USD a unit                                           */
     uint32_t limit;        /* units of all its stages together; 0: not given       */
     struct resource_slow slow;
+    bool adds_moves; /* it does not move while it computes: a stage takes the sum of both (HeterPS: the longer one) */
     uint32_t node_plus; /* 1 + the node that its units are on, of those of its instance or cluster; 0: none */
 };
 

@@ -90,6 +90,8 @@ static double stage_sim_et(const struct solution *s, const struct cost_stage *st
     const struct instance_time *cut = instance_time(s->profile, stage->last, stage->type);
     double move = cut->odt / s->profile->batch;
     struct cost_time time = {compute, compute_shared, move * (1 - cut->beta), move * cut->beta};
+    if (s->profile->types[stage->type].resource.adds_moves)
+        time = (struct cost_time){time.compute + time.move, time.compute_shared + time.move_shared, 0, 0};
     return cost_et(&time, stage->k);
 }
 

@@ -100,7 +100,8 @@ static inline void fixture_random_make(struct instance_fixture *f, uint64_t *sta
 }
 
 /* Puts the types of a random problem on up to node_max nodes, several on one or none on some, with links that differ by
- * some hundred times and in their two ways; half of the time with memory that binds, and with prices of nodes. */
+ * some hundred times and in their two ways; half of the time with memory that binds, and with prices of nodes; a third of the types
+ * add moves. */
 static inline void fixture_nodes_put(struct instance_fixture *f, uint64_t *state, uint32_t node_max)
 {
     const uint32_t L = f->instance.layer_count, T = f->instance.type_count, N = 1 + fixture_below(state, node_max);
@@ -111,7 +112,10 @@ static inline void fixture_nodes_put(struct instance_fixture *f, uint64_t *state
         f->layers[l].cut_bytes = fixture_between(state, 0, 1000);
         f->layers[l].weight_bytes = fixture_between(state, 0, 100);
     }
-    for (uint32_t t = 0; t < T; t++) f->types[t].resource.node_plus = 1 + fixture_below(state, N);
+    for (uint32_t t = 0; t < T; t++) {
+        f->types[t].resource.node_plus = 1 + fixture_below(state, N);
+        f->types[t].resource.adds_moves = fixture_below(state, 3) == 0;
+    }
     for (uint32_t a = 0; a < N; a++) {
         f->node[a] = (struct instance_node){.name = "node"};
         if (has_memory && fixture_below(state, 2)) f->node[a].memory_bytes = fixture_between(state, 1, 50.0 * L);

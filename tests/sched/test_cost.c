@@ -348,10 +348,31 @@ static void cost_model_open__no_throughput_limit__allows_any_tau(void **state)
     cost_model_free(&model);
 }
 
+/* Of a type that does not move while it computes: the sum of both, and what divides of each divides. */
+static void cost_stages__a_type_that_does_not_overlap__adds_moves(void **state)
+{
+    (void)state;
+    static struct instance_fixture f;
+    struct cost_model m;
+    struct cost_stage stages[2];
+    fixture_make(&f, 2, 2);
+    f.times[0] = f.times[1] = (struct instance_time){.oct = 8, .alpha = 0.5, .odt = 4, .beta = 0.25};
+    f.times[2] = f.times[3] = (struct instance_time){.oct = 2, .alpha = 1, .odt = 1, .beta = 1};
+    f.types[0].resource.adds_moves = true;
+    assert_int_equal(cost_model_open(&m, &f.instance), ST_OK);
+    assert_int_equal(cost_stages(&m, (type_index[]){0, 1}, stages), 2);
+    assert_true(cost_et(&stages[0].time, 1) == 12 && cost_et(&stages[0].time, 2) == 4 + 2 + 3 + 0.5);
+    assert_true(cost_et(&stages[1].time, 1) == 2);
+    assert_int_equal(cost_stages(&m, (type_index[]){1, 0}, stages), 2);
+    assert_true(cost_et(&stages[0].time, 1) == 8 && cost_et(&stages[1].time, 1) == 3);
+    cost_model_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cost_et__one_layer__is_formulas_1_to_3),
+        cmocka_unit_test(cost_stages__a_type_that_does_not_overlap__adds_moves),
         cmocka_unit_test(cost_segment__several_layers__adds_computation_and_takes_the_last_cut),
         cmocka_unit_test(cost_stages__a_plan__are_its_maximal_runs),
         cmocka_unit_test(cost_of__stages_with_units__is_formulas_4_to_7),
