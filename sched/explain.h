@@ -62,8 +62,8 @@ MUST_USE status explain_write(FILE *out, const struct solution *chosen);
 void compare_write(FILE *out, const struct solution *solutions, uint32_t count);
 /* Of plans on nodes: the link that each cut crosses, a line a plan; nothing of others. MEMORY. */
 MUST_USE status compare_links_write(FILE *out, const struct solution *solutions, uint32_t count);
-/* A line for each that was tried (engine/plan/trial.h): what was predicted, and measured, and for what share it waited for
- * processors. */
+/* A line for each that was tried (engine/plan/trial.h): what was predicted, and measured, and for what share it
+ * waited for processors. */
 void trials_write(FILE *out, const struct solution *solutions, uint32_t count);
 /* What the gaps of a comparison are to: the proven cost, else the least; 0: none is feasible. */
 double compare_reference(const struct solution *solutions, uint32_t count, bool *is_proven);

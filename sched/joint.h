@@ -1,7 +1,7 @@
 /* Types and numbers of units as one choice, for a policy that draws both (HeterPS, section 7: "combine the scheduling
- * process and the provisioning process"). A column is a type with so many units: all numbers up to a few, then such that
- * grow by a constant factor up to the type's limit. A plan of columns gives one to each layer; layers that follow one
- * another on one type are a stage, whatever their columns say of units, and its first one's counts. */
+ * process and the provisioning process"). A column is a type with so many units: all numbers up to a few, then such
+ * that grow by a constant factor up to the type's limit. A plan of columns gives one to each layer; layers that
+ * follow one another on one type are a stage, whatever their columns say of units, and its first one's counts. */
 #ifndef HETERPS_SCHED_JOINT_H
 #define HETERPS_SCHED_JOINT_H
 
@@ -30,8 +30,8 @@ void joint_near(struct joint *joint, const type_index *types, const uint32_t *un
 void joint_encode(const struct joint *joint, const type_index *types, const uint32_t *units, type_index *columns);
 /* Multiplies the units of all columns[L] by a factor, as near as the columns of their types allow. */
 void joint_scale(const struct joint *joint, type_index *columns, double factor);
-/* Sets types and units; and in columns[L], for each layer of a stage, that of its first one: what is learned of a plan is
- * what it came to. */
+/* Sets types and units; and in columns[L], for each layer of a stage, that of its first one: what is learned of a
+ * plan is what it came to. */
 void joint_decode(struct joint *joint, type_index *columns);
 
 #endif

@@ -18,8 +18,9 @@
  * searched depth first, bounded by the least path of the layers ahead and by what beginnings before came to.
  *
  * Nodes: a segment is then also for the node of the next one, whose link its cut crosses, and a path goes on there.
- * What cuts of one link take from each other, what memory of a node allows, and what nodes cost, couples segments that
- * are not neighbours; the weights of segments leave it out, and so bound what a path comes to, which is asked at its end.
+ * What cuts of one link take from each other, what memory of a node allows, and what nodes cost, couples segments
+ * that are not neighbours; the weights of segments leave it out, and so bound what a path comes to, which is asked at
+ * its end.
  *
  * A path costs O(number of segments), at most L (L + 1) / 2 T: 13,440 at 20 layers and 64 types. There a proof
  * takes a few intervals and 1 to 5 ms on one core of a rented machine; where limits leave little more than the

@@ -73,8 +73,8 @@ void search_close(struct search *search);
 /* The score of a complete plan (struct cost_result), provisioned exactly; the best is kept. Where the budget is
  * spent it is infinite, and nothing is kept. Plans asked for lately are answered from a cache. */
 double search_evaluate(struct search *search, const type_index *types);
-/* The same of a plan whose units are chosen, too: units[L], of which those of a stage's first layer are its. What does not
- * keep to limits, throughput and memory of nodes scores by how far it does not. */
+/* The same of a plan whose units are chosen, too: units[L], of which those of a stage's first layer are its. What
+ * does not keep to limits, throughput and memory of nodes scores by how far it does not. */
 double search_evaluate_units(struct search *search, const type_index *types, const uint32_t *units);
 /* Whether the budget is spent, time is up, or progress said so. */
 bool search_is_over(struct search *search);

@@ -23,13 +23,13 @@ struct trial_options {
  * neighbour. */
 #define TRIALS_ADDED_MAX 48u
 
-/* Trains the plans of solutions[0 … *count), which are of one instance, and of what it adds to them (*count grows,
- * up to `most`), and sets `measured` of each that can be run here, and for how long it `waited` for processors, which is
- * taken out where plans are compared; a line says why another cannot. Those that are
- * predicted to miss the goal, or for max the fastest, by a factor of five are left out. The best of those comes to
- * the front: the cheapest by what was measured of those that reach the goal, for max of those within
- * PLANNER_MAX_SHARE of the fastest; where none does, the fastest. Where none can be run the first stays. STOPPED by
- * a signal; MEMORY; what reading data fails with. */
+/* Trains the plans of solutions[0 … *count), which are of one instance, and of what it adds to them (*count grows, up
+ * to `most`), and sets `measured` of each that can be run here, and for how long it `waited` for processors, which is
+ * taken out where plans are compared; a line says why another cannot. Those that are predicted to miss the goal, or
+ * for max the fastest, by a factor of five are left out. The best of those comes to the front: the cheapest by what
+ * was measured of those that reach the goal, for max of those within PLANNER_MAX_SHARE of the fastest; where none
+ * does, the fastest. Where none can be run the first stays. STOPPED by a signal; MEMORY; what reading data fails
+ * with. */
 MUST_USE status trials_run(const struct trial_options *options, struct solution *solutions, uint32_t *count,
                            uint32_t most);
 

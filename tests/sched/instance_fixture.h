@@ -99,9 +99,9 @@ static inline void fixture_random_make(struct instance_fixture *f, uint64_t *sta
     f->instance.throughput_limit = throughput * f->instance.batch / slowest;
 }
 
-/* Puts the types of a random problem on up to node_max nodes, several on one or none on some, with links that differ by
- * some hundred times and in their two ways; half of the time with memory that binds, and with prices of nodes; a third of the types
- * add moves. */
+/* Puts the types of a random problem on up to node_max nodes, several on one or none on some, with links that differ
+ * by some hundred times and in their two ways; half of the time with memory that binds, and with prices of nodes; a
+ * third of the types add moves. */
 static inline void fixture_nodes_put(struct instance_fixture *f, uint64_t *state, uint32_t node_max)
 {
     const uint32_t L = f->instance.layer_count, T = f->instance.type_count, N = 1 + fixture_below(state, node_max);
