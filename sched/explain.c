@@ -128,6 +128,7 @@ static void stage_write(FILE *out, const struct cost_model *m, const struct solu
     char name[NAME_BYTES], units[NAME_BYTES], type[NAME_BYTES], number[16];
     double k = stage->k, compute = stage->time.compute + stage->time.compute_shared / k;
     double move = stage->time.move + stage->time.move_shared / k;
+    const double link = stage->time.move - cost_segment(m, stage->first, stage->last, stage->type).move;
     snprintf(number, sizeof number, "%u", at + 1);
     cell(out, number, -3);
     fputs("  ", out);
@@ -139,7 +140,10 @@ static void stage_write(FILE *out, const struct cost_model *m, const struct solu
     cell(out, words_seconds(WORDS, compute), -10);
     cell(out, words_seconds(WORDS, move), -9);
     cell(out, words_share(WORDS, stage->et * s->result.throughput), -7);
-    fprintf(out, "  %s%s\n", compute >= move ? "computation" : "communication",
+    fprintf(out, "  %s%s\n",
+            compute >= move      ? "computation"
+            : link > move - link ? "its link"
+                                 : "communication",
             at == slowest  ? ", slowest"
             : stage->k > 1 ? ""
                            : ", one is enough");

@@ -135,7 +135,6 @@ static bool tick(void *context)
 /* Examples a second; of a plan that has not done two steps in its longest time, of all that it has done. */
 static status trial_train(struct trial *t, double *rate, double *waited)
 {
-
     const struct train_job job = {
         .feed = t->feed, .step_until = UINT64_MAX, .step_done = step_done, .tick = tick, .context = t};
     bool is_end;

@@ -7,10 +7,13 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sched/nodes.h"
 #include "sched/provision.h"
+#include "tests/sched/instance_equal.h"
 
 static const char cpu_text[] = "[type cpu]\nprice_per_hour = 0.04\nlimit = 8\n%s\n"
                                "[type card]\nprice_per_hour = 2\nlimit = 2\n%s\n";
@@ -219,6 +222,63 @@ static void nodes_apply__cannot_be__says_why(void **state)
     layers[1].cut_bytes = 100;
 }
 
+static const char json_text[] =
+    "{\"format\": \"heterps-instance-2\", \"L\": 1, \"T\": 2, \"B_o\": 256, \"M\": 1000, \"epochs\": 1, "
+    "\"throughput_limit\": 0, \"types\": [{\"name\": \"a\", \"price_per_hour\": 1, \"limit\": 2, \"node\": 1}, "
+    "{\"name\": \"b\", \"price_per_hour\": 1, \"limit\": 2, \"node\": 0, \"overlaps\": false}], \"layers\": "
+    "[{\"name\": "
+    "\"x\", \"type\": \"fc\", \"in_bytes\": 1, \"weight_bytes\": 4, \"oct\": [1, 2], \"alpha\": [1, 1], \"odt\": [0, "
+    "0], "
+    "\"beta\": [1, 1]}], \"nodes\": [{\"name\": \"p\", \"memory\": 100}, {\"name\": \"q\", \"price_per_hour\": 0.5}], "
+    "\"message\": 64, \"links\": [{\"from\": 0, \"to\": 1, \"bandwidth\": 1e9, \"latency\": 1e-5}, {\"from\": 1, "
+    "\"to\": 0, "
+    "\"bandwidth\": 1e8, \"latency\": 0}]}";
+
+static void instance__nodes__are_read_written_and_refused_by_their_place(void **state)
+{
+    (void)state;
+    struct instance i, again;
+    char path[] = "/tmp/test_nodes_XXXXXX", text[2048];
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    if (instance_parse(&i, "i.json", json_text, strlen(json_text)) != ST_OK) fail_msg("%s", status_message());
+    assert_true(i.nodes->count == 2 && i.nodes->node[0].memory_bytes == 100 && i.nodes->node[1].price_per_hour == 0.5);
+    assert_true(instance_link(i.nodes, 1, 0)->bandwidth == 1e8 && i.types[0].resource.node_plus == 2);
+    assert_true(i.types[1].resource.adds_moves && !i.types[0].resource.adds_moves && i.nodes->message == 64);
+    assert_int_equal(instance_write(&i, path), ST_OK);
+    assert_int_equal(instance_read(&again, path), ST_OK);
+    unlink(path);
+    assert_true(instance_equal(&i, &again));
+    struct instance copy;
+    assert_int_equal(instance_copy(&copy, &i), ST_OK);
+    instance_free(&i);
+    assert_true(instance_equal(&copy, &again));
+    instance_free(&copy);
+    instance_free(&again);
+    static const struct {
+        const char *from, *to, *message;
+    } wrong[] = {
+        {"\"node\": 1", "\"node\": 2", "types[0].node: expected"},
+        {"\"from\": 1, \"to\": 0", "\"from\": 1, \"to\": 1",
+         "links[1].to: expected another node than \"from\", found 1"},
+        {"\"from\": 1, \"to\": 0", "\"from\": 0, \"to\": 1", "links[1].to: expected one link from a node to another"},
+        {"\"message\": 64, ", "", "message: expected"},
+        {"\"bandwidth\": 1e8", "\"bandwidth\": 0", "links[1].bandwidth: expected"},
+        {"\"overlaps\": false", "\"overlaps\": 1", "types[1].overlaps: expected true or false, found 1"},
+        {", {\"from\": 1, \"to\": 0, \"bandwidth\": 1e8, \"latency\": 0}", "",
+         "links: expected a link from node 1 to node 0"},
+    };
+    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
+        const char *at = strstr(json_text, wrong[w].from);
+        assert_non_null(at);
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - json_text), json_text, wrong[w].to,
+                 at + strlen(wrong[w].from));
+        assert_int_equal(instance_parse(&i, "i.json", text, strlen(text)), ST_INVALID);
+        if (strstr(status_message(), wrong[w].message) == NULL) fail_msg("%s", status_message());
+    }
+}
+
 static int end(void **state)
 {
     (void)state;
@@ -234,6 +294,7 @@ int main(void)
         cmocka_unit_test(nodes_apply__links_that_differ__each_cut_takes_its_own),
         cmocka_unit_test(provision__nodes__cost_their_price_and_hold_what_fits),
         cmocka_unit_test(nodes_cuts__a_plan__says_which_link_each_crosses),
+        cmocka_unit_test(instance__nodes__are_read_written_and_refused_by_their_place),
         cmocka_unit_test(nodes_apply__no_nodes__changes_nothing),
         cmocka_unit_test(nodes_apply__cannot_be__says_why),
     };
