@@ -97,6 +97,19 @@ static void nodes_apply__types_on_nodes__cuts_take_the_link(void **state)
     assert_false(nodes_of_plan(&instance, one, 1, 0, &node));
 }
 
+/* Without sections bytes come at the rate of who receives them, and a message takes the longer of the two. */
+static void nodes_apply__networks_that_differ__bytes_come_at_the_receivers_rate(void **state)
+{
+    (void)state;
+    assert_int_equal(applied("node = 0\nnetwork_bandwidth = 1e6\nlink_latency = 0.001",
+                             "node = 1\nnetwork_bandwidth = 4e6\nlink_latency = 0.002"),
+                     ST_OK);
+    const struct instance_link *there = instance_link(instance.nodes, 0, 1),
+                               *back = instance_link(instance.nodes, 1, 0);
+    assert_true(there->bandwidth == 4e6 && back->bandwidth == 1e6);
+    assert_true(there->latency == 0.002 && back->latency == 0.002);
+}
+
 /* Two cuts of one link: each takes the bytes of both, and its own two messages. */
 static void cost_stages__cuts_on_one_link__share_it(void **state)
 {
@@ -290,6 +303,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_apply__types_on_nodes__cuts_take_the_link),
+        cmocka_unit_test(nodes_apply__networks_that_differ__bytes_come_at_the_receivers_rate),
         cmocka_unit_test(cost_stages__cuts_on_one_link__share_it),
         cmocka_unit_test(nodes_apply__links_that_differ__each_cut_takes_its_own),
         cmocka_unit_test(provision__nodes__cost_their_price_and_hold_what_fits),
