@@ -7,6 +7,7 @@
 #include "engine/plan/planner.h"
 #include "engine/profile/profile.h"
 #include "engine/base/stop.h"
+#include "sched/nodes.h"
 
 struct profile_verb_options {
     const char *cluster, *output, *data, *isa;
@@ -71,8 +72,9 @@ static status cluster_profile(const struct graph *graph, const char *path, const
                                       .step = o->step,
                                       .here = o->here};
     TRY(o->no_cache ? profile_measure(&instance, &options) : profile_cached(&instance, &options));
+    status st = nodes_apply(&instance, cluster, graph->header->micro);
     /* What "max" means depends on the plans that there are. */
-    status st = planner_goal_set(&instance, cluster->throughput, PLANNER_GOAL_SECONDS, NULL, NULL);
+    if (st == ST_OK) st = planner_goal_set(&instance, cluster->throughput, PLANNER_GOAL_SECONDS, NULL, NULL);
     if (st == ST_OK) st = instance_tell(&instance, o);
     instance_free(&instance);
     return st;

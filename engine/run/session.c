@@ -32,7 +32,7 @@ static status plan_make(struct session *s, const struct session_options *o)
     struct instance instance = {0};
     status st;
     TRY(cluster_read(&cluster, c->path));
-    if (cluster.types[0].node_plus > 0) {
+    if (cluster.nodes) {
         cluster_free(&cluster);
         FAIL(USAGE,
              "--cluster %s: its types lie on nodes: make a plan by `heterps-run plan`, and give it as --plan to as many",
