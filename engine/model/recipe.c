@@ -51,6 +51,7 @@ static const struct {
     {"train", "progressive", CLASS_RUNNING},
     {"train", "pipelines", CLASS_RUNNING},
     {"train", "clock_distance", CLASS_RUNNING},
+    {"train", "exact", CLASS_RUNNING},
     {"eval", NULL, CLASS_RUNNING},
     {"checkpoint", NULL, CLASS_RUNNING},
     {"store", "period", CLASS_MODEL},

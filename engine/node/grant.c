@@ -58,13 +58,14 @@ static status grants_send(struct reduce *r, uint64_t job)
     if (g->word != EXCHANGE_GOES_ON) return ST_OK;
     /* A wish that comes when its job has been granted to the bound is one for the next. */
     const bool is_wished = g->wish > g->stopped && g->wish <= job;
-    const uint64_t bound = atomic_load_explicit(&g->shared_until, memory_order_relaxed),
-                   done = r->values_until > g->until ? g->until : r->values_until;
-    uint64_t until = done + GRANT_STEPS < bound ? done + GRANT_STEPS : bound;
+    const uint64_t bound = atomic_load_explicit(&g->shared_until, memory_order_relaxed), all = reduce_done(r),
+                   done = all > g->until ? g->until : all,
+                   ahead = r->exchange.waves ? r->exchange.waves->ahead_steps : GRANT_STEPS;
+    uint64_t until = done + ahead < bound ? done + ahead : bound;
     g->word = is_wished ? EXCHANGE_STOPPED : until == bound ? EXCHANGE_BOUND : EXCHANGE_GOES_ON;
     if (is_wished) until = g->until; /* what is granted is run: somebody may have begun it */
     if (is_wished) g->stopped = job;
-    if (!is_new && g->word == EXCHANGE_GOES_ON && until < g->until + GRANT_STEPS / 2) return ST_OK;
+    if (!is_new && g->word == EXCHANGE_GOES_ON && until < g->until + ahead / 2) return ST_OK;
     g->until = until;
     grant_set(r, job, until, g->word);
     uint64_t *body = &g->body[g->body_count++ % GRANT_CELLS];

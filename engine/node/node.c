@@ -211,6 +211,7 @@ const char *node_place_text(const struct node *n, uint32_t rank, char text[PLACE
 
 status node_divide(struct node *n)
 {
+    if (n->o.has_waves) return ST_OK; /* each has minibatches of its own */
     if (n->o.plan)
         return stages_place(&n->stages, &(struct stages_options){.graph = n->o.graph,
                                                                  .plan = n->o.plan,
@@ -259,7 +260,7 @@ const char *node_lanes_text(const struct node *n, char *text, size_t bytes)
 
 bool node_computes(const struct node *n)
 {
-    return n == NULL || n->o.plan || n->division.lane_begin[n->index] < n->division.lane_begin[n->index + 1];
+    return n == NULL || n->o.plan || n->o.has_waves || n->division.lane_begin[n->index] < n->division.lane_begin[n->index + 1];
 }
 
 const struct exchange_stages *node_stages(const struct node *n) { return n && n->o.plan ? &n->stages : NULL; }
@@ -274,6 +275,7 @@ status node_join(struct node *n, struct model *model)
                                            .slices = n->division.slices,
                                            .rows = n->division.rows,
                                            .stages = n->o.plan ? &n->stages : NULL,
+                                           .has_waves = n->o.has_waves,
                                            .bucket_floats = n->o.bucket_floats,
                                            .is_bf16 = n->o.is_bf16,
                                            .post = &n->post,

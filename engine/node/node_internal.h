@@ -21,7 +21,7 @@
 
 /* Kinds of messages, behind those of reduce.h. */
 enum node_kind {
-    KIND_FRAME = 16, /* of membership                                                   */
+    KIND_FRAME = 32, /* of membership                                                   */
     KIND_FACTS,      /* a text, before a hello                                          */
     KIND_WHY,        /* a text, before a frame that ends something                      */
     KIND_GIVEN,      /* of main threads, where there is no exchange                     */

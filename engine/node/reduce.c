@@ -440,7 +440,11 @@ static const struct {
                        [KIND_NEWS] = {"news of a step", &news_kind},
                        [KIND_DATA] = {"a block of data", &data_kind},
                        [KIND_HAD] = {"a receipt of data", &had_kind},
-                       [KIND_SLOT] = {"a slot between stages", &slot_kind}};
+                       [KIND_SLOT] = {"a slot between stages", &slot_kind},
+                       [KIND_WAVE] = {"a wave", &wave_kind},
+                       [KIND_ROUND] = {"waves that are added up", &round_kind}};
+
+_Static_assert(KIND_COUNT <= 32, "kinds of nodes (node_internal.h) are behind these");
 
 static bool is_values(uint16_t kind) { return kind >= KIND_VALUES && kind < KIND_VALUES + EXCHANGE_BUCKETS_MAX; }
 
@@ -482,7 +486,7 @@ static bool message_expect(struct reduce *r, uint32_t from, uint16_t kind, uint6
     *message = (struct reduce_message){.kind = kind, .part_count = 1};
     if (kind >= KIND_COUNT || kinds[kind].how == NULL || !kinds[kind].how->expect(r, from, step, bytes, message))
         return false;
-    message->part[0].iov_len = message->bytes;
+    if (message->part_count == 1) message->part[0].iov_len = message->bytes;
     return true;
 }
 
@@ -512,6 +516,7 @@ static status all_step(struct reduce *r)
     TRY(stream_step(r));
     if (!r->is_started) return ST_OK;
     TRY(hops_step(r));
+    TRY(waves_step(r));
     TRY(news_step(r));
     TRY(rows_step(r));
     TRY(values_step(r));
@@ -561,7 +566,12 @@ void reduce_fail(struct reduce *r, status failure)
     if (r->exchange.site.over) r->exchange.site.over(r->exchange.site.context, EXCHANGE_SUMS, 0, failure);
 }
 
-uint64_t reduce_done(const struct reduce *r) { return r->values_until; }
+uint64_t reduce_done(const struct reduce *r)
+{
+    /* Relaxed: a number of steps, for who looks now and then. */
+    return r->exchange.waves ? atomic_load_explicit(&r->exchange.waves->shared_told, memory_order_relaxed)
+                             : r->values_until;
+}
 
 bool reduce_runs(const struct reduce *r) { return atomic_load_explicit(&r->shared_runs, memory_order_relaxed); }
 
@@ -574,7 +584,7 @@ uint64_t reduce_waits(struct reduce *r)
     for (uint32_t bucket = 0; bucket < r->exchange.bucket_count; bucket++)
         for (uint32_t n = 0; n < r->exchange.node_count && (r->values.sent & ~r->values.come) >> bucket & 1; n++)
             if (n != r->exchange.rank && !has_values(r, n, bucket)) waits |= UINT64_C(1) << n;
-    return waits | rows_waits(r);
+    return waits | (r->exchange.waves ? waves_waits(r) : rows_waits(r));
 }
 
 uint32_t reduce_name(const struct reduce *r, uint32_t node) { return r->rank_of ? r->rank_of[node] : node; }
@@ -599,6 +609,7 @@ uint64_t reduce_least_bytes(const struct reduce *r)
 {
     const struct exchange *x = &r->exchange;
     uint64_t bytes = 0;
+    if (x->waves) return waves_least_bytes(r);
     for (uint32_t n = 0; n < x->node_count && !x->stages; n++) {
         if (n == x->rank) continue;
         if (has_lanes(r, x->rank)) bytes += sums_bytes(r, n);
@@ -625,6 +636,7 @@ void reduce_start(struct reduce *r, uint64_t step)
     atomic_store_explicit(&r->exchange.rows.shared_step, step, memory_order_relaxed);
     atomic_store_explicit(&r->exchange.shared_news, step, memory_order_relaxed); /* reading begins later */
     if (r->owned) owned_start(r->owned, step);
+    waves_start(r, step);
     r->is_started = true;
 }
 

@@ -58,6 +58,7 @@ struct reduce_options {
     uint64_t slices, rows;   /* bit n: node n has a slice, has rows; 0: all have                       */
     /* Kept: nodes have stages, and none of the above counts; NULL: lanes. Gets its extents. */
     struct exchange_stages *stages;
+    bool has_waves;          /* nodes are workers that exchange waves (engine/sync/waves.h): no lanes      */
     uint64_t bucket_floats;  /* a bucket has so many at least; 0: there is one bucket                  */
     bool is_bf16;            /* sums of gradients are rounded to bfloat16, and travel so               */
     struct post *post;       /* kept until close                                                       */

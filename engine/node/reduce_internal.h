@@ -9,6 +9,7 @@
 #include "engine/base/ring.h"
 #include "engine/node/owned.h"
 #include "engine/node/reduce.h"
+#include "engine/sync/waves.h"
 #include "io/store/store_life.h"
 #include "io/store/store_rows.h"
 
@@ -28,6 +29,8 @@ enum {
     KIND_DATA,   /* a block of data (stream.c), by number              */
     KIND_HAD,    /* it is taken                                        */
     KIND_SLOT,   /* what crosses between stages (carry.c); its tag     */
+    KIND_WAVE,   /* what a worker's wave has changed (waves.c)         */
+    KIND_ROUND,  /* what those of others have, added up; likewise      */
     KIND_COUNT,
     KIND_VALUES = 64 /* of bucket b this and b */
 };
@@ -200,7 +203,7 @@ struct message_kind {
     status (*arrived)(struct reduce *r, uint32_t from, const struct reduce_message *message);
 };
 extern const struct message_kind rows_kind, letter_kind, look_kind, looked_kind, block_kind, taken_kind, grant_kind,
-    wish_kind, bins_kind, news_kind, data_kind, had_kind, slot_kind;
+    wish_kind, bins_kind, news_kind, data_kind, had_kind, slot_kind, wave_kind, round_kind;
 
 /* Gives the post a message, whose parts stay until it is sent. */
 MUST_USE status message_send(struct reduce *r, uint32_t to, const struct reduce_message *message);
@@ -210,7 +213,7 @@ MUST_USE status part_send(struct reduce *r, uint32_t to, uint16_t kind, uint64_t
 /* Whether a node computes. */
 static inline bool has_lanes(const struct reduce *r, uint32_t node)
 {
-    return r->exchange.stages || r->lane_begin[node] < r->lane_begin[node + 1];
+    return r->exchange.stages || r->exchange.waves || r->lane_begin[node] < r->lane_begin[node + 1];
 }
 /* Whose a row is, where there are tables. */
 static inline uint32_t row_owner(const struct reduce *r, uint32_t table, uint64_t key)
@@ -266,6 +269,15 @@ MUST_USE status news_step(struct reduce *r);
 MUST_USE status talk_step(struct reduce *r);
 MUST_USE status stream_step(struct reduce *r);
 MUST_USE status hops_step(struct reduce *r);
+MUST_USE status waves_step(struct reduce *r);
+/* For whose waves this worker waits, a bit a node. */
+uint64_t waves_waits(const struct reduce *r);
+/* The least that a node sends while each worker has a wave. */
+uint64_t waves_least_bytes(const struct reduce *r);
+void waves_layout(struct reduce *r, struct layout *l);
+/* Steps below this one are done by all. */
+void waves_start(struct reduce *r, uint64_t step);
+void waves_close(struct reduce *r);
 /* Of rank 0: it reads no further, which all hear at the same byte. */
 void stream_stop(struct reduce *r);
 void stream_close(struct reduce *r);

@@ -19,7 +19,7 @@ static const struct exchange_vt reduce_vt = {.begin = round_begin,
 static void lanes_check(const struct reduce_options *o)
 {
     CHECK(o->rank < o->node_count && o->node_count <= REDUCE_NODES_MAX);
-    if (o->stages) return;
+    if (o->stages || o->has_waves) return;
     CHECK(o->lane_begin[o->node_count] == o->graph->header->lanes);
     CHECK(o->lane_begin[0] == 0 && o->lane_begin[1] > 0);
     for (uint32_t n = 0; n < o->node_count; n++) CHECK(o->lane_begin[n] <= o->lane_begin[n + 1]);
@@ -193,11 +193,28 @@ static void tables_take(const struct reduce *r, const struct reduce_options *o)
         if (o->stages->node_of_table[t] != o->rank) store_table_leave(o->model->store, t);
 }
 
+/* Where nodes are workers: what is said between jobs, and the numbers of rows. */
+static void workers_layout(struct reduce *r, struct layout *l, const struct reduce_options *o)
+{
+    LAYOUT_TAKE(l, r->peers, o->node_count);
+    if (o->graph->table_count > 0) LAYOUT_TAKE(l, r->own_rows, o->graph->table_count);
+    for (uint32_t n = 0; n < o->node_count; n++) {
+        struct peer peer = {0};
+        talk_layout(r, l, n, &peer);
+        if (l->arena) r->peers[n] = peer;
+    }
+    waves_layout(r, l);
+}
+
 static void reduce_layout(struct reduce *r, struct layout *l, const struct reduce_options *o)
 {
     struct exchange *x = &r->exchange;
     if (o->stages) {
         stages_layout(r, l, o);
+        return;
+    }
+    if (o->has_waves) {
+        workers_layout(r, l, o);
         return;
     }
     x->piece_count = pieces_list(o, NULL);
@@ -262,14 +279,15 @@ static status sums_open(struct reduce *r)
     return ST_OK;
 }
 
-static status parts_of_stages_open(struct reduce *r, const struct reduce_options *o)
+/* Of stages or workers, which need no slices. */
+static status parts_unsliced_open(struct reduce *r, const struct reduce_options *o)
 {
     struct layout sum = {0}, taken = {.arena = &r->arena};
     r->exchange.bucket_count = 1;
     reduce_layout(r, &sum, o);
     TRY(arena_open(&r->arena, "nodes", sum.bytes));
     reduce_layout(r, &taken, o);
-    tables_take(r, o);
+    if (o->stages) tables_take(r, o);
     return ST_OK;
 }
 
@@ -291,10 +309,10 @@ static status parts_open(struct reduce *r, const struct reduce_options *o)
     x->node_count = o->node_count;
     x->is_bf16 = o->is_bf16;
     x->stages = o->stages;
-    x->own = o->stages
+    x->own = o->stages || o->has_waves
                  ? (struct fold_lanes){0, shape.lanes}
                  : (struct fold_lanes){o->lane_begin[o->rank], o->lane_begin[o->rank + 1] - o->lane_begin[o->rank]};
-    if (o->stages) return parts_of_stages_open(r, o);
+    if (o->stages || o->has_waves) return parts_unsliced_open(r, o);
     x->run_count = runs_of(o, o->rank, x->runs);
     x->rows.shape =
         (struct asked_shape){.graph = o->graph, .example_max = examples_of(o, o->rank), .run_count = x->run_count};
@@ -328,6 +346,7 @@ void reduce_close(struct reduce *r)
 {
     if (r == NULL) return;
     stream_close(r);
+    waves_close(r);
     owned_close(r->owned);
     arena_close(&r->sums_arena);
     arena_close(&r->arena);

@@ -17,6 +17,7 @@
 #include "engine/node/reduce_internal.h"
 #include "io/store/admission.h"
 #include "io/store/store_life.h"
+#include "io/store/store_rows.h"
 #include "io/store/store_ticket.h"
 
 /* A file of rows that another node has written, as it travels. */
@@ -379,8 +380,19 @@ static void lives_turn_forth(const struct reduce *r)
     }
 }
 
+/* Of workers, which have the same: rank 0's. */
+static status worker_save(struct reduce *r, const char *path, uint32_t keep, uint64_t *bytes)
+{
+    struct model_save_options options = {.path = path, .row_count = r->own_rows, .keep = keep};
+    status st = ST_OK;
+    for (uint32_t t = 0; t < r->graph->table_count; t++) r->own_rows[t] = store_row_count(r->model->store, t);
+    if (r->exchange.rank == 0) st = model_save(r->model, &options, bytes);
+    return reduce_agree(r, st);
+}
+
 status reduce_save(struct reduce *r, const char *path, uint32_t keep, uint64_t *bytes)
 {
+    if (r->exchange.waves) return worker_save(r, path, keep, bytes);
     struct model_save_options options = {.path = path, .row_count = reduce_own_rows(r), .keep = keep};
     const size_t most = (size_t)r->exchange.node_count * r->graph->table_count + 1;
     TRY(save_claim(r, path, &options.generation));

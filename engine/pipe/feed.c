@@ -55,7 +55,8 @@ static bool step_rows_wanted(const struct feed_options *o, uint32_t t, struct st
     *wants = (struct step_rows_wants){
         .shows = counts || tells || optimizer_reads_shows(&o->graph->optimizers[table->optimizer]),
         .clicks = counts,
-        .keys = (counts && table->life.vector_score > 0) || (table->store == TABLE_BF16 && o->exchange == NULL),
+        .keys = (counts && table->life.vector_score > 0) || (table->store == TABLE_BF16 && o->exchange == NULL) ||
+                o->waves,
         .lanes = batch_has_lanes(graph_batch(o->graph)) || o->exchange, /* which adds rows lane by lane */
         .nobody_floats = lives ? table->span_floats : 0};
     return counts;
@@ -139,7 +140,7 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
     numbering_layout(l, o, feed);
     uint32_t steps_ahead = steps_ahead_of(o);
     row_gate_layout(l->arena ? &feed->gate : NULL, l, o->input_count, steps_ahead);
-    if (o->exchange && !feed_is_told(o)) {
+    if ((o->exchange && !feed_is_told(o)) || o->waves) {
         l->bytes += micro_batch_bytes(graph_batch(g), graph_example(g));
         if (l->arena) micro_batch_place(&feed->others, l->arena, graph_batch(g), graph_example(g));
     }
@@ -206,6 +207,9 @@ static status feed_open_of(struct feed **out, const struct feed_options *o)
     feed->example = graph_example(o->graph);
     feed->training = o->training;
     feed->exchange = o->exchange;
+    feed->waves = o->waves;
+    feed->turn = o->waves && !o->all_lanes ? o->waves->worker : 0;
+    feed->turn_count = o->waves && !o->all_lanes ? o->waves->worker_count : 1;
     feed->is_told = feed_is_told(o);
     feed->epochs = o->epochs;
     feed->steps_max = o->steps_max;

@@ -26,6 +26,7 @@
 #include "engine/base/ring.h"
 #include "engine/slot/slot.h"
 #include "engine/sync/exchange.h"
+#include "engine/sync/waves.h"
 #include "graph/op.h"
 #include "io/cache/cached_reader.h"
 #include "io/store/store.h"
@@ -41,6 +42,9 @@ struct feed_options {
      * nothing, and gets an empty micro-batch for each step that node 0 tells it of. */
     struct exchange *exchange;
     bool all_lanes; /* the consumer gets those of all nodes' lanes: where rows are only read */
+    /* Of nodes that are workers, or NULL, and exchange is, too: of steps that all read in turn the consumer gets its
+     * own, unless all_lanes. */
+    struct exchange_waves *waves;
     uint64_t epochs,
         steps_max; /* training: bounds, from first_epoch and first_step of where it starts; steps_max 0: none */
     /* What it reads: files, as cached_reader_open opens them … */

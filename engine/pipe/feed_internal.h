@@ -34,6 +34,8 @@ struct feed {
     struct example_shape example;
     uint32_t micro_first, micro_count; /* of a step's micro-batches the consumer's */
     struct exchange *exchange;         /* with other nodes, or NULL */
+    struct exchange_waves *waves;      /* likewise, of workers */
+    uint32_t turn, turn_count;         /* of so many steps one after another the consumer's is that one */
     bool training;
     bool is_told; /* of steps, by node 0: the consumer's node is without lanes */
     bool sweeps;  /* rows die, or are too many, when steps end */

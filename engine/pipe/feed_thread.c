@@ -373,7 +373,10 @@ static status input_prepare(struct feed *feed, struct input *input)
         feed->prepare_ns += clock_ns() - begin_ns;
         return ST_OK;
     }
-    TRY(row_gate_prepare(&feed->gate, m, feed->training ? STORE_CREATE : STORE_LOOKUP, &input->ticket));
+    if (feed->waves) pthread_mutex_lock(&feed->waves->store_lock);
+    const status st = row_gate_prepare(&feed->gate, m, feed->training ? STORE_CREATE : STORE_LOOKUP, &input->ticket);
+    if (feed->waves) pthread_mutex_unlock(&feed->waves->store_lock);
+    TRY(st);
     input->step_rows = NULL;
     if (feed->training) {
         input->step_rows = block_of(feed, input->step_block);
@@ -514,12 +517,22 @@ static void news_tell(struct feed *feed, const struct place *at, struct exchange
     if (feed->training && feed->exchange && !feed->is_told) feed->exchange->vt->tell(feed->exchange, at->step, news);
 }
 
+/* Another worker's: the same. */
+static status step_pass(struct feed *feed, struct place *at)
+{
+    for (uint32_t micro = 0; micro < batch_micro_count(feed->shape) && !at->is_end && at->is_open; micro++)
+        TRY(micro_read(feed, at, micro, &feed->others));
+    if (at->is_open && at->step_examples > 0) at->step++;
+    return ST_OK;
+}
+
 /* One step, or none if the pass has ended with the step before. */
 static status step_read(struct feed *feed, struct place *at)
 {
     bool has_last = false;
     at->step_examples = 0;
     at->input = NUMBER_NONE;
+    if (at->step % feed->turn_count != feed->turn) return step_pass(feed, at);
     for (uint32_t micro = 0; micro < batch_micro_count(feed->shape) && !at->is_end; micro++) {
         const bool is_own = micro - feed->micro_first < feed->micro_count;
         if (micro == 0 && feed->training) {

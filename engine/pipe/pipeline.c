@@ -121,6 +121,14 @@ static struct slot *gate_bind(struct pipeline *p, struct input *input, uint32_t 
     return slot;
 }
 
+/* The first step from this one on that is this node's: of workers each has one in turn. */
+static uint64_t step_next_of(const struct pipeline *p, uint64_t step)
+{
+    const struct exchange_waves *waves = p->exchange ? p->exchange->waves : NULL;
+    if (waves == NULL) return step;
+    return step + (waves->worker + waves->worker_count - step % waves->worker_count) % waves->worker_count;
+}
+
 /* On one of several nodes: whether the job goes no further than to here. */
 static bool is_granted_over(const struct pipeline *p)
 {
@@ -161,7 +169,7 @@ static void gate_run(struct worker *w)
         if (gate->held == NULL || !gate_admits(p, gate->held, &pipeline)) break;
         const struct micro_batch *m = &gate->held->batch;
         gate->is_between_steps = m->is_last;
-        gate->step_next = m->step + m->is_last;
+        gate->step_next = step_next_of(p, m->step + m->is_last);
         struct slot *slot = gate_bind(p, gate->held, pipeline);
         gate->held = NULL;
         /* Relaxed: only the gate adds, and what it adds it pushes. */
@@ -382,9 +390,9 @@ status pipeline_train(struct pipeline *p, const struct train_job *job, bool *is_
     p->gate.held = p->train_held;
     p->gate.is_ended = false;
     p->gate.is_between_steps = true;
-    p->gate.step_next = p->model->progress.step;
+    p->gate.step_next = step_next_of(p, p->model->progress.step);
     p->sync->vt->begin(p->sync);
-    if (p->exchange) p->exchange->vt->job_begin(p->exchange, p->gate.step_next, job->step_until);
+    if (p->exchange) p->exchange->vt->job_begin(p->exchange, p->model->progress.step, job->step_until);
     if (p->exchange && job->tick && job->tick(job->context)) job_stop(p); /* it may be too short for a tick */
     steady_begin();
     status st = job_run(p, job->tick, job->context);
@@ -393,8 +401,7 @@ status pipeline_train(struct pipeline *p, const struct train_job *job, bool *is_
     p->wall_ns += clock_ns() - p->job_begin_ns;
     p->train_held = p->gate.held;
     *is_end = p->gate.is_ended && p->gate.held == NULL;
-    if (st == ST_OK && p->sync->vt->settle) p->sync->vt->settle(p->sync);
-    return st;
+    return st == ST_OK && p->sync->vt->settle ? p->sync->vt->settle(p->sync) : st;
 }
 
 void pipeline_forget(struct pipeline *p)

@@ -41,6 +41,7 @@ struct pipeline_options {
     uint32_t in_flight;        /* micro-batches in a pipeline at once (HetPipe's Nm); 0: as the plan needs      */
     uint32_t pipeline_count;   /* data-parallel pipelines (virtual workers); more than 1 under wsp and asp only */
     uint32_t clock_distance;   /* D, wsp                                                                        */
+    bool is_exact;             /* wsp: nothing depends on timing                                                */
     bool is_bf16;              /* train.reduce, bsp; that of the exchange, too                                  */
     struct exchange *exchange; /* with the other nodes of a training, kept until close; NULL: there are none   */
     uint32_t input_count; /* 0: as the plan needs; else exactly these, of a feed that exists already: as many are in

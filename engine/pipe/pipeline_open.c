@@ -350,6 +350,7 @@ static status sync_part_open(struct pipeline *p, const struct pipeline_options *
                                    .kind = o->sync,
                                    .in_flight = p->in_flight,
                                    .clock_distance = o->clock_distance,
+                                   .is_exact = o->is_exact,
                                    .is_bf16 = o->is_bf16,
                                    .pipeline_count = p->pipeline_count,
                                    .stage_count = p->stage_count,
@@ -365,7 +366,8 @@ static status sync_part_open(struct pipeline *p, const struct pipeline_options *
 /* What other nodes exchange nothing of yet. */
 static status exchange_check(const struct pipeline *p)
 {
-    if (!p->by_lane) FAIL(INVALID, "training on several nodes needs train.sync = bsp");
+    if (!p->by_lane && p->exchange->waves == NULL)
+        FAIL(INVALID, "training with stages on several nodes needs train.sync = bsp");
     for (uint32_t t = 0; t < p->graph->table_count; t++) {
         const struct row_life *life = &p->graph->tables[t].life;
         const char *name = graph_string(p->graph, p->graph->tables[t].name);

@@ -141,6 +141,21 @@ static void stages_take(struct session *s, struct crew_options *crew, const stru
     crew->share = true;
 }
 
+/* How nodes keep together. */
+static status sync_nodes_check(const struct settings *settings, const struct session_nodes *nodes, bool by_stages)
+{
+    if (settings->train_sync == SYNC_BSP) return ST_OK;
+    if (settings->train_sync == SYNC_ASP)
+        FAIL(USAGE, "train.sync = asp is one node's only: between nodes nothing would bound how far one is behind "
+                    "another; --set train.sync=wsp and a great train.clock_distance are as free, and bounded");
+    if (by_stages)
+        FAIL(USAGE, "train.sync = wsp makes each node a worker that has all stages, and the plan gives nodes stages of "
+                    "one: give a plan without nodes, or --set train.sync=bsp");
+    if (nodes->lanes)
+        FAIL(USAGE, "--lanes divides every step between nodes; under train.sync = wsp each node has steps of its own");
+    return ST_OK;
+}
+
 /* Finds the other nodes, before there is a model: how many there are says how much of it is here. */
 static status nodes_meet(struct session *s, const struct session_options *o)
 {
@@ -151,6 +166,7 @@ static status nodes_meet(struct session *s, const struct session_options *o)
     if (nodes == NULL) return ST_OK;
     const bool by_stages = s->crew.plan.node_count > 0;
     if (by_stages) TRY(stages_text(&s->crew.plan, &s->stages));
+    if (s->setup.training) TRY(sync_nodes_check(settings, nodes, by_stages));
     if (o->cluster)
         FAIL(USAGE, "--cluster plans anew while one node trains; for several nodes make a plan by `heterps-run plan`, "
                     "and give it as --plan");
@@ -179,6 +195,7 @@ static status nodes_meet(struct session *s, const struct session_options *o)
                                          .slices = settings->cluster_slices,
                                          .rows = settings->cluster_rows,
                                          .plan = by_stages ? &s->crew.plan : NULL,
+                                         .has_waves = s->setup.training && settings->train_sync == SYNC_WSP,
                                          .bucket_floats = settings->cluster_bucket / sizeof(float),
                                          .is_bf16 = settings->train_reduce == REDUCE_BF16,
                                          .timeout_ns = (uint64_t)(settings->cluster_timeout * 1e9),

@@ -12,6 +12,7 @@
 #include "engine/node/stream.h"
 #include "engine/node/talk.h"
 #include "engine/run/train_internal.h"
+#include "engine/sync/waves.h"
 
 /* Of which the fastest tells how far the clocks are apart. */
 #define ECHOES 16u
@@ -137,6 +138,21 @@ static status save_compare(const struct trainer *t, struct reduce *reduce)
     return reduce_agree(reduce, st);
 }
 
+/* Waves of workers are of one length, also where each has found it by itself. */
+static status waves_compare(struct reduce *reduce)
+{
+    const struct exchange_waves *waves = reduce_exchange(reduce)->waves;
+    if (waves == NULL) return ST_OK;
+    uint32_t first = waves->in_flight;
+    TRY(reduce_tell(reduce, &first, sizeof first));
+    status st = ST_OK;
+    if (first != waves->in_flight)
+        st = status_fail(ST_MISMATCH, __FILE__, __LINE__,
+                         "its waves have %u minibatches, and those of node 0 %u: --set train.in_flight=N for all",
+                         waves->in_flight, first);
+    return reduce_agree(reduce, st);
+}
+
 /* Traces that node 0 and this node have: with times of node 0's clock. By all nodes. */
 static status traces_align(const struct trainer *t, struct reduce *reduce)
 {
@@ -211,11 +227,15 @@ status train_nodes_begin(const struct trainer *t)
     TRY(data_compare(reduce, &t->session->setup.model.data));
     TRY(eval_compare(t, reduce));
     TRY(save_compare(t, reduce));
+    TRY(waves_compare(reduce));
     TRY(saves_find(t, saves, sizeof saves));
     TRY(traces_align(t, reduce));
     const struct exchange *x = reduce_exchange(reduce);
     if (*node_speeds_text(t->node, text, sizeof text)) log_info("nodes    measured: %s examples a second", text);
-    if (x->stages)
+    if (x->waves)
+        log_info("nodes    %u workers, whose waves have %u minibatches; clock distance %u%s", x->node_count,
+                 x->waves->in_flight, t->session->setup.settings.train_clock_distance, saves);
+    else if (x->stages)
         log_info("nodes    %u, which have the stages that the plan gives them%s", x->node_count, saves);
     else
         log_info("nodes    %u, which have %s of %u lanes%s", x->node_count, node_lanes_text(t->node, text, sizeof text),

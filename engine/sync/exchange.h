@@ -28,6 +28,9 @@
  * stages, whose parameters and rows nobody else has, and slots cross from node to node (exchange_hops). Of a step's
  * rounds SQUARES is left, and VALUES, which carries losses and numbers of rows and says that all have updated.
  *
+ * Under wsp nodes are workers, whose minibatches are steps of their own, and there are waves in place of rounds
+ * (engine/sync/waves.h); of the exchange, grants and what is said between jobs are left.
+ *
  * A node without lanes reads no data: node 0, which does, tells it of each step that there is. It gets no values, for
  * nothing there reads them, and what it has of other slices is what it began with. */
 #ifndef HETERPS_ENGINE_SYNC_EXCHANGE_H
@@ -142,7 +145,8 @@ struct exchange_news {
 struct exchange {
     const struct exchange_vt *vt;
     uint32_t rank, node_count;
-    const struct exchange_stages *stages; /* NULL: nodes have lanes */
+    const struct exchange_stages *stages; /* NULL: nodes have lanes … */
+    struct exchange_waves *waves;         /* … or, unless NULL, are workers that exchange waves (engine/sync/waves.h) */
     struct exchange_hops *hops;           /* the pipeline's, where they have stages */
     struct fold_lanes own; /* lanes; count 0: it is without */
     struct fold_lanes runs[FOLD_RUNS_MAX];
@@ -174,7 +178,7 @@ struct exchange_vt {
     void (*ask)(struct exchange *, const struct asked_step *asked);
     /* By the thread that reads, of node 0, step after step: there is this one, or no further. */
     void (*tell)(struct exchange *, uint64_t step, struct exchange_news news);
-    /* By any thread: there is more in waiting rings of hops. */
+    /* By any thread: there is more in waiting rings of hops, or of waves. */
     void (*carry)(struct exchange *);
     /* By one thread at a time: a look's letters are written, and at most EXCHANGE_LOOKS_MAX have not come back. The
      * bell of rows rings when they have. */
@@ -218,7 +222,10 @@ static inline double *exchange_loss(const struct exchange_site *site, uint64_t s
 }
 
 /* What of it divides lanes and slices; NULL: this node has all that its own stages need. */
-static inline struct exchange *exchange_of_lanes(struct exchange *x) { return x && x->stages ? NULL : x; }
+static inline struct exchange *exchange_of_lanes(struct exchange *x)
+{
+    return x && (x->stages || x->waves) ? NULL : x;
+}
 /* Whether this node has lanes, and so reads data; alone it has all. */
 static inline bool exchange_computes(const struct exchange *x) { return x == NULL || x->own.count > 0; }
 

@@ -72,6 +72,7 @@ struct sync_site {
     uint32_t kind;      /* enum of cfg/settings.h */
     uint32_t in_flight; /* Nm: micro-batches in a pipeline at once */
     uint32_t clock_distance;
+    bool is_exact; /* wsp: what minibatches are computed with does not depend on timing */
     bool is_bf16; /* bsp: sums of gradients are rounded (struct update) */
     uint32_t pipeline_count, stage_count, slot_count;
     struct stage *const *stages; /* [pipeline_count, stage_count] */
@@ -114,8 +115,8 @@ struct sync_vt {
     void (*close)(struct sync *);
     /* A job begins; no worker is at work. */
     void (*begin)(struct sync *);
-    /* It has ended well, and the parameters of all become the model's; optional. */
-    void (*settle)(struct sync *);
+    /* It has ended well, and the parameters of all become the model's; optional. What other nodes have failed with. */
+    status (*settle)(struct sync *);
     /* Whether the input may go in; if it may, and it does then, *pipeline is whose it is. Under the gate's
      * claim, as is bind. */
     bool (*admit)(struct sync *, const struct input *, uint32_t *pipeline);

@@ -10,95 +10,24 @@
  * other pipeline finish wave c - D - 1, and that one read, at the forward pass of the wave's last minibatch,
  * all of the c - 2 D - 1 waves that this minibatch needed; so at most waves c - 2 D - 1 to c are unread. Under
  * asp a stage that finds no free buffer sends more with the next. */
-#include "engine/sync/wsp.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "cfg/settings.h"
-#include "engine/base/claim.h"
-#include "engine/base/ring.h"
-#include "engine/sync/sync.h"
+#include "engine/sync/wsp_internal.h"
 #include "graph/optimizer.h"
-
-/* A run of floats that updates change, of a pipeline's parameters or of its optimizer state. */
-struct run {
-    bool is_state;
-    uint64_t offset, count;
-};
-
-struct message {
-    float *change;        /* the stage's runs, one after another */
-    uint64_t minibatches; /* of the sender that it completes     */
-    _Atomic uint32_t shared_unread;
-};
-
-struct wsp_stage {
-    /* set once */
-    struct run *runs;
-    uint32_t run_count, message_count;
-    struct message *messages;
-    struct ring *inbox; /* [pipeline_count]: numbers of that pipeline's messages; its own stays empty */
-    /* under the stage's turn */
-    uint64_t applied;   /* own minibatches of this job whose update is in the weights */
-    uint64_t *included; /* [pipeline_count]: minibatches of the others that are       */
-    uint64_t forward_count, local_max, local_sum, global_max, global_sum;
-};
-
-struct wsp_pipeline {
-    /* set once */
-    float *param, *state;           /* of pipeline 0: the model's            */
-    float *base_param, *base_state; /* NULL with one pipeline                */
-    uint64_t started;               /* minibatches; under the gate's claim   */
-    _Atomic uint64_t shared_done;   /* minibatches                           */
-    _Atomic uint64_t shared_waves;  /* sent by the first stage, so by all    */
-};
-
-/* A finished minibatch that waits to be told after those before it. Its slot is free already: a pipeline that
- * stands still keeps its own slots, and not those of the others. */
-struct record {
-    struct step_done done;
-    uint64_t *row_count; /* [table_count] */
-    _Atomic bool shared_is_there;
-};
-/* Of a slot that has been let in. */
-struct in_flight {
-    uint64_t sequence, number; /* of its minibatch in the job, and in its pipeline */
-    uint32_t pipeline;
-    double loss;
-};
 
 #define RECORDS_MAX 65536u
 /* Waves of all pipelines between the first that is not told and the last that the clock lets in; under asp, so
  * many that nobody waits for room. */
-static uint32_t record_count(const struct sync_site *site)
+static uint32_t record_count(const struct wsp *wsp)
 {
+    const struct sync_site *site = &wsp->sync.site;
     uint64_t waves = site->kind == SYNC_ASP ? 1024 : (uint64_t)site->clock_distance + 3;
     uint64_t count = waves * site->in_flight * site->pipeline_count;
+    /* Of several nodes all have room for what the clock lets in: none can be made to wait. */
+    if (wsp->nodes) return (uint32_t)(2 * waves * site->in_flight * wsp->worker_count);
     return count < RECORDS_MAX ? (uint32_t)count : RECORDS_MAX;
-}
-
-struct wsp {
-    struct sync sync; /* first: a struct sync * is a struct wsp * */
-    struct arena arena;
-    uint32_t wave; /* minibatches: Nm, or 1 under asp */
-    float **stash; /* [pipeline_count * in_flight] of [param_floats] */
-    struct wsp_pipeline *pipelines;
-    struct wsp_stage *stages; /* [pipeline_count, stage_count] */
-    struct in_flight *slots;  /* [slot_count] */
-    /* under the gate's claim */
-    uint64_t admitted; /* by this job */
-    uint32_t pipeline_next;
-    /* of minibatch n of the job: n % record_count */
-    struct record *records;
-    uint32_t record_count;
-    struct claim tell_claim;
-    _Atomic uint64_t shared_told; /* moved under the claim */
-};
-
-static struct wsp_stage *stage_of(const struct wsp *wsp, const struct stage *stage)
-{
-    return &wsp->stages[sync_stage_number(&wsp->sync, stage)];
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */
@@ -137,7 +66,7 @@ static void wsp_layout(struct wsp *wsp, struct layout *l)
         if (l->arena) wsp->stash[i] = stash;
     }
     LAYOUT_TAKE(l, wsp->slots, site->slot_count);
-    wsp->record_count = record_count(site);
+    wsp->record_count = record_count(wsp);
     LAYOUT_TAKE(l, wsp->records, wsp->record_count);
     for (uint32_t i = 0; i < wsp->record_count; i++) {
         uint64_t *row_count;
@@ -151,7 +80,7 @@ static void wsp_layout(struct wsp *wsp, struct layout *l)
             LAYOUT_TAKE(l, own.param, h->param_floats);
             LAYOUT_TAKE(l, own.state, h->state_floats);
         }
-        if (site->pipeline_count > 1) {
+        if (wsp->worker_count > 1 || wsp->nodes) {
             LAYOUT_TAKE(l, own.base_param, h->param_floats);
             LAYOUT_TAKE(l, own.base_state, h->state_floats);
         }
@@ -163,7 +92,7 @@ static void wsp_layout(struct wsp *wsp, struct layout *l)
         struct wsp_stage s = {.run_count = runs_list(site, site->stages[i], NULL, &floats)};
         if (site->pipeline_count > 1) s.message_count = site->kind == SYNC_ASP ? 4 : 2 * site->clock_distance + 2;
         LAYOUT_TAKE(l, s.runs, s.run_count);
-        LAYOUT_TAKE(l, s.included, site->pipeline_count);
+        LAYOUT_TAKE(l, s.included, wsp->worker_count);
         LAYOUT_TAKE(l, s.messages, s.message_count);
         for (uint32_t k = 0; k < s.message_count; k++) {
             float *change;
@@ -177,14 +106,21 @@ static void wsp_layout(struct wsp *wsp, struct layout *l)
         runs_list(site, site->stages[i], s.runs, &floats);
         wsp->stages[i] = s;
     }
+    if (wsp->nodes) wsp_nodes_layout(wsp, l);
 }
 
 /* Sent are differences of parameters and state: right only for rules whose state is a sum over updates. */
-static status optimizers_check(const struct sync_site *site)
+static status optimizers_check(const struct wsp *wsp)
 {
+    const struct sync_site *site = &wsp->sync.site;
     const struct graph *g = site->graph;
-    for (uint32_t i = 0; i < g->update_count && site->pipeline_count > 1; i++) {
+    for (uint32_t i = 0; i < g->update_count && wsp->worker_count > 1; i++) {
         const struct optimizer *rule = &optimizer_table[g->optimizers[g->updates[i].optimizer].kind];
+        if (wsp->nodes && rule->across == ACROSS_NEVER)
+            FAIL(INVALID,
+                 "train.sync = wsp on %u nodes: they add up what each has changed, also of rows of tables, which the "
+                 "state of %s does not allow; use sgd or adagrad, or train.sync = bsp",
+                 wsp->worker_count, rule->name);
         if (g->updates[i].table == GRAPH_NONE && rule->across == ACROSS_NEVER)
             FAIL(INVALID,
                  "train.pipelines = %u under %s: pipelines add up what each has changed, which the state of %s does "
@@ -270,7 +206,10 @@ static status wsp_open(struct sync *s)
     struct wsp *wsp = (struct wsp *)s;
     struct layout sum = {0}, taken = {.arena = &wsp->arena};
     CHECK(batch_micro_count(graph_batch(s->site.graph)) == 1);
-    TRY(optimizers_check(&s->site));
+    wsp->worker_count = s->site.pipeline_count;
+    wsp->shared_told = &wsp->own_told;
+    TRY(wsp_nodes_find(wsp));
+    TRY(optimizers_check(wsp));
     TRY(clip_check(s));
     TRY(tables_check(&s->site));
     TRY(aliases_check(s));
@@ -279,10 +218,16 @@ static status wsp_open(struct sync *s)
     TRY(arena_open(&wsp->arena, "weights in flight", sum.bytes));
     wsp_layout(wsp, &taken);
     wsp->wave = s->site.kind == SYNC_ASP ? 1 : s->site.in_flight;
+    if (wsp->nodes) wsp_nodes_open(wsp);
     return ST_OK;
 }
 
-static void wsp_close(struct sync *s) { arena_close(&((struct wsp *)s)->arena); }
+static void wsp_close(struct sync *s)
+{
+    struct wsp *wsp = (struct wsp *)s;
+    arena_close(&wsp->arena);
+    free(wsp->nodes);
+}
 
 /* --- a job ------------------------------------------------------------------------------------ */
 
@@ -306,33 +251,29 @@ static void wsp_begin(struct sync *s)
         memcpy(own->base_param, site->model->param, h->param_floats * sizeof(float));
         memcpy(own->base_state, site->model->state, h->state_floats * sizeof(float));
     }
-    for (uint32_t i = 0; i < wsp->record_count; i++)
+    for (uint32_t i = 0; i < wsp->record_count && wsp->nodes == NULL; i++)
         atomic_store_explicit(&wsp->records[i].shared_is_there, false, memory_order_relaxed);
-    atomic_store_explicit(&wsp->shared_told, 0, memory_order_relaxed);
+    /* Of several nodes steps count, and others' may have come already. */
+    if (wsp->nodes == NULL) atomic_store_explicit(wsp->shared_told, 0, memory_order_relaxed);
     for (uint32_t i = 0; i < site->pipeline_count * site->stage_count; i++) {
         wsp->stages[i].applied = 0;
-        memset(wsp->stages[i].included, 0, site->pipeline_count * sizeof *wsp->stages[i].included);
+        memset(wsp->stages[i].included, 0, wsp->worker_count * sizeof *wsp->stages[i].included);
     }
-}
-
-static float *run_floats(const struct wsp_pipeline *own, const struct run *run, bool of_base)
-{
-    if (of_base) return (run->is_state ? own->base_state : own->base_param) + run->offset;
-    return (run->is_state ? own->state : own->param) + run->offset;
+    if (wsp->nodes) wsp_nodes_begin(wsp);
 }
 
 /* Adds what other pipelines have sent to a stage. */
 static void inboxes_read(struct wsp *wsp, const struct stage *stage)
 {
     const struct sync_site *site = &wsp->sync.site;
-    struct wsp_stage *s = stage_of(wsp, stage);
+    struct wsp_stage *s = wsp_stage_of(wsp, stage);
     const struct wsp_pipeline *own = &wsp->pipelines[stage->pipeline_index];
     for (uint32_t u = 0; u < site->pipeline_count && s->message_count; u++) {
         for (uint32_t index; ring_try_pop(&s->inbox[u], &index);) {
             struct message *message = &wsp->stages[u * site->stage_count + stage->index].messages[index];
             const float *change = message->change;
             for (uint32_t r = 0; r < s->run_count; r++) {
-                float *weight = run_floats(own, &s->runs[r], false), *base = run_floats(own, &s->runs[r], true);
+                float *weight = wsp_run_floats(own, &s->runs[r], false), *base = wsp_run_floats(own, &s->runs[r], true);
                 for (uint64_t i = 0; i < s->runs[r].count; i++) {
                     weight[i] += change[i];
                     base[i] += change[i];
@@ -351,7 +292,7 @@ static void inboxes_read(struct wsp *wsp, const struct stage *stage)
 static bool changes_send(struct wsp *wsp, const struct stage *stage)
 {
     const struct sync_site *site = &wsp->sync.site;
-    struct wsp_stage *s = stage_of(wsp, stage);
+    struct wsp_stage *s = wsp_stage_of(wsp, stage);
     const struct wsp_pipeline *own = &wsp->pipelines[stage->pipeline_index];
     uint32_t index = 0;
     /* Acquire pairs with the release in inboxes_read(). */
@@ -362,8 +303,8 @@ static bool changes_send(struct wsp *wsp, const struct stage *stage)
     struct message *message = &s->messages[index];
     float *change = message->change;
     for (uint32_t r = 0; r < s->run_count; r++) {
-        const float *weight = run_floats(own, &s->runs[r], false);
-        float *base = run_floats(own, &s->runs[r], true);
+        const float *weight = wsp_run_floats(own, &s->runs[r], false);
+        float *base = wsp_run_floats(own, &s->runs[r], true);
         for (uint64_t i = 0; i < s->runs[r].count; i++) {
             change[i] = weight[i] - base[i];
             base[i] = weight[i];
@@ -380,25 +321,27 @@ static bool changes_send(struct wsp *wsp, const struct stage *stage)
     return true;
 }
 
-static void wsp_settle(struct sync *sync)
+static status wsp_settle(struct sync *sync)
 {
     struct wsp *wsp = (struct wsp *)sync;
     const struct sync_site *site = &sync->site;
-    if (site->pipeline_count == 1) return;
+    if (wsp->nodes) return wsp_nodes_settle(wsp);
+    if (site->pipeline_count == 1) return ST_OK;
     for (uint32_t i = 0; i < site->pipeline_count * site->stage_count; i++) inboxes_read(wsp, site->stages[i]);
     /* All bases are now the same but for rounding; the model is that of pipeline 0 and what each has not yet sent. */
     for (uint32_t s = 0; s < site->stage_count; s++) {
         const struct wsp_stage *first = &wsp->stages[s];
         for (uint32_t r = 0; r < first->run_count; r++) {
             const struct run *run = &first->runs[r];
-            float *model = run_floats(&wsp->pipelines[0], run, false);
+            float *model = wsp_run_floats(&wsp->pipelines[0], run, false);
             for (uint32_t v = 1; v < site->pipeline_count; v++) {
-                const float *weight = run_floats(&wsp->pipelines[v], run, false),
-                            *base = run_floats(&wsp->pipelines[v], run, true);
+                const float *weight = wsp_run_floats(&wsp->pipelines[v], run, false),
+                            *base = wsp_run_floats(&wsp->pipelines[v], run, true);
                 for (uint64_t i = 0; i < run->count; i++) model[i] += weight[i] - base[i];
             }
         }
     }
+    return ST_OK;
 }
 
 static bool clock_allows(const struct wsp *wsp, uint32_t pipeline)
@@ -428,23 +371,27 @@ static void wsp_bind(struct sync *s, struct slot *slot, uint32_t pipeline)
         if (tensor->kind == TENSOR_PARAM_GRAD)
             slot->tensor[t].data = wsp->sync.gradients.param[pipeline] + tensor->offset;
     }
-    wsp->slots[slot->index] = (struct in_flight){wsp->admitted++, number, pipeline, 0};
+    const uint64_t sequence = wsp->nodes ? slot->input->batch.step : wsp->admitted++;
+    wsp->slots[slot->index] = (struct in_flight){sequence, number, pipeline, 0};
 }
 
 static bool wsp_admit(struct sync *s, const struct input *input, uint32_t *pipeline)
 {
     struct wsp *wsp = (struct wsp *)s;
     const struct sync_site *site = &s->site;
-    (void)input;
-    /* Acquire pairs with records_tell(): the record of the minibatch that was record_count earlier is free. */
-    uint64_t told = atomic_load_explicit(&wsp->shared_told, memory_order_acquire);
-    if (wsp->admitted - told >= wsp->record_count) return false;
+    *pipeline = 0;
+    if (wsp->nodes && !wsp_nodes_admit(wsp, input->batch.step)) return false;
+    /* Acquire pairs with wsp_records_tell(): the record of the minibatch that was record_count earlier is free. */
+    uint64_t told = atomic_load_explicit(wsp->shared_told, memory_order_acquire);
+    if ((wsp->nodes ? input->batch.step : wsp->admitted) - told >= wsp->record_count) return false;
     for (uint32_t i = 0; i < site->pipeline_count; i++) {
         uint32_t v = (wsp->pipeline_next + i) % site->pipeline_count;
         struct wsp_pipeline *own = &wsp->pipelines[v];
         /* Acquire pairs with wsp_slot_done(): the stash of the minibatch that was Nm earlier is free. */
         uint64_t done = atomic_load_explicit(&own->shared_done, memory_order_acquire);
-        if (own->started - done >= site->in_flight || !clock_allows(wsp, v)) continue;
+        /* One at a time, if that is not to depend on timing. */
+        const uint32_t most = site->is_exact ? 1 : site->in_flight;
+        if (own->started - done >= most || !clock_allows(wsp, v)) continue;
         wsp->pipeline_next = v + 1;
         *pipeline = v;
         return true;
@@ -462,10 +409,13 @@ static void wsp_forward_begin(struct sync *sync, const struct stage *stage, stru
 {
     struct wsp *wsp = (struct wsp *)sync;
     const struct sync_site *site = &sync->site;
-    struct wsp_stage *s = stage_of(wsp, stage);
+    struct wsp_stage *s = wsp_stage_of(wsp, stage);
     const struct wsp_pipeline *own = &wsp->pipelines[stage->pipeline_index];
     uint64_t number = wsp->slots[slot->index].number;
-    inboxes_read(wsp, stage);
+    if (wsp->nodes)
+        wsp_nodes_forward(wsp, stage, number);
+    else
+        inboxes_read(wsp, stage);
     float *stash = wsp->stash[stage->pipeline_index * site->in_flight + number % site->in_flight];
     for (uint32_t r = 0; r < stage->extent.run_count; r++) {
         const struct param_run *run = &stage->extent.runs[r];
@@ -476,9 +426,10 @@ static void wsp_forward_begin(struct sync *sync, const struct stage *stage, stru
     s->forward_count++;
     s->local_sum += missing;
     if (missing > s->local_max) s->local_max = missing;
+    const uint32_t own_worker = wsp->nodes ? site->exchange->rank : stage->pipeline_index;
     uint64_t most = 0;
-    for (uint32_t u = 0; u < site->pipeline_count; u++)
-        if (u != stage->pipeline_index && number > s->included[u] && number - s->included[u] > most)
+    for (uint32_t u = 0; u < wsp->worker_count; u++)
+        if (u != own_worker && number > s->included[u] && number - s->included[u] > most)
             most = number - s->included[u];
     CHECK(site->kind != SYNC_WSP || most <= wsp_global_bound(site->in_flight, site->clock_distance));
     s->global_sum += most;
@@ -497,6 +448,7 @@ static status minibatch_update(struct wsp *wsp, const struct updater *w, const s
                             .example_count = slot->input->batch.step_example_count,
                             .t = slot->input->batch.step + 1};
     if (update.example_count == 0) return ST_OK;
+    if (wsp->nodes) wsp_nodes_rows_note(wsp, stage, update.rows);
     if (s->clipped) { /* the stage is the only one of its pipeline */
         TRY(sync_sum_run(s, w, stage, &update, 0));
         update.clip_scale = clip_scale(s->clipped, 1.0f / (float)update.example_count,
@@ -509,9 +461,10 @@ static status wsp_backward_end(struct sync *sync, const struct updater *w, const
 {
     struct wsp *wsp = (struct wsp *)sync;
     const struct sync_site *site = &sync->site;
-    struct wsp_stage *s = stage_of(wsp, stage);
+    struct wsp_stage *s = wsp_stage_of(wsp, stage);
     TRY(minibatch_update(wsp, w, stage, slot));
     s->applied++;
+    if (wsp->nodes && s->applied % wsp->wave == 0) wsp_nodes_wave_end(wsp, stage);
     if (site->pipeline_count == 1 || s->applied % wsp->wave != 0) return ST_OK;
     bool is_sent = changes_send(wsp, stage);
     CHECK(is_sent || site->kind == SYNC_ASP);
@@ -524,21 +477,22 @@ static status wsp_backward_end(struct sync *sync, const struct updater *w, const
 }
 
 /* Tells what has finished, in the order of admission. */
-static void records_tell(struct wsp *wsp)
+void wsp_records_tell(struct wsp *wsp)
 {
     struct sync_host *host = wsp->sync.site.host;
     do {
         if (!claim_try(&wsp->tell_claim)) return; /* its holder sees that somebody came */
         for (;;) {
             /* Relaxed: handed over with the claim. */
-            uint64_t number = atomic_load_explicit(&wsp->shared_told, memory_order_relaxed);
+            uint64_t number = atomic_load_explicit(wsp->shared_told, memory_order_relaxed);
             struct record *record = &wsp->records[number % wsp->record_count];
             /* Acquire pairs with the release in wsp_slot_done(). */
             if (!atomic_load_explicit(&record->shared_is_there, memory_order_acquire)) break;
+            if (wsp->nodes) wsp_nodes_record_fill(wsp, &record->done);
             host->step_done(host, &record->done);
             /* Relaxed: published with the number, by release: the record may be filled anew. */
             atomic_store_explicit(&record->shared_is_there, false, memory_order_relaxed);
-            atomic_store_explicit(&wsp->shared_told, number + 1, memory_order_release);
+            atomic_store_explicit(wsp->shared_told, number + 1, memory_order_release);
         }
     } while (claim_give(&wsp->tell_claim));
 }
@@ -555,11 +509,31 @@ static void wsp_slot_done(struct sync *s, const struct stage *stage, struct slot
         record->row_count[t] = slot->input->ticket.table[t].row_count;
     record->done = (struct step_done){m->step,  m->epoch,          m->step_example_count,
                                       of->loss, record->row_count, slot->input->ticket.number};
+    if (wsp->nodes) wsp_nodes_done(wsp, of->number, &record->done);
     atomic_store_explicit(&record->shared_is_there, true, memory_order_release);
     /* Release pairs with the acquire in wsp_admit(). */
     atomic_fetch_add_explicit(&wsp->pipelines[of->pipeline].shared_done, 1, memory_order_release);
-    records_tell(wsp);
+    wsp_records_tell(wsp);
     s->site.host->slot_give(s->site.host, slot); /* last, for it rings for the gate: there is room for a record too */
+}
+
+/* Of several nodes: what others have finished is told by who comes. */
+static bool wsp_part_take(struct sync *s, const struct stage *stage, uint32_t seat, struct sync_part *part)
+{
+    const struct wsp *wsp = (const struct wsp *)s;
+    (void)seat;
+    *part = (struct sync_part){0};
+    return wsp->nodes && stage->is_first && wsp_nodes_tells(wsp);
+}
+
+static status wsp_part_run(struct sync *s, const struct updater *w, const struct stage *stage,
+                           const struct sync_part *part)
+{
+    (void)w;
+    (void)stage;
+    (void)part;
+    wsp_records_tell((struct wsp *)s);
+    return ST_OK;
 }
 
 static void wsp_figures(const struct sync *sync, struct sync_figures *f)
@@ -569,7 +543,7 @@ static void wsp_figures(const struct sync *sync, struct sync_figures *f)
     uint64_t count = 0, local_sum = 0, global_sum = 0;
     f->has_staleness = true;
     f->local_bound = wsp_local_bound(site->in_flight);
-    if (site->pipeline_count > 1)
+    if (wsp->worker_count > 1)
         f->global_bound = site->kind == SYNC_ASP ? UINT64_MAX : wsp_global_bound(site->in_flight, site->clock_distance);
     for (uint32_t i = 0; i < site->pipeline_count * site->stage_count; i++) {
         const struct wsp_stage *s = &wsp->stages[i];
@@ -588,6 +562,7 @@ static void wsp_figures(const struct sync *sync, struct sync_figures *f)
     {                                                                                                                  \
         .bytes = sizeof(struct wsp), .open = wsp_open, .close = wsp_close, .begin = wsp_begin, .settle = wsp_settle,   \
         .admit = wsp_admit, .bind = wsp_bind, .forward_begin = wsp_forward_begin, .loss_keep = wsp_loss_keep,          \
-        .backward_end = wsp_backward_end, .backward_done = wsp_slot_done, .figures = wsp_figures,                      \
+        .backward_end = wsp_backward_end, .backward_done = wsp_slot_done, .part_take = wsp_part_take,                  \
+        .part_run = wsp_part_run, .figures = wsp_figures,                                                              \
     }
 const struct sync_vt sync_wsp = WSP_VT, sync_asp = WSP_VT;

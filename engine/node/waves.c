@@ -1,0 +1,362 @@
+/* Waves of workers that are nodes (engine/sync/waves.h) as messages: the own ones go out, slice by slice, to who adds
+ * them up; what others' waves have changed of the own slice is added up for each worker, and goes to it.
+ *
+ *     KIND_WAVE    worker v to owner u: v's letter, and behind it what its wave has changed of u's slice
+ *     KIND_ROUND   owner u to worker v: what the waves of that number of all others have changed of u's slice, added
+ *                  up in order of workers; at the end of a job u's slice itself
+ *
+ * A message's step is twice the number of the wave or round, plus one if there are changes, or the values themselves.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "engine/node/reduce_internal.h"
+#include "engine/sync/waves.h"
+
+/* It is not known yet. */
+#define NOT_YET UINT64_MAX
+
+/* How far a worker is in a job: waves below `heard` have come; from `last` on there are none. */
+struct worker {
+    uint64_t heard, last;
+};
+
+struct waves {
+    struct exchange_waves of_exchange; /* first: a struct exchange_waves * is a struct waves * */
+    struct worker now[REDUCE_NODES_MAX], next[REDUCE_NODES_MAX]; /* in the job that runs, and in the one behind it */
+    uint64_t end;   /* the round of values of the job that runs, or NOT_YET */
+    uint64_t round; /* rounds below it are here                             */
+    uint64_t sent_until[WAVES_SENDS][REDUCE_NODES_MAX]; /* messages to each that were given up to the own wave's */
+    bool sent_wave[WAVES_SENDS]; /* it was given to the post */
+    /* Rounds below these: that have come of an owner, of itself that are added up; that were given to the post for a
+     * worker; messages to it up to each of the last ones. */
+    uint64_t come[REDUCE_NODES_MAX], given[REDUCE_NODES_MAX], given_until[REDUCE_NODES_MAX][WAVES_SENDS];
+};
+
+static struct waves *waves_of(const struct reduce *r) { return (struct waves *)r->exchange.waves; }
+
+static float *own_slice(const struct exchange_waves *x, float *floats) { return floats + x->cut[x->worker]; }
+static uint64_t slice_floats_of(const struct exchange_waves *x, uint32_t node)
+{
+    return x->cut[node + 1] - x->cut[node];
+}
+static uint64_t slice_bytes(const struct exchange_waves *x, uint32_t node)
+{
+    return slice_floats_of(x, node) * sizeof(float);
+}
+static uint64_t place_of(const struct exchange_waves *x, uint32_t worker, uint64_t wave)
+{
+    return (uint64_t)worker * x->place_count + wave % x->place_count;
+}
+
+void waves_layout(struct reduce *r, struct layout *l)
+{
+    struct waves *waves;
+    LAYOUT_TAKE(l, waves, 1);
+    if (!l->arena) return;
+    r->exchange.waves = &waves->of_exchange;
+    waves->of_exchange.worker = r->exchange.rank;
+    waves->of_exchange.worker_count = r->exchange.node_count;
+    waves->end = NOT_YET;
+    for (uint32_t n = 0; n < r->exchange.node_count; n++) waves->now[n].last = waves->next[n].last = NOT_YET;
+    CHECK(pthread_mutex_init(&waves->of_exchange.store_lock, NULL) == 0);
+}
+
+void waves_start(struct reduce *r, uint64_t step)
+{
+    /* Relaxed: no wave has come. */
+    if (r->exchange.waves) atomic_store_explicit(&r->exchange.waves->shared_told, step, memory_order_relaxed);
+}
+
+void waves_close(struct reduce *r)
+{
+    if (r->exchange.waves) pthread_mutex_destroy(&r->exchange.waves->store_lock);
+}
+
+/* --- what is there ------------------------------------------------------------------------------ */
+
+/* Whether the waves of this number of all workers but one are there. There is none of a worker that has had its last,
+ * which counts when all have: then the number of rounds is known. Who is alone waits for itself. */
+static bool is_whole(const struct waves *waves, uint64_t round, uint32_t but)
+{
+    for (uint32_t v = 0; v < waves->of_exchange.worker_count; v++)
+        if ((v != but || waves->of_exchange.worker_count == 1) && waves->now[v].heard <= round &&
+            waves->end == NOT_YET)
+            return false;
+    return waves->end == NOT_YET || round < waves->end;
+}
+
+/* What they have changed of the own slice. */
+static void round_add(const struct waves *waves, uint64_t round, uint32_t but, float *to)
+{
+    const struct exchange_waves *x = &waves->of_exchange;
+    const uint64_t count = slice_floats_of(x, x->worker);
+    bool is_first = true;
+    for (uint32_t v = 0; v < x->worker_count; v++) {
+        const uint64_t place = place_of(x, v, round);
+        if (v == but || waves->now[v].heard <= round || !x->come_has_change[place]) continue;
+        const float *change = x->come_change[place];
+        for (uint64_t i = 0; is_first && i < count; i++) to[i] = change[i];
+        for (uint64_t i = 0; !is_first && i < count; i++) to[i] += change[i];
+        is_first = false;
+    }
+    if (is_first) memset(to, 0, count * sizeof *to);
+}
+
+/* A worker's wave is there, of the job that runs or of the next. */
+static void wave_note(struct waves *waves, uint32_t worker, uint64_t wave, bool is_last)
+{
+    struct worker *of = waves->end != NOT_YET && wave > waves->end ? &waves->next[worker] : &waves->now[worker];
+    uint64_t end = 0;
+    of->heard = wave + 1;
+    if (is_last) of->last = wave + 1;
+    for (uint32_t v = 0; v < waves->of_exchange.worker_count; v++) {
+        if (waves->now[v].last == NOT_YET) return;
+        if (waves->now[v].last > end) end = waves->now[v].last;
+    }
+    waves->end = end;
+    /* Release pairs with the acquire of who settles. */
+    atomic_store_explicit(&waves->of_exchange.shared_end, end + 1, memory_order_release);
+}
+
+/* The number of a worker's next wave; NOT_YET: this node does not know. */
+static uint64_t wave_next(const struct waves *waves, uint32_t worker)
+{
+    const struct worker *now = &waves->now[worker], *next = &waves->next[worker];
+    if (now->last == NOT_YET) return now->heard;
+    if (waves->end == NOT_YET || next->last != NOT_YET) return NOT_YET;
+    return next->heard > waves->end ? next->heard : waves->end + 1;
+}
+
+/* --- the own wave ------------------------------------------------------------------------------- */
+
+static status wave_send(struct reduce *r, uint64_t wave)
+{
+    struct waves *waves = waves_of(r);
+    struct exchange_waves *x = &waves->of_exchange;
+    const uint32_t place = (uint32_t)(wave % WAVES_SENDS);
+    const bool has_change = x->has_change[place];
+    const uint64_t own = place_of(x, x->worker, wave);
+    struct wave_head head;
+    memcpy(&head, x->letter[place], sizeof head);
+    CHECK(head.wave == wave);
+    x->come_has_change[own] = has_change;
+    if (has_change) memcpy(x->come_change[own], own_slice(x, x->change[place]), slice_bytes(x, x->worker));
+    for (uint32_t i = 1; i < x->worker_count; i++) {
+        const uint32_t to = (x->worker + i) % x->worker_count;
+        struct reduce_message message = {.kind = KIND_WAVE,
+                                         .step = 2 * wave + has_change,
+                                         .part = {{x->letter[place], x->letter_bytes[place]},
+                                                  {x->change[place] + x->cut[to], slice_bytes(x, to)}},
+                                         .part_count = has_change ? 2 : 1};
+        for (uint32_t p = 0; p < message.part_count; p++) message.bytes += message.part[p].iov_len;
+        TRY(message_send(r, to, &message));
+        waves->sent_until[place][to] = r->peers[to].given;
+    }
+    waves->sent_wave[place] = true;
+    wave_note(waves, x->worker, wave, head.is_last);
+    return ST_OK;
+}
+
+/* Whether all messages up to these are sent. */
+static bool are_sent(const struct reduce *r, const uint64_t until[REDUCE_NODES_MAX])
+{
+    for (uint32_t n = 0; n < r->exchange.node_count; n++)
+        if (n != r->exchange.rank && r->peers[n].sent < until[n]) return false;
+    return true;
+}
+
+/* Sends what this worker has given, and says which places are free. */
+static status own_step(struct reduce *r)
+{
+    struct waves *waves = waves_of(r);
+    struct exchange_waves *x = &waves->of_exchange;
+    /* Acquire pairs with the release of who gave it. */
+    const uint64_t given = atomic_load_explicit(&x->shared_given, memory_order_acquire);
+    for (uint64_t next; (next = wave_next(waves, x->worker)) < given;) TRY(wave_send(r, next));
+    /* Relaxed: only this thread clears. */
+    uint32_t busy = atomic_load_explicit(&x->shared_busy, memory_order_relaxed), freed = 0;
+    for (uint32_t i = 0; i < WAVES_SENDS; i++)
+        if ((busy >> i & 1) && waves->sent_wave[i] && are_sent(r, waves->sent_until[i])) {
+            waves->sent_wave[i] = false;
+            freed |= UINT32_C(1) << i;
+        }
+    if (freed == 0) return ST_OK;
+    /* Release pairs with the acquire of who fills it anew. */
+    atomic_fetch_and_explicit(&x->shared_busy, ~freed, memory_order_release);
+    gate_ring(r);
+    return ST_OK;
+}
+
+/* --- rounds ------------------------------------------------------------------------------------- */
+
+/* The own slice's values of the job's end, which who settles has put there. */
+static bool has_values(const struct waves *waves, uint64_t round)
+{
+    /* Acquire pairs with the release of who settles. */
+    return round == waves->end &&
+           atomic_load_explicit(&waves->of_exchange.shared_values, memory_order_acquire) == round + 1;
+}
+
+/* Sends a worker its next round; false: it is not there, or there is no place for it. */
+static status round_send(struct reduce *r, uint32_t to, bool *is_sent)
+{
+    struct waves *waves = waves_of(r);
+    struct exchange_waves *x = &waves->of_exchange;
+    const uint64_t round = waves->given[to], place = (uint64_t)to * WAVES_SENDS + round % WAVES_SENDS;
+    const bool is_values = has_values(waves, round);
+    float *from = own_slice(x, x->sums[round % x->place_count]);
+    *is_sent = false;
+    if (!is_values) {
+        if (!is_whole(waves, round, to) || r->peers[to].sent < waves->given_until[to][round % WAVES_SENDS])
+            return ST_OK;
+        from = x->out[place];
+        round_add(waves, round, to, from);
+    }
+    TRY(part_send(r, to, KIND_ROUND, 2 * round + is_values, from, slice_bytes(x, x->worker)));
+    waves->given[to]++;
+    waves->given_until[to][round % WAVES_SENDS] = r->peers[to].given;
+    *is_sent = true;
+    return ST_OK;
+}
+
+/* The own slice of a round, for this worker. */
+static bool own_round_add(struct waves *waves)
+{
+    struct exchange_waves *x = &waves->of_exchange;
+    const uint64_t round = waves->come[x->worker];
+    const bool is_values = has_values(waves, round);
+    if (!is_values && !is_whole(waves, round, x->worker)) return false;
+    if (!is_values) round_add(waves, round, x->worker, own_slice(x, x->sums[round % x->place_count]));
+    waves->come[x->worker]++;
+    return true;
+}
+
+/* Whether the next round is here. */
+static bool round_is_here(const struct waves *waves)
+{
+    const uint64_t round = waves->round;
+    for (uint32_t o = 0; o < waves->of_exchange.worker_count; o++)
+        if (waves->come[o] <= round) return false;
+    return round == waves->end || is_whole(waves, round, waves->of_exchange.worker);
+}
+
+/* When all is here, and all others have been given theirs, the next job is the one that runs. */
+static bool job_step(struct waves *waves)
+{
+    const uint32_t count = waves->of_exchange.worker_count;
+    if (waves->end == NOT_YET || waves->round <= waves->end) return false;
+    for (uint32_t n = 0; n < count; n++)
+        if (n != waves->of_exchange.worker && waves->given[n] <= waves->end) return false;
+    for (uint32_t n = 0; n < count; n++) {
+        waves->now[n] = waves->next[n];
+        if (waves->now[n].heard <= waves->end) waves->now[n].heard = waves->end + 1;
+        waves->next[n] = (struct worker){.last = NOT_YET};
+    }
+    waves->end = NOT_YET;
+    return true;
+}
+
+status waves_step(struct reduce *r)
+{
+    struct waves *waves = waves_of(r);
+    if (waves == NULL) return ST_OK;
+    struct exchange_waves *x = &waves->of_exchange;
+    const uint64_t before = waves->round;
+    for (bool is_changed = true; is_changed;) {
+        TRY(own_step(r));
+        is_changed = own_round_add(waves);
+        for (uint32_t i = 1; i < x->worker_count; i++) {
+            bool is_sent;
+            TRY(round_send(r, (x->worker + i) % x->worker_count, &is_sent));
+            is_changed |= is_sent;
+        }
+        for (; round_is_here(waves); waves->round++) is_changed = true;
+        is_changed |= job_step(waves);
+    }
+    if (waves->round == before) return ST_OK;
+    /* Release pairs with the acquires of who adds them. */
+    atomic_store_explicit(&x->shared_rounds, waves->round, memory_order_release);
+    gate_ring(r);
+    return ST_OK;
+}
+
+uint64_t waves_waits(const struct reduce *r)
+{
+    const struct waves *waves = waves_of(r);
+    const struct exchange_waves *x = &waves->of_exchange;
+    uint64_t silent = 0, owes = 0;
+    /* Relaxed: for messages. */
+    if (atomic_load_explicit(&x->shared_needed, memory_order_relaxed) <= waves->round) return 0;
+    for (uint32_t n = 0; n < x->worker_count; n++) {
+        if (n == x->worker) continue;
+        if (waves->now[n].last == NOT_YET && waves->now[n].heard <= waves->round) silent |= UINT64_C(1) << n;
+        if (waves->come[n] <= waves->round) owes |= UINT64_C(1) << n;
+    }
+    /* An owner waits for the waves of others itself. */
+    return silent ? silent : owes;
+}
+
+/* The least that a node sends with a wave, and for the waves of all others that are added up. */
+uint64_t waves_least_bytes(const struct reduce *r)
+{
+    const struct exchange_waves *x = r->exchange.waves;
+    const uint64_t all = x->cut[x->worker_count] * sizeof(float), own = slice_bytes(x, x->worker);
+    return all - own + (x->worker_count - 1) * own;
+}
+
+/* --- messages ----------------------------------------------------------------------------------- */
+
+static bool wave_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes, struct reduce_message *message)
+{
+    struct waves *waves = waves_of(r);
+    if (waves == NULL) return false;
+    const struct exchange_waves *x = &waves->of_exchange;
+    const uint64_t wave = wave_next(waves, from), place = place_of(x, from, wave),
+                   changes = step & 1 ? slice_bytes(x, x->worker) : 0;
+    if (wave == NOT_YET) return false;
+    message->step = 2 * wave + (step & 1);
+    message->bytes = bytes < changes + sizeof(struct wave_head) ? changes + sizeof(struct wave_head)
+                     : bytes - changes > x->letter_max         ? changes + x->letter_max
+                                                               : bytes;
+    message->part[0] = (struct iovec){x->come_letter[place], message->bytes - changes};
+    message->part[1] = (struct iovec){x->come_change[place], changes};
+    message->part_count = changes ? 2 : 1;
+    return true;
+}
+
+static status wave_arrived(struct reduce *r, uint32_t from, const struct reduce_message *message)
+{
+    struct waves *waves = waves_of(r);
+    struct exchange_waves *x = &waves->of_exchange;
+    const uint64_t wave = message->step / 2, place = place_of(x, from, wave);
+    struct wave_head head;
+    x->come_bytes[place] = message->part[0].iov_len;
+    x->come_has_change[place] = message->step & 1;
+    memcpy(&head, x->come_letter[place], sizeof head);
+    TRY(x->come(x->context, from, wave, x->come_letter[place], x->come_bytes[place]));
+    wave_note(waves, from, wave, head.is_last);
+    return ST_OK;
+}
+
+static bool round_expect_next(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes,
+                              struct reduce_message *message)
+{
+    struct waves *waves = waves_of(r);
+    (void)bytes;
+    if (waves == NULL) return false;
+    const struct exchange_waves *x = &waves->of_exchange;
+    message->step = 2 * waves->come[from] + (step & 1);
+    message->bytes = slice_bytes(x, from);
+    message->part[0].iov_base = x->sums[waves->come[from] % x->place_count] + x->cut[from];
+    return true;
+}
+
+static status round_arrived(struct reduce *r, uint32_t from, const struct reduce_message *message)
+{
+    (void)message;
+    waves_of(r)->come[from]++;
+    return ST_OK;
+}
+
+const struct message_kind wave_kind = {wave_expect, wave_arrived}, round_kind = {round_expect_next, round_arrived};

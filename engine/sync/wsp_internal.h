@@ -1,0 +1,116 @@
+/* What the files of wsp share: wsp.c, of pipelines; wsp_nodes.c, of several nodes. */
+#ifndef HETERPS_ENGINE_SYNC_WSP_INTERNAL_H
+#define HETERPS_ENGINE_SYNC_WSP_INTERNAL_H
+
+#include "engine/base/claim.h"
+#include "engine/base/ring.h"
+#include "engine/sync/sync.h"
+#include "engine/sync/wsp.h"
+
+/* A run of floats that updates change, of a pipeline's parameters or of its optimizer state. */
+struct run {
+    bool is_state;
+    uint64_t offset, count;
+};
+
+struct message {
+    float *change;        /* the stage's runs, one after another */
+    uint64_t minibatches; /* of the sender that it completes     */
+    _Atomic uint32_t shared_unread;
+};
+
+struct wsp_stage {
+    /* set once */
+    struct run *runs;
+    uint32_t run_count, message_count;
+    struct message *messages;
+    struct ring *inbox; /* [pipeline_count]: numbers of that pipeline's messages; its own stays empty */
+    /* under the stage's turn */
+    uint64_t applied;   /* own minibatches of this job whose update is in the weights */
+    uint64_t *included; /* [worker_count]: minibatches of the others that are         */
+    uint64_t rounds;    /* of several nodes: rounds below it are in the weights       */
+    uint64_t forward_count, local_max, local_sum, global_max, global_sum;
+};
+
+struct wsp_pipeline {
+    /* set once */
+    float *param, *state;           /* of pipeline 0: the model's            */
+    float *base_param, *base_state; /* NULL with one pipeline on one node    */
+    uint64_t started;               /* minibatches; under the gate's claim   */
+    _Atomic uint64_t shared_done;   /* minibatches                           */
+    _Atomic uint64_t shared_waves;  /* sent by the first stage, so by all    */
+};
+
+/* A finished minibatch that waits to be told after those before it. Its slot is free already: a pipeline that
+ * stands still keeps its own slots, and not those of the others. */
+struct record {
+    struct step_done done;
+    uint64_t *row_count; /* [table_count] */
+    _Atomic bool shared_is_there;
+};
+/* Of a slot that has been let in. */
+struct in_flight {
+    uint64_t sequence, number; /* of its minibatch in the job, and in its pipeline */
+    uint32_t pipeline;
+    double loss;
+};
+
+struct wsp {
+    struct sync sync; /* first: a struct sync * is a struct wsp * */
+    struct arena arena;
+    uint32_t wave;         /* minibatches: Nm, or 1 under asp */
+    uint32_t worker_count; /* pipelines of this node, or nodes, which have one each */
+    float **stash; /* [pipeline_count * in_flight] of [param_floats] */
+    struct wsp_pipeline *pipelines;
+    struct wsp_stage *stages; /* [pipeline_count, stage_count] */
+    struct in_flight *slots;  /* [slot_count] */
+    /* under the gate's claim */
+    uint64_t admitted; /* by this job */
+    uint32_t pipeline_next;
+    /* of minibatch n of the job, of several nodes of step n: n % record_count */
+    struct record *records;
+    uint32_t record_count;
+    struct claim tell_claim;
+    _Atomic uint64_t *shared_told; /* moved under the claim: records below it are told */
+    _Atomic uint64_t own_told;     /* that of one node                                 */
+    struct wsp_nodes *nodes;       /* NULL: there is one node                          */
+};
+
+static inline struct wsp_stage *wsp_stage_of(const struct wsp *wsp, const struct stage *stage)
+{
+    return &wsp->stages[sync_stage_number(&wsp->sync, stage)];
+}
+static inline float *wsp_run_floats(const struct wsp_pipeline *own, const struct run *run, bool of_base)
+{
+    if (of_base) return (run->is_state ? own->base_state : own->base_param) + run->offset;
+    return (run->is_state ? own->state : own->param) + run->offset;
+}
+/* Tells what has finished, in the order of the data. */
+void wsp_records_tell(struct wsp *wsp);
+
+/* --- wsp_nodes.c: NULL of wsp->nodes is one node, and nothing ------------------------------------- */
+
+/* Sets nodes, where there are others. INVALID, MEMORY. */
+MUST_USE status wsp_nodes_find(struct wsp *wsp);
+/* Everything that it keeps, behind the stages. */
+void wsp_nodes_layout(struct wsp *wsp, struct layout *l);
+/* Behind the second layout: what others exchange with. */
+void wsp_nodes_open(struct wsp *wsp);
+void wsp_nodes_begin(struct wsp *wsp);
+/* Whether the next minibatch may start, which is the step. */
+bool wsp_nodes_admit(struct wsp *wsp, uint64_t step);
+/* Before its forward pass at a stage: adds what others' waves have changed. */
+void wsp_nodes_forward(struct wsp *wsp, const struct stage *stage, uint64_t number);
+/* Before an update of these rows of the stage. */
+void wsp_nodes_rows_note(struct wsp *wsp, const struct stage *stage, const struct step_rows *rows);
+/* The stage has ended a wave of the own minibatches. */
+void wsp_nodes_wave_end(struct wsp *wsp, const struct stage *stage);
+/* Minibatch `number` is done, at all stages; with the last one of a wave that goes. */
+void wsp_nodes_done(struct wsp *wsp, uint64_t number, const struct step_done *done);
+MUST_USE status wsp_nodes_settle(struct wsp *wsp);
+/* A record that is told gets rows as of the last own minibatch, or is that. Under the claim. */
+void wsp_nodes_record_fill(struct wsp *wsp, struct step_done *done);
+/* Whether something is there to be told. */
+bool wsp_nodes_tells(const struct wsp *wsp);
+
+#endif
