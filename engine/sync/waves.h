@@ -63,10 +63,10 @@ struct exchange_waves {
     size_t letter_bytes[WAVES_SENDS];
     bool has_change[WAVES_SENDS]; /* false: nothing of the dense part                                     */
     float *change[WAVES_SENDS];   /* [floats]                                                               */
-    uint8_t **come_letter;        /* of worker v's wave w at v * place_count + w % place_count: likewise … */
-    size_t *come_bytes;
-    float **come_change;   /* … of the own slice; of this worker, too, with … */
-    bool *come_has_change; /* … likewise */
+    uint8_t **come_letter;        /* of worker v's wave w at v * place_count + w % place_count: likewise, … */
+    size_t *come_bytes;           /* … (this worker's by itself) …                                           */
+    float **come_change;          /* … of the own slice, and …                                              */
+    bool *come_has_change;        /* … likewise; of this worker, too                                        */
     float **sums;        /* of round r at r % place_count: [floats]                                      */
     float **out;         /* for node u at u * WAVES_SENDS + r % WAVES_SENDS: [the own slice's floats]   */
     /* By the node's thread: a worker's letter has come, of this wave. INVALID: it is none. */

@@ -28,7 +28,7 @@ struct wsp_stage {
     /* under the stage's turn */
     uint64_t applied;   /* own minibatches of this job whose update is in the weights */
     uint64_t *included; /* [worker_count]: minibatches of the others that are         */
-    uint64_t rounds;    /* of several nodes: rounds below it are in the weights       */
+    uint64_t rounds, row_rounds; /* of several nodes: rounds below it are in the weights, in the rows */
     uint64_t forward_count, local_max, local_sum, global_max, global_sum;
 };
 

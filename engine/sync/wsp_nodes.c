@@ -8,8 +8,10 @@
  * may have plans of their own: parameters lie where the model has them, and the state behind.
  *
  * Rows of tables every node has itself, of all nodes, in RAM: a letter has what a wave has changed of those that it has
- * touched, and who adds that makes the rows that it has not seen. Two nodes' values of a row differ by how sums are
- * rounded in different orders, and a save has node 0's.
+ * touched, and who adds that makes the rows that it has not seen. Each node adds waves in the same order, round by round
+ * and in order of workers, also its own: beside a row that own waves have changed it keeps what rounds alone make of it,
+ * which the row becomes when the last of these waves is among them. So rows have the same bytes on all nodes at a job's
+ * end.
  *
  * At a job's end the sums of all waves are added, and the dense part becomes the values of the slices' owners on all. */
 #include <inttypes.h>
@@ -24,16 +26,22 @@
 #include "io/store/store_save.h"
 #include "io/store/store_ticket.h"
 
-/* The rows of a table that the wave under way has changed, and what they were before. Open addressing over stamped
- * cells, so that a new wave needs no clearing. */
-struct wave_rows {
-    uint32_t max, count, stamp, cell_mask;
-    struct wave_cell {
-        uint32_t stamp, row;
-    } * cells;
-    float **span;  /* [max]              */
-    uint64_t *key; /* [max]              */
-    float *base;   /* [max, span_floats] */
+/* A row that own waves have changed whose rounds are not all here: what it would be without them is kept beside it. */
+struct own_row {
+    float *span;
+    uint64_t key, last_wave; /* that has changed it                     */
+    uint32_t next;           /* of its bucket, or of those that are free */
+};
+/* Those of a table; ROW_NONE: there is none. */
+struct own_rows {
+    uint32_t max, count, free, used; /* used: numbers below it have been given */
+    uint32_t *bucket;                /* [bucket_mask + 1]                   */
+    uint32_t bucket_mask;
+    struct own_row *row;             /* [max]                               */
+    float *settled;                  /* [max, span_floats]: values by rounds alone                      */
+    float *base;                     /* [max, span_floats]: of those of the wave under way, before it   */
+    uint32_t *of_wave;               /* [of_wave_count]: these                                          */
+    uint32_t of_wave_count, of_wave_max;
 };
 
 /* Of a letter: the rows of a table behind it, keys and then floats. */
@@ -48,7 +56,7 @@ struct wsp_nodes {
     uint64_t floats; /* of the dense part, and what slices need to have one at least each */
     struct arena *arena;
     /* under the turn of each table's stage */
-    struct wave_rows *rows; /* [table_count] */
+    struct own_rows *rows; /* [table_count] */
     struct ticket_table resolved;
     uint32_t *unique;
     uint32_t resolved_max;
@@ -56,6 +64,7 @@ struct wsp_nodes {
     uint64_t base, given;   /* the first wave of the job that runs; own waves below it are given */
     size_t letter_bytes;    /* of the letter of the wave under way */
     bool has_change;        /* that has changed something of the dense part */
+    bool is_given;          /* the last own wave of the job is              */
     /* under the claim of telling: as of the last own minibatch */
     uint64_t *row_count; /* [table_count] */
     uint32_t ticket;
@@ -105,18 +114,23 @@ status wsp_nodes_find(struct wsp *wsp)
     return ST_OK;
 }
 
+/* Own waves whose rounds are not here are D + 1 at most, the one under way and one that is being sent aside. */
 static void rows_layout(struct wsp *wsp, struct layout *l, uint32_t table)
 {
-    const struct graph_table *t = &wsp->sync.site.graph->tables[table];
-    struct wave_rows rows = {.max = rows_max(&wsp->sync.site, table), .cell_mask = 1};
-    while (rows.cell_mask < 2 * rows.max) rows.cell_mask *= 2;
-    LAYOUT_TAKE(l, rows.cells, rows.cell_mask);
-    LAYOUT_TAKE(l, rows.span, rows.max);
-    LAYOUT_TAKE(l, rows.key, rows.max);
-    LAYOUT_TAKE(l, rows.base, (size_t)rows.max * t->span_floats);
-    rows.cell_mask--;
-    rows.stamp = 1;
-    if (l->arena) wsp->nodes->rows[table] = rows;
+    const struct sync_site *site = &wsp->sync.site;
+    const size_t floats = site->graph->tables[table].span_floats;
+    struct own_rows rows = {.of_wave_max = rows_max(site, table), .free = ROW_NONE, .bucket_mask = 1};
+    rows.max = rows.of_wave_max * (site->clock_distance + 3);
+    while (rows.bucket_mask < rows.max) rows.bucket_mask *= 2;
+    LAYOUT_TAKE(l, rows.bucket, rows.bucket_mask);
+    LAYOUT_TAKE(l, rows.row, rows.max);
+    LAYOUT_TAKE(l, rows.settled, rows.max * floats);
+    LAYOUT_TAKE(l, rows.base, rows.max * floats);
+    LAYOUT_TAKE(l, rows.of_wave, rows.of_wave_max);
+    rows.bucket_mask--;
+    if (!l->arena) return;
+    for (uint32_t i = 0; i <= rows.bucket_mask; i++) rows.bucket[i] = ROW_NONE;
+    wsp->nodes->rows[table] = rows;
 }
 
 static void slices_cut(struct wsp_nodes *nodes)
@@ -158,7 +172,6 @@ void wsp_nodes_layout(struct wsp *wsp, struct layout *l)
     uint8_t *letter;
     LAYOUT_TAKE(l, x->come_letter, come);
     for (size_t i = 0; i < come; i++) {
-        if (i / x->place_count == x->worker) continue;
         LAYOUT_TAKE(l, letter, x->letter_max);
         if (l->arena) x->come_letter[i] = letter;
     }
@@ -175,6 +188,14 @@ void wsp_nodes_layout(struct wsp *wsp, struct layout *l)
     LAYOUT_TAKE(l, nodes->resolved.span, nodes->resolved_max);
     LAYOUT_TAKE(l, nodes->resolved.occurrence_begin, nodes->resolved_max + 1);
     LAYOUT_TAKE(l, nodes->unique, nodes->resolved_max);
+}
+
+/* The number of the wave under way, as of the first stage … */
+static uint64_t own_wave(const struct wsp_nodes *nodes) { return nodes->given; }
+/* … and of any, which may be a wave ahead: that of its next update. */
+static uint64_t stage_wave(const struct wsp *wsp, const struct stage *stage)
+{
+    return wsp->nodes->base + wsp_stage_of(wsp, stage)->applied / wsp->wave;
 }
 
 /* --- letters of others -------------------------------------------------------------------------- */
@@ -281,22 +302,69 @@ static void exchange_failed(struct wsp *wsp, status st)
     bell_ring(&nodes->bell);
 }
 
-static struct wave_cell *cell_of(const struct wave_rows *rows, const float *span)
+static uint32_t *bucket_of(const struct own_rows *rows, const float *span)
 {
-    uint64_t at = ((uintptr_t)span >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
-    for (;; at++) {
-        struct wave_cell *cell = &rows->cells[at & rows->cell_mask];
-        if (cell->stamp != rows->stamp || rows->span[cell->row] == span) return cell;
-    }
+    return &rows->bucket[(((uintptr_t)span >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32) & rows->bucket_mask];
+}
+
+/* The number of the row there, or ROW_NONE. */
+static uint32_t own_row_of(const struct own_rows *rows, const float *span)
+{
+    uint32_t row = *bucket_of(rows, span);
+    while (row != ROW_NONE && rows->row[row].span != span) row = rows->row[row].next;
+    return row;
+}
+
+static uint32_t own_row_make(struct own_rows *rows, float *span, uint64_t key, uint32_t floats)
+{
+    uint32_t *bucket = bucket_of(rows, span), row = rows->free;
+    if (row == ROW_NONE)
+        row = rows->used++;
+    else
+        rows->free = rows->row[row].next;
+    CHECK(row < rows->max);
+    rows->row[row] = (struct own_row){.span = span, .key = key, .last_wave = UINT64_MAX, .next = *bucket};
+    memcpy(rows->settled + (size_t)row * floats, span, floats * sizeof *span);
+    *bucket = row;
+    rows->count++;
+    return row;
+}
+
+static void own_row_drop(struct own_rows *rows, uint32_t row)
+{
+    uint32_t *at = bucket_of(rows, rows->row[row].span);
+    while (*at != row) at = &rows->row[*at].next;
+    *at = rows->row[row].next;
+    rows->row[row].next = rows->free;
+    rows->free = row;
+    rows->count--;
+}
+
+static void floats_add(float *to, const float *change, uint32_t floats)
+{
+    for (uint32_t i = 0; i < floats; i++) to[i] += change[i];
 }
 
 /* Adds what another node has changed of a row. */
-static void row_add(struct wave_rows *rows, float *span, const float *change, uint32_t floats)
+static void row_add(const struct own_rows *rows, uint64_t own_wave, float *span, const float *change, uint32_t floats)
 {
-    const struct wave_cell *cell = cell_of(rows, span);
-    float *base = cell->stamp == rows->stamp ? rows->base + (size_t)cell->row * floats : NULL;
-    for (uint32_t i = 0; i < floats; i++) span[i] += change[i];
-    for (uint32_t i = 0; base && i < floats; i++) base[i] += change[i];
+    const uint32_t row = own_row_of(rows, span);
+    floats_add(span, change, floats);
+    if (row == ROW_NONE) return;
+    floats_add(rows->settled + (size_t)row * floats, change, floats);
+    if (rows->row[row].last_wave == own_wave) floats_add(rows->base + (size_t)row * floats, change, floats);
+}
+
+/* A round has what this node has changed itself; with the last of it the row is as on all nodes. */
+static void own_row_add(struct own_rows *rows, uint64_t round, float *span, const float *change, uint32_t floats)
+{
+    const uint32_t row = own_row_of(rows, span);
+    CHECK(row != ROW_NONE);
+    float *settled = rows->settled + (size_t)row * floats;
+    floats_add(settled, change, floats);
+    if (rows->row[row].last_wave != round) return;
+    memcpy(span, settled, floats * sizeof *span);
+    own_row_drop(rows, row);
 }
 
 static status rows_find(struct wsp_nodes *nodes, struct store *store, uint32_t table, const uint64_t *key,
@@ -309,8 +377,9 @@ static status rows_find(struct wsp_nodes *nodes, struct store *store, uint32_t t
     return store_resolve_end(store, STORE_CREATE, false, &ticket);
 }
 
-/* Adds the rows of a table in a letter, whose keys are there once each. */
-static status table_add(struct wsp *wsp, uint32_t table, const uint64_t *key, uint32_t count)
+/* Adds the rows of a table in a worker's letter of the round, whose keys are there once each. */
+static status table_add(struct wsp *wsp, const struct stage *stage, uint32_t worker, uint64_t round, uint32_t table,
+                        const uint64_t *key, uint32_t count)
 {
     struct wsp_nodes *nodes = wsp->nodes;
     struct store *store = wsp->sync.site.model->store;
@@ -326,8 +395,13 @@ static status table_add(struct wsp *wsp, uint32_t table, const uint64_t *key, ui
             FAIL(INVALID, "a wave has a row of table \"%s\" twice: not all nodes run the same program",
                  graph_string(wsp->sync.site.graph, wsp->sync.site.graph->tables[table].name));
         store_rows_change(store, table, nodes->resolved.span, some);
-        for (uint32_t i = 0; i < some; i++)
-            row_add(&nodes->rows[table], nodes->resolved.span[i], change + (size_t)(first + i) * floats, floats);
+        for (uint32_t i = 0; i < some; i++) {
+            const float *of_row = change + (size_t)(first + i) * floats;
+            if (worker == nodes->x->worker)
+                own_row_add(&nodes->rows[table], round, nodes->resolved.span[i], of_row, floats);
+            else
+                row_add(&nodes->rows[table], stage_wave(wsp, stage), nodes->resolved.span[i], of_row, floats);
+        }
     }
     return ST_OK;
 }
@@ -345,12 +419,12 @@ static const uint8_t *letter_of(const struct wsp_nodes *nodes, uint32_t worker, 
     const size_t place = (size_t)worker * nodes->x->place_count + wave % nodes->x->place_count;
     struct wave_head head;
     *bytes = nodes->x->come_bytes[place];
-    if (worker == nodes->x->worker || *bytes == 0) return NULL;
+    if (*bytes == 0) return NULL;
     memcpy(&head, nodes->x->come_letter[place], sizeof head);
     return head.wave == wave ? nodes->x->come_letter[place] : NULL;
 }
 
-/* Adds the rows of the stage's tables of all others' waves of this number, in order of workers. */
+/* Adds the rows of the stage's tables of all waves of this number, in order of workers. */
 static status rows_add(struct wsp *wsp, const struct stage *stage, uint64_t wave)
 {
     const struct sync_site *site = &wsp->sync.site;
@@ -361,12 +435,19 @@ static status rows_add(struct wsp *wsp, const struct stage *stage, uint64_t wave
         for (size_t at = letter_begin(site); letter && at < bytes;) {
             CHECK(letter_rows_at(site->graph, letter, bytes, at, &rows));
             if (has_table(stage, rows.table))
-                TRY(table_add(wsp, (uint32_t)rows.table,
+                TRY(table_add(wsp, stage, v, wave, (uint32_t)rows.table,
                               (const uint64_t *)(const void *)(letter + at + sizeof rows), (uint32_t)rows.count));
             at += letter_rows_bytes(site->graph, rows.table, rows.count);
         }
     }
     return ST_OK;
+}
+
+/* Rounds of rows below it may be added: of waves that are given; all, when the last one of the job is. */
+static uint64_t rows_until(const struct wsp_nodes *nodes)
+{
+    /* Acquire pairs with wave_give(): the own letter. is_given is of who settles, when no worker is at work. */
+    return nodes->is_given ? UINT64_MAX : atomic_load_explicit(&nodes->x->shared_given, memory_order_acquire);
 }
 
 static void round_add(struct wsp *wsp, const struct stage *stage, uint64_t round)
@@ -392,14 +473,13 @@ static void round_add(struct wsp *wsp, const struct stage *stage, uint64_t round
     }
 }
 
-/* Adds rounds below `until` to a stage's weights and rows. */
+/* Adds rounds below `until` to a stage's weights, and, as far as it has given its own waves, to its rows. */
 static status rounds_add(struct wsp *wsp, const struct stage *stage, uint64_t until)
 {
     struct wsp_stage *s = wsp_stage_of(wsp, stage);
-    for (; s->rounds < until; s->rounds++) {
-        round_add(wsp, stage, s->rounds);
-        if (stage->extent.table_count > 0) TRY(rows_add(wsp, stage, s->rounds));
-    }
+    for (; s->rounds < until; s->rounds++) round_add(wsp, stage, s->rounds);
+    for (; s->row_rounds < until && s->row_rounds < rows_until(wsp->nodes); s->row_rounds++)
+        if (stage->extent.table_count > 0) TRY(rows_add(wsp, stage, s->row_rounds));
     return ST_OK;
 }
 
@@ -442,53 +522,53 @@ void wsp_nodes_forward(struct wsp *wsp, const struct stage *stage, uint64_t numb
 
 void wsp_nodes_rows_note(struct wsp *wsp, const struct stage *stage, const struct step_rows *rows)
 {
+    const uint64_t wave = stage_wave(wsp, stage);
     for (uint32_t i = 0; i < stage->extent.table_count; i++) {
         const uint32_t t = stage->extent.tables[i], floats = wsp->sync.site.graph->tables[t].span_floats;
-        struct wave_rows *of = &wsp->nodes->rows[t];
+        struct own_rows *of = &wsp->nodes->rows[t];
         for (uint32_t r = 0; r < rows[t].row_count; r++) {
-            struct wave_cell *cell = cell_of(of, rows[t].span[r]);
-            if (cell->stamp == of->stamp) continue;
-            CHECK(of->count < of->max);
-            *cell = (struct wave_cell){of->stamp, of->count};
-            of->span[of->count] = rows[t].span[r];
-            of->key[of->count] = rows[t].key[r];
-            memcpy(of->base + (size_t)of->count * floats, rows[t].span[r], floats * sizeof(float));
-            of->count++;
+            float *span = rows[t].span[r];
+            uint32_t row = own_row_of(of, span);
+            if (row == ROW_NONE) row = own_row_make(of, span, rows[t].key[r], floats);
+            if (of->row[row].last_wave == wave) continue;
+            of->row[row].last_wave = wave;
+            memcpy(of->base + (size_t)row * floats, span, floats * sizeof *span);
+            CHECK(of->of_wave_count < of->of_wave_max);
+            of->of_wave[of->of_wave_count++] = row;
         }
     }
 }
-
-static uint64_t own_wave(const struct wsp_nodes *nodes) { return nodes->given; }
 
 /* Writes what the wave has changed of a table to its letter. */
 static void rows_write(struct wsp *wsp, uint32_t table, uint8_t *letter)
 {
     struct wsp_nodes *nodes = wsp->nodes;
-    struct wave_rows *of = &nodes->rows[table];
+    struct own_rows *of = &nodes->rows[table];
     const struct graph *g = wsp->sync.site.graph;
-    const struct letter_rows rows = {.table = table, .count = of->count};
+    const struct letter_rows rows = {.table = table, .count = of->of_wave_count};
     const uint32_t floats = g->tables[table].span_floats;
     uint8_t *at = letter + nodes->letter_bytes;
-    if (of->count > 0) {
-        memcpy(at, &rows, sizeof rows);
-        memcpy(at + sizeof rows, of->key, of->count * sizeof *of->key);
-        float *change = (float *)(void *)(at + sizeof rows + of->count * sizeof *of->key);
-        for (uint32_t r = 0; r < of->count; r++)
-            for (uint32_t i = 0; i < floats; i++)
-                change[(size_t)r * floats + i] = of->span[r][i] - of->base[(size_t)r * floats + i];
-        if ((uint64_t)of->count * floats % 2) change[(size_t)of->count * floats] = 0;
-        nodes->letter_bytes += letter_rows_bytes(g, table, of->count);
+    if (rows.count == 0) return;
+    uint64_t *key = (uint64_t *)(void *)(at + sizeof rows);
+    float *change = (float *)(void *)(key + rows.count);
+    memcpy(at, &rows, sizeof rows);
+    for (uint32_t r = 0; r < rows.count; r++) {
+        const uint32_t row = of->of_wave[r];
+        const float *base = of->base + (size_t)row * floats;
+        key[r] = of->row[row].key;
+        for (uint32_t i = 0; i < floats; i++) *change++ = of->row[row].span[i] - base[i];
     }
-    of->count = 0;
-    if (++of->stamp != 0) return;
-    memset(of->cells, 0, (size_t)(of->cell_mask + 1) * sizeof *of->cells);
-    of->stamp = 1;
+    if (rows.count * floats % 2) *change = 0;
+    nodes->letter_bytes += letter_rows_bytes(g, table, rows.count);
+    of->of_wave_count = 0;
 }
 
 void wsp_nodes_wave_end(struct wsp *wsp, const struct stage *stage)
 {
     struct wsp_nodes *nodes = wsp->nodes;
     const struct wsp_stage *s = wsp_stage_of(wsp, stage);
+    /* Nobody ends a wave before the first stage has given the one before it: with its last minibatch that of this wave
+     * has been let in. */
     const uint32_t place = own_wave(nodes) % WAVES_SENDS;
     for (uint32_t r = 0; r < s->run_count; r++) {
         const struct run *run = &s->runs[r];
@@ -519,10 +599,15 @@ static void wave_give(struct wsp *wsp, uint64_t minibatches, uint32_t count, boo
                                    .is_last = is_last};
     memcpy(x->letter[place], &head, sizeof head);
     x->letter_bytes[place] = nodes->letter_bytes;
+    /* For the own part of its round: letters of this worker are this thread's. */
+    const size_t own = (size_t)x->worker * x->place_count + head.wave % x->place_count;
+    memcpy(x->come_letter[own], x->letter[place], nodes->letter_bytes);
+    x->come_bytes[own] = nodes->letter_bytes;
     x->has_change[place] = nodes->has_change;
     nodes->letter_bytes = letter_begin(&wsp->sync.site);
     nodes->has_change = false;
     nodes->given++;
+    if (is_last) nodes->is_given = true; /* by who settles */
     /* Relaxed: published by the release behind it, which pairs with the acquire of the node's thread. */
     atomic_fetch_or_explicit(&x->shared_busy, UINT32_C(1) << place, memory_order_relaxed);
     atomic_store_explicit(&x->shared_given, nodes->given, memory_order_release);
@@ -548,8 +633,9 @@ void wsp_nodes_begin(struct wsp *wsp)
     nodes->given = nodes->base;
     nodes->letter_bytes = letter_begin(&wsp->sync.site);
     nodes->has_change = false;
-    for (uint32_t i = 0; i < wsp->sync.site.stage_count; i++) wsp->stages[i].rounds = nodes->base;
-    for (uint32_t t = 0; t < wsp->sync.site.graph->table_count; t++) nodes->rows[t].count = 0, nodes->rows[t].stamp++;
+    for (uint32_t i = 0; i < wsp->sync.site.stage_count; i++) wsp->stages[i].rounds = wsp->stages[i].row_rounds = nodes->base;
+    nodes->is_given = false;
+    for (uint32_t t = 0; t < wsp->sync.site.graph->table_count; t++) CHECK(nodes->rows[t].count == 0);
 }
 
 struct settling {

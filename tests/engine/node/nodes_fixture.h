@@ -119,6 +119,8 @@ static struct runner runners[POST_NODES_MAX];
 
 static uint64_t node_slices, node_rows;           /* who has some; 0: all */
 static uint64_t node_ram_bytes;                   /* of each node, beside a disk; 0: there is no disk */
+static uint32_t node_waves;                       /* nodes are workers, whose waves have so many minibatches; 0: lanes */
+static const char *node_plan;                     /* of every second worker; NULL: one stage */
 /* At each node before any thread of it runs; NULL: nobody looks. */
 static void (*node_look)(uint32_t node, struct training *training);
 
@@ -127,6 +129,8 @@ FIXTURE static void nodes_open(const struct cut *cut, const char *const *set, ui
     post_open(&net, cut->node_count, seed, SCALED(30000u, 100000u));
     for (uint32_t n = 0; n < cut->node_count; n++) {
         struct setup setup = plans[(n + seed) % PLAN_COUNT];
+        if (node_waves) setup = (struct setup){.threads = 1 + n % 2, .in_flight = node_waves};
+        if (node_waves && node_plan && n % 2) setup.plan = node_plan, setup.threads = 2, setup.share = true;
         char disk[16];
         snprintf(disk, sizeof disk, "disk%u", n);
         setup.disk_name = disk;
@@ -139,8 +143,9 @@ FIXTURE static void nodes_open(const struct cut *cut, const char *const *set, ui
                                               .slices = node_slices,
                                               .rows = node_rows,
                                               .bucket_floats = seed % 3, /* 0: one bucket; else several */
+                                              .has_waves = node_waves > 0,
                                               .post = &net.node[n].post};
-        const bool computes = cut->lane_begin[n] < cut->lane_begin[n + 1];
+        const bool computes = node_waves > 0 || cut->lane_begin[n] < cut->lane_begin[n + 1];
         assert_ok(training_open(&runners[n].training, text, set, computes ? data : "/missing/data", &setup));
         net.node[n].reduce = runners[n].training.reduce;
         if (node_look) node_look(n, &runners[n].training);

@@ -1,0 +1,307 @@
+/* Waves between nodes, in one process: staleness measured in the weights themselves, by a device that adds one to a
+ * weight of its node's own for each update, so that whatever copy of the weights a minibatch reads says how many updates
+ * of which node are in it; the bytes of train.exact whatever the timing; rows of tables; and letters that are none. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/engine/node/nodes_fixture.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "engine/sync/waves.h"
+#include "sched/workers/wave.h"
+
+/* One run of parameters. */
+static const char counted_text[] = "[model]\nname = counted\n"
+                                   "[data]\ndense = I1..I3\n"
+                                   "[fc h1]\ninput = dense\nunits = 8\nactivation = relu\ninit = zeros\n"
+                                   "[fc y]\ninput = h1\nunits = 1\ninit = zeros\n"
+                                   "[loss bce]\ninput = y\n"
+                                   "[train]\nbatch = 4\nsync = wsp\nepochs = 2\noptimizer = adagrad 0.02\n";
+static const char rows_text[] = "[model]\nname = rows\n"
+                                "[data]\ndense = I1..I3\nsparse = C1..C4\n"
+                                "[table emb]\ndim = 3\ninit = uniform 0.1\noptimizer = adagrad 0.05\n"
+                                "[table wide]\ndim = 5\ninit = uniform 0.1\noptimizer = adagrad_row 0.05\n"
+                                "[embedding e]\ntable = emb\ninput = C1..C3\n"
+                                "[concat x]\ninput = e, dense\n"
+                                "[fc h1]\ninput = x\nunits = 8\nactivation = relu\n"
+                                "[embedding w]\ntable = wide\ninput = C4\n"
+                                "[concat x2]\ninput = h1, w\n"
+                                "[batch_norm n1]\ninput = x2\n"
+                                "[fc y]\ninput = n1\nunits = 1\n"
+                                "[loss bce]\ninput = y\n"
+                                "[train]\nbatch = 4\nsync = wsp\nepochs = 2\noptimizer = adagrad 0.05\n"
+                                "[store]\nram = 1MiB\n";
+
+#define STEPS_A_PASS ((DATA_ROWS + 3) / 4)
+
+/* Layers: 0 e, 1 x, 2 h1, 3 w, 4 x2, 5 n1, 6 y, 7 bce: a table at each of two stages. */
+#define TWO_STAGES "0-2:1:1 3-7:1:1"
+
+static struct cut workers(uint32_t count) { return (struct cut){.node_count = count}; }
+
+struct waves_set {
+    char text[3][64];
+    const char *set[4];
+};
+static const char *const *waves_set(struct waves_set *s, uint32_t clock_distance, bool is_exact)
+{
+    snprintf(s->text[0], sizeof s->text[0], "train.clock_distance=%u", clock_distance);
+    snprintf(s->text[1], sizeof s->text[1], "train.exact=%s", is_exact ? "yes" : "no");
+    for (int i = 0; i < 2; i++) s->set[i] = s->text[i];
+    s->set[2] = NULL;
+    return s->set;
+}
+
+/* --- the counting device ------------------------------------------------------------------------ */
+
+static struct {
+    const struct device_vt *inner;
+    uint64_t global_bound;
+    uint64_t before[POST_NODES_MAX];                           /* updates of each node before the job */
+    uint64_t forward_count[POST_NODES_MAX], global_max[POST_NODES_MAX]; /* of each node, by its worker */
+    uint32_t stalled;                                          /* a node whose minibatches take long; or none */
+    _Atomic uint32_t shared_broken_count;
+    char broken[256];
+} counting;
+
+#define MUST(condition, ...)                                                                                           \
+    do {                                                                                                               \
+        if (!(condition) && atomic_fetch_add(&counting.shared_broken_count, 1) == 0)                                   \
+            snprintf(counting.broken, sizeof counting.broken, __VA_ARGS__);                                            \
+    } while (0)
+
+static uint32_t node_of(const struct graph *g)
+{
+    for (uint32_t n = 0; n < net.node_count; n++)
+        if (g == &runners[n].training.graph) return n;
+    CHECK(false);
+    return 0;
+}
+
+static uint64_t counted_offset(uint32_t node)
+{
+    return runners[node].training.pipeline->stages[0]->extent.runs[0].offset;
+}
+
+static status counting_submit(struct device *d, const struct op_context *c, const struct graph_node *nodes,
+                              uint32_t count)
+{
+    if (!c->training || count == 0 || nodes->pass != PASS_FORWARD) return counting.inner->submit(d, c, nodes, count);
+    const uint32_t n = node_of(c->graph);
+    const float *weights = NULL;
+    for (uint32_t t = 0; t < c->graph->tensor_count; t++)
+        if (c->graph->tensors[t].kind == TENSOR_PARAM && c->graph->tensors[t].offset == counted_offset(n))
+            weights = c->tensor[t].data;
+    CHECK(weights);
+    const uint64_t number = counting.forward_count[n]++;
+    MUST(c->batch->step % net.node_count == n, "step %d is node %u's", (int)c->batch->step, n);
+    for (uint32_t u = 0; u < net.node_count; u++) {
+        const int64_t missing = (int64_t)(number + counting.before[u]) - lroundf(weights[u]);
+        /* A stage alone has done all of its own. */
+        if (u == n) MUST(missing == 0, "step %d misses %d updates of its own", (int)c->batch->step, (int)missing);
+        if (u == n || missing <= 0) continue;
+        MUST((uint64_t)missing <= counting.global_bound, "step %d of node %u misses %d of node %u; bound %" PRIu64,
+             (int)c->batch->step, n, (int)missing, u, counting.global_bound);
+        if ((uint64_t)missing > counting.global_max[n]) counting.global_max[n] = (uint64_t)missing;
+    }
+    if (n == counting.stalled) nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+    return counting.inner->submit(d, c, nodes, count);
+}
+
+static status counting_update(struct device *d, const struct param_update *update)
+{
+    (void)d;
+    for (uint32_t n = 0; n < net.node_count; n++) {
+        const struct pipeline *p = runners[n].training.pipeline;
+        if (update->grad[0] != p->sync->gradients.param[0] + counted_offset(n)) continue;
+        memset(update->grad[0], 0, update->count * sizeof(float));
+        update->weight[n] += 1;
+        update->state[n] += 2;
+        return ST_OK;
+    }
+    MUST(false, "an update of nobody's gradients");
+    return ST_OK;
+}
+static void counting_close(struct device *d) { counting.inner->close(d); }
+static const struct device_vt counting_vt = {
+    .name = "counting", .submit = counting_submit, .update_params = counting_update, .close = counting_close};
+
+static void counting_look(uint32_t node, struct training *t)
+{
+    struct pipeline *p = t->pipeline;
+    (void)node;
+    assert_int_equal(p->stages[0]->extent.run_count, 1);
+    assert_int_equal(p->stage_count, 1);
+    counting.inner = pipeline_device(p)->vt;
+    for (uint32_t i = 0; i < p->worker_count; i++) p->workers[i].device->vt = &counting_vt;
+}
+
+/* All updates of all nodes, once each, are in every node's model. */
+static void counting_check(void)
+{
+    if (atomic_load(&counting.shared_broken_count))
+        fail_msg("%s (and %u more)", counting.broken, atomic_load(&counting.shared_broken_count) - 1);
+    const uint64_t step = runners[0].training.model.progress.step;
+    for (uint32_t n = 0; n < net.node_count; n++) {
+        const struct training *t = &runners[n].training;
+        assert_int_equal(t->model.progress.step, step);
+        for (uint32_t u = 0; u < net.node_count; u++) {
+            const uint64_t own = (step + net.node_count - 1 - u) / net.node_count;
+            assert_int_equal(lroundf(t->model.param[counted_offset(n) + u]), own);
+            assert_int_equal(lroundf(t->model.state[t->model.state_offset[0] + u]), 2 * own);
+            counting.before[u] = own;
+        }
+    }
+    memset(counting.forward_count, 0, sizeof counting.forward_count);
+}
+
+/* Returns the greatest staleness of any node. */
+static uint64_t counted_run(uint32_t node_count, uint32_t in_flight, uint32_t distance, uint64_t seed, uint64_t job,
+                            uint32_t stalled)
+{
+    struct waves_set set;
+    const struct cut cut = workers(node_count);
+    memset(&counting, 0, sizeof counting);
+    counting.global_bound = wsp_global_bound(in_flight, distance);
+    counting.stalled = stalled;
+    text = counted_text;
+    node_waves = in_flight;
+    node_look = counting_look;
+    nodes_open(&cut, waves_set(&set, distance, false), seed, NULL); /* plans of one stage */
+    for (uint64_t until = job; !runners[0].training.is_end; until += job) {
+        nodes_run(until);
+        counting_check();
+    }
+    assert_int_equal(runners[0].training.model.progress.step, 2 * STEPS_A_PASS);
+    uint64_t most = 0;
+    for (uint32_t n = 0; n < node_count; n++) {
+        struct pipeline_figures f;
+        pipeline_figures(runners[n].training.pipeline, &f);
+        assert_int_equal(f.staleness.global_max, counting.global_max[n]);
+        assert_true(f.staleness.global_bound == (node_count > 1 ? counting.global_bound : 0));
+        if (f.staleness.global_max > most) most = f.staleness.global_max;
+    }
+    nodes_close();
+    node_look = NULL;
+    node_waves = 0;
+    text = model_text;
+    return most;
+}
+
+static void waves__any_timing__staleness_within_bounds_and_nothing_lost(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < SEEDS; seed++)
+        for (uint32_t node_count = 1; node_count <= 4; node_count++) {
+            const uint32_t in_flight = 1 + (uint32_t)(seed + node_count) % 3, distance = (uint32_t)(seed % 3);
+            (void)counted_run(node_count, in_flight, distance, seed, 5 + 7 * seed + node_count, UINT32_MAX);
+        }
+}
+
+/* One node stands nearly still: the others run ahead of it as far as the clock lets them. */
+static void waves__one_node_stalls__others_reach_the_bound(void **state)
+{
+    (void)state;
+    for (uint32_t distance = 0; distance <= 2; distance++)
+        for (uint32_t in_flight = 1; in_flight <= 2; in_flight++)
+            assert_int_equal(counted_run(2, in_flight, distance, 1, UINT64_MAX / 4, 1),
+                             wsp_global_bound(in_flight, distance));
+}
+
+/* --- exact ---------------------------------------------------------------------------------------- */
+
+/* What all nodes have after so many steps, in jobs. */
+static uint64_t rows_run(uint32_t node_count, uint32_t in_flight, uint32_t distance, bool is_exact, uint64_t seed,
+                         uint64_t job)
+{
+    struct waves_set set;
+    const struct cut cut = workers(node_count);
+    text = rows_text;
+    node_waves = in_flight;
+    node_plan = TWO_STAGES;
+    nodes_open(&cut, waves_set(&set, distance, is_exact), seed, NULL);
+    for (uint32_t n = 0; n < node_count; n++)
+        pipeline_delay_set(runners[n].training.pipeline, seed + n, SCALED(100000, 300000));
+    for (uint64_t until = job; !runners[0].training.is_end; until += job) nodes_run(until);
+    const uint64_t hash = training_hash(&runners[0].training);
+    for (uint32_t n = 1; n < node_count; n++) assert_true(training_hash(&runners[n].training) == hash);
+    assert_int_equal(runners[0].training.model.progress.examples, 2 * DATA_ROWS);
+    nodes_close();
+    node_waves = 0;
+    node_plan = NULL;
+    text = model_text;
+    return hash;
+}
+
+static void waves__rows_and_numbers__are_the_same_on_all_nodes(void **state)
+{
+    (void)state;
+    for (uint32_t node_count = 1; node_count <= 4; node_count++)
+        (void)rows_run(node_count, 1 + node_count % 2, node_count % 3, false, node_count, 23);
+}
+
+static void waves_exact__any_timing__same_bytes(void **state)
+{
+    (void)state;
+    for (uint32_t node_count = 2; node_count <= 4; node_count++) {
+        const uint64_t hash = rows_run(node_count, 2, 1, true, 1, 40);
+        for (uint64_t seed = 2; seed < 2 + SEEDS; seed++) assert_true(rows_run(node_count, 2, 1, true, seed, 40) == hash);
+    }
+}
+
+/* --- letters -------------------------------------------------------------------------------------- */
+
+static void waves_letter__is_none__is_refused(void **state)
+{
+    (void)state;
+    struct waves_set set;
+    const struct cut cut = workers(2);
+    uint64_t random = 1;
+    text = rows_text;
+    node_waves = 2;
+    nodes_open(&cut, waves_set(&set, 1, false), 0, NULL);
+    struct exchange_waves *x = reduce_exchange(runners[0].training.reduce)->waves;
+    uint8_t *letter = calloc(1, x->letter_max);
+    const struct wave_head head = {.in_flight = 2, .clock_distance = 1, .record_count = 1};
+    const struct wave_record record = {.step = 1, .example_count = 4};
+    const size_t begin = sizeof head + 2 * sizeof record;
+    memcpy(letter, &head, sizeof head);
+    memcpy(letter + sizeof head, &record, sizeof record);
+    assert_true(x->come(x->context, 1, 1, letter, begin) != ST_OK);      /* of another wave        */
+    assert_true(x->come(x->context, 1, 0, letter, begin - 8) != ST_OK);  /* too short              */
+    assert_true(x->come(x->context, 1, 0, letter, begin + 8) != ST_OK);  /* a half of what rows have */
+    uint64_t rows_of[2] = {7, 1};                                        /* of no table            */
+    memcpy(letter + begin, rows_of, sizeof rows_of);
+    assert_true(x->come(x->context, 1, 0, letter, x->letter_max) != ST_OK);
+    rows_of[0] = 0, rows_of[1] = UINT64_MAX / 8; /* of more than a wave has */
+    memcpy(letter + begin, rows_of, sizeof rows_of);
+    assert_true(x->come(x->context, 1, 0, letter, x->letter_max) != ST_OK);
+    for (uint32_t i = 0; i < 2000; i++) { /* whatever: refused, or heard, and no harm */
+        const size_t bytes = sizeof head + draw(&random, x->letter_max - sizeof head);
+        letter[begin + draw(&random, 64)] = (uint8_t)draw(&random, 256);
+        if (x->come(x->context, 1, 0, letter, bytes) == ST_OK) break;
+    }
+    free(letter);
+    post_close(&net);
+    for (uint32_t n = 0; n < net.node_count; n++) training_close(&runners[n].training);
+    node_waves = 0;
+    text = model_text;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waves__any_timing__staleness_within_bounds_and_nothing_lost),
+        cmocka_unit_test(waves__one_node_stalls__others_reach_the_bound),
+        cmocka_unit_test(waves__rows_and_numbers__are_the_same_on_all_nodes),
+        cmocka_unit_test(waves_exact__any_timing__same_bytes),
+        cmocka_unit_test(waves_letter__is_none__is_refused),
+    };
+    return cmocka_run_group_tests(tests, group_open, fixture_close) ? 1 : 0;
+}
