@@ -594,6 +594,7 @@ const uint64_t *reduce_own_rows(const struct reduce *r) { return r->own_rows; }
 struct reduce_rounds reduce_rounds(const struct reduce *r)
 {
     struct reduce_rounds rounds = {.ns = atomic_load_explicit(&r->shared_rounds_ns, memory_order_relaxed)};
+    if (r->exchange.waves) rounds.ns = atomic_load_explicit(&r->exchange.waves->shared_waited_ns, memory_order_relaxed);
     for (uint32_t n = 0; n < r->exchange.node_count; n++)
         rounds.last_ns[n] = atomic_load_explicit(&r->shared_last_ns[n], memory_order_relaxed);
     return rounds;

@@ -106,8 +106,8 @@ const uint64_t *reduce_own_rows(const struct reduce *reduce);
 /* Of a node, for messages: its rank in the job, of which not all nodes may be there. */
 uint32_t reduce_name(const struct reduce *reduce, uint32_t node);
 /* Of all rounds so far: how long any was under way here, from the own part to the last of the others', of which, for
- * so long, that of which node came last: [node_count]; this node's own: all others' were there. By any thread, exact
- * between jobs. */
+ * so long, that of which node came last: [node_count]; this node's own: all others' were there. Of workers: how long a
+ * minibatch has waited for others' waves; of whom is not counted. By any thread, exact between jobs. */
 #define REDUCE_NODES_MAX 64u
 struct reduce_rounds {
     uint64_t ns, last_ns[REDUCE_NODES_MAX];

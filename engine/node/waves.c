@@ -150,6 +150,7 @@ static status wave_send(struct reduce *r, uint64_t wave)
                                                   {x->change[place] + x->cut[to], slice_bytes(x, to)}},
                                          .part_count = has_change ? 2 : 1};
         for (uint32_t p = 0; p < message.part_count; p++) message.bytes += message.part[p].iov_len;
+        figure_add(&r->shared_rows_bytes, x->letter_bytes[place]);
         TRY(message_send(r, to, &message));
         waves->sent_until[place][to] = r->peers[to].given;
     }

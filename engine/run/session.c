@@ -151,6 +151,9 @@ static status sync_nodes_check(const struct settings *settings, const struct ses
     if (by_stages)
         FAIL(USAGE, "train.sync = wsp makes each node a worker that has all stages, and the plan gives nodes stages of "
                     "one: give a plan without nodes, or --set train.sync=bsp");
+    if (settings->train_pipelines > 1)
+        FAIL(USAGE, "train.pipelines = %u: on several nodes each node is one pipeline; start more nodes",
+             settings->train_pipelines);
     if (nodes->lanes)
         FAIL(USAGE, "--lanes divides every step between nodes; under train.sync = wsp each node has steps of its own");
     return ST_OK;

@@ -15,6 +15,7 @@ _Static_assert(REDUCE_NODES_MAX == MEMBER_NODES_MAX, "nodes are as many");
 /* Of a node; both ends are of one version of the program. */
 struct account {
     uint32_t rank, lane_begin, lane_count;
+    bool is_worker;  /* it has no lanes, but minibatches of its own */
     uint64_t stages; /* where nodes have stages: bit s: stage s; of later ones nothing is told */
     uint64_t wall_ns, worker_count, busy_ns[WORK_COUNT], reading_ns, sent_bytes, rows, asked_rows;
     double least_a_step; /* bytes that it has to send */
@@ -35,6 +36,8 @@ static struct account own_account(const struct trainer *t, struct reduce *reduce
                         .least_a_step = (double)reduce_least_bytes(reduce) +
                                         (double)(rows.least_bytes + reduce_stream_bytes(reduce)) / (double)steps,
                         .rounds = reduce_rounds(reduce)};
+    if (x->waves) a.is_worker = true;
+    if (x->waves) a.least_a_step /= (double)x->waves->in_flight * x->waves->worker_count; /* it is a wave's of all */
     pipeline_times(t->session->crew.pipeline, &times);
     pipeline_figures(t->session->crew.pipeline, &figures);
     a.wall_ns = times.wall_ns;
@@ -85,11 +88,14 @@ static void table_print(const struct account *all, uint32_t count, uint64_t step
     const bool by_stages = all[0].stages != 0;
     log_info("nodes    node  %7s  forward  backward  update  reading  exchange  came last        sent  of least"
              "           rows      asked for",
-             by_stages ? "stages" : "lanes");
+             by_stages          ? "stages"
+             : all[0].is_worker ? "worker"
+                                : "lanes");
     for (uint32_t n = 0; n < count; n++) {
         const struct account *a = &all[n];
         char lanes[24] = "none", sent[WORDS_BYTES], rows[WORDS_WHOLE_BYTES], asked[WORDS_WHOLE_BYTES], times[16] = "-";
         if (a->lane_count) snprintf(lanes, sizeof lanes, "%u-%u", a->lane_begin, a->lane_begin + a->lane_count - 1);
+        if (a->is_worker) snprintf(lanes, sizeof lanes, "%u", n);
         if (by_stages) stages_text(a->stages, lanes, sizeof lanes);
         if (a->least_a_step > 0)
             snprintf(times, sizeof times, "%.2f", (double)a->sent_bytes / (double)steps / a->least_a_step);
@@ -160,7 +166,7 @@ static void accounts_tell(const struct trainer *t, uint32_t count, uint64_t step
     table_event(all, count, steps);
     log_event_end();
     table_print(all, count, steps);
-    if (rows > 0 && count > 1 && all[0].stages == 0)
+    if (rows > 0 && count > 1 && all[0].stages == 0 && !all[0].is_worker)
         log_info("nodes    of their rows one has at most %.2f times the mean, and is asked for %.2f times", rows,
                  asked);
 }

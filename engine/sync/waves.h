@@ -81,6 +81,7 @@ struct exchange_waves {
     _Atomic uint64_t shared_end;    /* the last round of values that is known, + 1: that of the job that runs, or before */
     _Atomic uint64_t shared_told;   /* steps below it are done by all                                          */
     _Atomic uint64_t shared_needed; /* rounds that this worker waits for                                       */
+    _Atomic uint64_t shared_waited_ns; /* how long it has, with a minibatch that was ready                     */
 };
 
 #endif

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "cfg/settings.h"
+#include "engine/base/clock.h"
 #include "engine/sync/waves.h"
 #include "engine/sync/wsp_internal.h"
 #include "graph/optimizer.h"
@@ -42,6 +43,9 @@ struct own_rows {
     float *base;                     /* [max, span_floats]: of those of the wave under way, before it   */
     uint32_t *of_wave;               /* [of_wave_count]: these                                          */
     uint32_t of_wave_count, of_wave_max;
+    /* what the store fills, some keys at a time */
+    struct ticket_table found;
+    uint32_t *unique, found_max;
 };
 
 /* Of a letter: the rows of a table behind it, keys and then floats. */
@@ -57,10 +61,8 @@ struct wsp_nodes {
     struct arena *arena;
     /* under the turn of each table's stage */
     struct own_rows *rows; /* [table_count] */
-    struct ticket_table resolved;
-    uint32_t *unique;
-    uint32_t resolved_max;
     /* moved between jobs, and by who ends a wave at the first stage */
+    uint64_t wait_ns; /* under the gate's claim: since when a minibatch waits for rounds; 0: none does */
     uint64_t base, given;   /* the first wave of the job that runs; own waves below it are given */
     size_t letter_bytes;    /* of the letter of the wave under way */
     bool has_change;        /* that has changed something of the dense part */
@@ -96,10 +98,7 @@ status wsp_nodes_find(struct wsp *wsp)
 {
     const struct sync_site *site = &wsp->sync.site;
     if (site->exchange == NULL) return ST_OK;
-    CHECK(site->exchange->waves);
-    if (site->pipeline_count > 1)
-        FAIL(INVALID, "train.pipelines = %u: on several nodes each node is one pipeline; start more nodes",
-             site->pipeline_count);
+    CHECK(site->exchange->waves && site->pipeline_count == 1);
     struct wsp_nodes *nodes = aligned_alloc(CACHE_LINE_BYTES, arena_bytes(sizeof *nodes));
     if (nodes == NULL) FAIL(MEMORY, "no memory for waves of nodes");
     memset(nodes, 0, sizeof *nodes);
@@ -127,6 +126,11 @@ static void rows_layout(struct wsp *wsp, struct layout *l, uint32_t table)
     LAYOUT_TAKE(l, rows.settled, rows.max * floats);
     LAYOUT_TAKE(l, rows.base, rows.max * floats);
     LAYOUT_TAKE(l, rows.of_wave, rows.of_wave_max);
+    rows.found_max = site->graph->header->micro * site->graph->tables[table].key_count_max;
+    LAYOUT_TAKE(l, rows.found.row, rows.found_max);
+    LAYOUT_TAKE(l, rows.found.span, rows.found_max);
+    LAYOUT_TAKE(l, rows.found.occurrence_begin, rows.found_max + 1);
+    LAYOUT_TAKE(l, rows.unique, rows.found_max);
     rows.bucket_mask--;
     if (!l->arena) return;
     for (uint32_t i = 0; i <= rows.bucket_mask; i++) rows.bucket[i] = ROW_NONE;
@@ -183,11 +187,6 @@ void wsp_nodes_layout(struct wsp *wsp, struct layout *l)
     LAYOUT_TAKE(l, nodes->rows, g->table_count);
     LAYOUT_TAKE(l, nodes->row_count, g->table_count);
     for (uint32_t t = 0; t < g->table_count; t++) rows_layout(wsp, l, t);
-    nodes->resolved_max = g->table_count ? g->header->micro * graph_example(g).key_count_max : 0;
-    LAYOUT_TAKE(l, nodes->resolved.row, nodes->resolved_max);
-    LAYOUT_TAKE(l, nodes->resolved.span, nodes->resolved_max);
-    LAYOUT_TAKE(l, nodes->resolved.occurrence_begin, nodes->resolved_max + 1);
-    LAYOUT_TAKE(l, nodes->unique, nodes->resolved_max);
 }
 
 /* The number of the wave under way, as of the first stage … */
@@ -367,13 +366,12 @@ static void own_row_add(struct own_rows *rows, uint64_t round, float *span, cons
     own_row_drop(rows, row);
 }
 
-static status rows_find(struct wsp_nodes *nodes, struct store *store, uint32_t table, const uint64_t *key,
-                        uint32_t count)
+static status rows_find(struct own_rows *rows, struct store *store, uint32_t table, const uint64_t *key, uint32_t count)
 {
     struct ticket ticket = {0};
-    const struct asked_keys asked = {.key = key, .count = count, .unique = nodes->unique};
+    const struct asked_keys asked = {.key = key, .count = count, .unique = rows->unique};
     TRY(store_resolve_begin(store));
-    TRY(store_resolve(store, table, STORE_CREATE, &asked, &nodes->resolved));
+    TRY(store_resolve(store, table, STORE_CREATE, &asked, &rows->found));
     return store_resolve_end(store, STORE_CREATE, false, &ticket);
 }
 
@@ -382,25 +380,26 @@ static status table_add(struct wsp *wsp, const struct stage *stage, uint32_t wor
                         const uint64_t *key, uint32_t count)
 {
     struct wsp_nodes *nodes = wsp->nodes;
+    struct own_rows *rows = &nodes->rows[table];
     struct store *store = wsp->sync.site.model->store;
     const uint32_t floats = wsp->sync.site.graph->tables[table].span_floats;
     const float *change = (const float *)(const void *)(key + count);
     for (uint32_t first = 0, some; first < count; first += some) {
-        some = count - first < nodes->resolved_max ? count - first : nodes->resolved_max;
+        some = count - first < rows->found_max ? count - first : rows->found_max;
         pthread_mutex_lock(&nodes->x->store_lock);
-        const status st = rows_find(nodes, store, table, key + first, some);
+        const status st = rows_find(rows, store, table, key + first, some);
         pthread_mutex_unlock(&nodes->x->store_lock);
         TRY(st);
-        if (nodes->resolved.unique_count != some)
+        if (rows->found.unique_count != some)
             FAIL(INVALID, "a wave has a row of table \"%s\" twice: not all nodes run the same program",
                  graph_string(wsp->sync.site.graph, wsp->sync.site.graph->tables[table].name));
-        store_rows_change(store, table, nodes->resolved.span, some);
+        store_rows_change(store, table, rows->found.span, some);
         for (uint32_t i = 0; i < some; i++) {
             const float *of_row = change + (size_t)(first + i) * floats;
             if (worker == nodes->x->worker)
-                own_row_add(&nodes->rows[table], round, nodes->resolved.span[i], of_row, floats);
+                own_row_add(rows, round, rows->found.span[i], of_row, floats);
             else
-                row_add(&nodes->rows[table], stage_wave(wsp, stage), nodes->resolved.span[i], of_row, floats);
+                row_add(rows, stage_wave(wsp, stage), rows->found.span[i], of_row, floats);
         }
     }
     return ST_OK;
@@ -504,9 +503,13 @@ bool wsp_nodes_admit(struct wsp *wsp, uint64_t step)
         return false;
     /* Acquire pairs with waves_step(): the sums, and the letters. */
     const bool is_here = atomic_load_explicit(&x->shared_rounds, memory_order_acquire) >= needed;
-    /* Relaxed: for who says for whom a node waits. */
+    /* Relaxed: for who says for whom a node waits, and how long. */
     atomic_store_explicit(&x->shared_needed, is_here ? 0 : needed, memory_order_relaxed);
-    return is_here;
+    if (!is_here && nodes->wait_ns == 0) nodes->wait_ns = clock_ns();
+    if (!is_here || nodes->wait_ns == 0) return is_here;
+    atomic_fetch_add_explicit(&x->shared_waited_ns, clock_ns() - nodes->wait_ns, memory_order_relaxed);
+    nodes->wait_ns = 0;
+    return true;
 }
 
 void wsp_nodes_forward(struct wsp *wsp, const struct stage *stage, uint64_t number)
