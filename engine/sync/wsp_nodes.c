@@ -465,6 +465,7 @@ static void round_add(struct wsp *wsp, const struct stage *stage, uint64_t round
     for (uint32_t v = 0; v < wsp->worker_count; v++) {
         size_t bytes;
         struct wave_head head;
+        if (v == x->worker) continue;
         const uint8_t *letter = letter_of(wsp->nodes, v, round, &bytes);
         if (letter == NULL) continue;
         memcpy(&head, letter, sizeof head);
