@@ -260,7 +260,8 @@ const char *node_lanes_text(const struct node *n, char *text, size_t bytes)
 
 bool node_computes(const struct node *n)
 {
-    return n == NULL || n->o.plan || n->o.has_waves || n->division.lane_begin[n->index] < n->division.lane_begin[n->index + 1];
+    return n == NULL || n->o.plan || n->o.has_waves ||
+           n->division.lane_begin[n->index] < n->division.lane_begin[n->index + 1];
 }
 
 const struct exchange_stages *node_stages(const struct node *n) { return n && n->o.plan ? &n->stages : NULL; }

@@ -315,8 +315,7 @@ static status step_end(struct reduce *r)
     r->is_valued = false;
     memset(r->round, 0, sizeof r->round);
     memset(&r->values, 0, sizeof r->values);
-    for (uint32_t n = 0; n < r->exchange.node_count; n++)
-        peer_step_end(&r->peers[n]);
+    for (uint32_t n = 0; n < r->exchange.node_count; n++) peer_step_end(&r->peers[n]);
     over_tell(r, EXCHANGE_STEP, 0);
     return ST_OK;
 }

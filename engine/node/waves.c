@@ -24,10 +24,10 @@ struct worker {
 struct waves {
     struct exchange_waves of_exchange; /* first: a struct exchange_waves * is a struct waves * */
     struct worker now[REDUCE_NODES_MAX], next[REDUCE_NODES_MAX]; /* in the job that runs, and in the one behind it */
-    uint64_t end;   /* the round of values of the job that runs, or NOT_YET */
-    uint64_t round; /* rounds below it are here                             */
+    uint64_t end;                                       /* the round of values of the job that runs, or NOT_YET */
+    uint64_t round;                                     /* rounds below it are here                             */
     uint64_t sent_until[WAVES_SENDS][REDUCE_NODES_MAX]; /* messages to each that were given up to the own wave's */
-    bool sent_wave[WAVES_SENDS]; /* it was given to the post */
+    bool sent_wave[WAVES_SENDS];                        /* it was given to the post */
     /* Rounds below these: that have come of an owner, of itself that are added up; that were given to the post for a
      * worker; messages to it up to each of the last ones. */
     uint64_t come[REDUCE_NODES_MAX], given[REDUCE_NODES_MAX], given_until[REDUCE_NODES_MAX][WAVES_SENDS];
@@ -80,8 +80,7 @@ void waves_close(struct reduce *r)
 static bool is_whole(const struct waves *waves, uint64_t round, uint32_t but)
 {
     for (uint32_t v = 0; v < waves->of_exchange.worker_count; v++)
-        if ((v != but || waves->of_exchange.worker_count == 1) && waves->now[v].heard <= round &&
-            waves->end == NOT_YET)
+        if ((v != but || waves->of_exchange.worker_count == 1) && waves->now[v].heard <= round && waves->end == NOT_YET)
             return false;
     return waves->end == NOT_YET || round < waves->end;
 }
@@ -144,11 +143,11 @@ static status wave_send(struct reduce *r, uint64_t wave)
     if (has_change) memcpy(x->come_change[own], own_slice(x, x->change[place]), slice_bytes(x, x->worker));
     for (uint32_t i = 1; i < x->worker_count; i++) {
         const uint32_t to = (x->worker + i) % x->worker_count;
-        struct reduce_message message = {.kind = KIND_WAVE,
-                                         .step = 2 * wave + has_change,
-                                         .part = {{x->letter[place], x->letter_bytes[place]},
-                                                  {x->change[place] + x->cut[to], slice_bytes(x, to)}},
-                                         .part_count = has_change ? 2 : 1};
+        struct reduce_message message = {
+            .kind = KIND_WAVE,
+            .step = 2 * wave + has_change,
+            .part = {{x->letter[place], x->letter_bytes[place]}, {x->change[place] + x->cut[to], slice_bytes(x, to)}},
+            .part_count = has_change ? 2 : 1};
         for (uint32_t p = 0; p < message.part_count; p++) message.bytes += message.part[p].iov_len;
         figure_add(&r->shared_rows_bytes, x->letter_bytes[place]);
         TRY(message_send(r, to, &message));
@@ -318,8 +317,8 @@ static bool wave_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_t
     if (wave == NOT_YET) return false;
     message->step = 2 * wave + (step & 1);
     message->bytes = bytes < changes + sizeof(struct wave_head) ? changes + sizeof(struct wave_head)
-                     : bytes - changes > x->letter_max         ? changes + x->letter_max
-                                                               : bytes;
+                     : bytes - changes > x->letter_max          ? changes + x->letter_max
+                                                                : bytes;
     message->part[0] = (struct iovec){x->come_letter[place], message->bytes - changes};
     message->part[1] = (struct iovec){x->come_change[place], changes};
     message->part_count = changes ? 2 : 1;

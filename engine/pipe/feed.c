@@ -55,8 +55,8 @@ static bool step_rows_wanted(const struct feed_options *o, uint32_t t, struct st
     *wants = (struct step_rows_wants){
         .shows = counts || tells || optimizer_reads_shows(&o->graph->optimizers[table->optimizer]),
         .clicks = counts,
-        .keys = (counts && table->life.vector_score > 0) || (table->store == TABLE_BF16 && o->exchange == NULL) ||
-                o->waves,
+        .keys =
+            (counts && table->life.vector_score > 0) || (table->store == TABLE_BF16 && o->exchange == NULL) || o->waves,
         .lanes = batch_has_lanes(graph_batch(o->graph)) || o->exchange, /* which adds rows lane by lane */
         .nobody_floats = lives ? table->span_floats : 0};
     return counts;

@@ -118,7 +118,7 @@ struct exchange_rows {
      * ticket. */
     uint64_t *own_row_count;
     uint32_t own_ticket;
-    _Atomic uint64_t shared_step;     /* steps below it have their rows                                    */
+    _Atomic uint64_t shared_step; /* steps below it have their rows                                    */
 };
 
 /* The rows of a micro-batch as they are after the last step of all nodes, for who only reads them: a key that has none
@@ -146,9 +146,9 @@ struct exchange {
     const struct exchange_vt *vt;
     uint32_t rank, node_count;
     const struct exchange_stages *stages; /* NULL: nodes have lanes … */
-    struct exchange_waves *waves;         /* … or, unless NULL, are workers that exchange waves (engine/sync/waves.h) */
-    struct exchange_hops *hops;           /* the pipeline's, where they have stages */
-    struct fold_lanes own; /* lanes; count 0: it is without */
+    struct exchange_waves *waves; /* … or, unless NULL, are workers that exchange waves (engine/sync/waves.h) */
+    struct exchange_hops *hops;   /* the pipeline's, where they have stages */
+    struct fold_lanes own;        /* lanes; count 0: it is without */
     struct fold_lanes runs[FOLD_RUNS_MAX];
     uint32_t run_count; /* of the own lanes */
     /* [bucket_count], that of the first layers first: part p is node p's. */
@@ -222,10 +222,7 @@ static inline double *exchange_loss(const struct exchange_site *site, uint64_t s
 }
 
 /* What of it divides lanes and slices; NULL: this node has all that its own stages need. */
-static inline struct exchange *exchange_of_lanes(struct exchange *x)
-{
-    return x && (x->stages || x->waves) ? NULL : x;
-}
+static inline struct exchange *exchange_of_lanes(struct exchange *x) { return x && (x->stages || x->waves) ? NULL : x; }
 /* Whether this node has lanes, and so reads data; alone it has all. */
 static inline bool exchange_computes(const struct exchange *x) { return x == NULL || x->own.count > 0; }
 

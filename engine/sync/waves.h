@@ -58,7 +58,7 @@ struct exchange_waves {
     uint32_t place_count;
     uint64_t cut[WAVES_WORKERS_MAX + 1]; /* node u owns the floats [cut[u], cut[u + 1])                    */
     size_t letter_max;
-    uint64_t ahead_steps; /* that may be granted beyond those that all have done                          */
+    uint64_t ahead_steps;         /* that may be granted beyond those that all have done                          */
     uint8_t *letter[WAVES_SENDS]; /* the own wave w's at w % WAVES_SENDS: [letter_max] …                    */
     size_t letter_bytes[WAVES_SENDS];
     bool has_change[WAVES_SENDS]; /* false: nothing of the dense part                                     */
@@ -67,20 +67,20 @@ struct exchange_waves {
     size_t *come_bytes;           /* … (this worker's by itself) …                                           */
     float **come_change;          /* … of the own slice, and …                                              */
     bool *come_has_change;        /* … likewise; of this worker, too                                        */
-    float **sums;        /* of round r at r % place_count: [floats]                                      */
-    float **out;         /* for node u at u * WAVES_SENDS + r % WAVES_SENDS: [the own slice's floats]   */
+    float **sums;                 /* of round r at r % place_count: [floats]                                      */
+    float **out;                  /* for node u at u * WAVES_SENDS + r % WAVES_SENDS: [the own slice's floats]   */
     /* By the node's thread: a worker's letter has come, of this wave. INVALID: it is none. */
     status (*come)(void *context, uint32_t worker, uint64_t wave, const uint8_t *letter, size_t bytes);
     void *context;
     /* Rows are found by the feed's thread, and by who adds what others have changed. */
     pthread_mutex_t store_lock;
-    _Atomic uint64_t shared_given; /* own waves below it may go                                                */
-    _Atomic uint32_t shared_busy;  /* bit i: what is at i of the own waves is on its way                        */
+    _Atomic uint64_t shared_given;  /* own waves below it may go                                                */
+    _Atomic uint32_t shared_busy;   /* bit i: what is at i of the own waves is on its way                        */
     _Atomic uint64_t shared_rounds; /* rounds below it are here                                                */
     _Atomic uint64_t shared_values; /* the round of values whose own slice is in `sums`, + 1                   */
-    _Atomic uint64_t shared_end;    /* the last round of values that is known, + 1: that of the job that runs, or before */
-    _Atomic uint64_t shared_told;   /* steps below it are done by all                                          */
-    _Atomic uint64_t shared_needed; /* rounds that this worker waits for                                       */
+    _Atomic uint64_t shared_end; /* the last round of values that is known, + 1: that of the job that runs, or before */
+    _Atomic uint64_t shared_told;      /* steps below it are done by all                                          */
+    _Atomic uint64_t shared_needed;    /* rounds that this worker waits for                                       */
     _Atomic uint64_t shared_waited_ns; /* how long it has, with a minibatch that was ready                     */
 };
 

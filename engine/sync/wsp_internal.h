@@ -26,8 +26,8 @@ struct wsp_stage {
     struct message *messages;
     struct ring *inbox; /* [pipeline_count]: numbers of that pipeline's messages; its own stays empty */
     /* under the stage's turn */
-    uint64_t applied;   /* own minibatches of this job whose update is in the weights */
-    uint64_t *included; /* [worker_count]: minibatches of the others that are         */
+    uint64_t applied;            /* own minibatches of this job whose update is in the weights */
+    uint64_t *included;          /* [worker_count]: minibatches of the others that are         */
     uint64_t rounds, row_rounds; /* of several nodes: rounds below it are in the weights, in the rows */
     uint64_t forward_count, local_max, local_sum, global_max, global_sum;
 };
@@ -60,7 +60,7 @@ struct wsp {
     struct arena arena;
     uint32_t wave;         /* minibatches: Nm, or 1 under asp */
     uint32_t worker_count; /* pipelines of this node, or nodes, which have one each */
-    float **stash; /* [pipeline_count * in_flight] of [param_floats] */
+    float **stash;         /* [pipeline_count * in_flight] of [param_floats] */
     struct wsp_pipeline *pipelines;
     struct wsp_stage *stages; /* [pipeline_count, stage_count] */
     struct in_flight *slots;  /* [slot_count] */

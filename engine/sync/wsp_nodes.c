@@ -1,19 +1,17 @@
 /* Waves between nodes (waves.h), as a worker has them: it gives what its wave has changed, and adds what others' waves
  * have before its next forward pass at each stage.
  *
- *     stage s   update … update, end of wave w ──▶ change = weights - base, base = weights ──last stage──▶ wave w may go
+ *     stage s   update … update, end of wave w ──▶ change = weights - base, base = weights ──all stages──▶ wave w goes
  *     stage s   before its next forward pass:      weights += sums of round r, base += those, for each r that is here
  *
  * `base` is as between pipelines (wsp.c). Where in a wave's floats a weight is follows from the graph alone, so nodes
  * may have plans of their own: parameters lie where the model has them, and the state behind.
  *
  * Rows of tables every node has itself, of all nodes, in RAM: a letter has what a wave has changed of those that it has
- * touched, and who adds that makes the rows that it has not seen. Each node adds waves in the same order, round by round
- * and in order of workers, also its own: beside a row that own waves have changed it keeps what rounds alone make of it,
- * which the row becomes when the last of these waves is among them. So rows have the same bytes on all nodes at a job's
- * end.
+ * touched, and who adds that makes the rows that it has not seen. At a job's end rows have the same bytes on all nodes
+ * (wsp_rows.h).
  *
- * At a job's end the sums of all waves are added, and the dense part becomes the values of the slices' owners on all. */
+ * At a job's end the sums of all waves are added, and on all the dense part becomes what the slices' owners have. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,36 +20,8 @@
 #include "engine/base/clock.h"
 #include "engine/sync/waves.h"
 #include "engine/sync/wsp_internal.h"
+#include "engine/sync/wsp_rows.h"
 #include "graph/optimizer.h"
-#include "io/store/store_rows.h"
-#include "io/store/store_save.h"
-#include "io/store/store_ticket.h"
-
-/* A row that own waves have changed whose rounds are not all here: what it would be without them is kept beside it. */
-struct own_row {
-    float *span;
-    uint64_t key, last_wave; /* that has changed it                     */
-    uint32_t next;           /* of its bucket, or of those that are free */
-};
-/* Those of a table; ROW_NONE: there is none. */
-struct own_rows {
-    uint32_t max, count, free, used; /* used: numbers below it have been given */
-    uint32_t *bucket;                /* [bucket_mask + 1]                   */
-    uint32_t bucket_mask;
-    struct own_row *row;             /* [max]                               */
-    float *settled;                  /* [max, span_floats]: values by rounds alone                      */
-    float *base;                     /* [max, span_floats]: of those of the wave under way, before it   */
-    uint32_t *of_wave;               /* [of_wave_count]: these                                          */
-    uint32_t of_wave_count, of_wave_max;
-    /* what the store fills, some keys at a time */
-    struct ticket_table found;
-    uint32_t *unique, found_max;
-};
-
-/* Of a letter: the rows of a table behind it, keys and then floats. */
-struct letter_rows {
-    uint64_t table, count;
-};
 
 struct wsp_nodes {
     struct bell bell; /* of who settles */
@@ -62,11 +32,11 @@ struct wsp_nodes {
     /* under the turn of each table's stage */
     struct own_rows *rows; /* [table_count] */
     /* moved between jobs, and by who ends a wave at the first stage */
-    uint64_t wait_ns; /* under the gate's claim: since when a minibatch waits for rounds; 0: none does */
-    uint64_t base, given;   /* the first wave of the job that runs; own waves below it are given */
-    size_t letter_bytes;    /* of the letter of the wave under way */
-    bool has_change;        /* that has changed something of the dense part */
-    bool is_given;          /* the last own wave of the job is              */
+    uint64_t wait_ns;     /* under the gate's claim: since when a minibatch waits for rounds; 0: none does */
+    uint64_t base, given; /* the first wave of the job that runs; own waves below it are given */
+    size_t letter_bytes;  /* of the letter of the wave under way */
+    bool has_change;      /* that has changed something of the dense part */
+    bool is_given;        /* the last own wave of the job is              */
     /* under the claim of telling: as of the last own minibatch */
     uint64_t *row_count; /* [table_count] */
     uint32_t ticket;
@@ -75,18 +45,6 @@ struct wsp_nodes {
 };
 
 /* --- memory ------------------------------------------------------------------------------------- */
-
-static uint32_t rows_max(const struct sync_site *site, uint32_t table)
-{
-    return site->in_flight * site->graph->header->micro * site->graph->tables[table].key_count_max;
-}
-
-/* Bytes of a letter's rows of a table. */
-static size_t letter_rows_bytes(const struct graph *g, uint64_t table, uint64_t count)
-{
-    const size_t floats = count * g->tables[table].span_floats;
-    return sizeof(struct letter_rows) + count * sizeof(uint64_t) + ((floats + 1) & ~(size_t)1) * sizeof(float);
-}
 
 /* Bytes before a letter's rows. */
 static size_t letter_begin(const struct sync_site *site)
@@ -111,30 +69,6 @@ status wsp_nodes_find(struct wsp *wsp)
     wsp->worker_count = nodes->x->worker_count;
     wsp->shared_told = &nodes->x->shared_told;
     return ST_OK;
-}
-
-/* Own waves whose rounds are not here are D + 1 at most, the one under way and one that is being sent aside. */
-static void rows_layout(struct wsp *wsp, struct layout *l, uint32_t table)
-{
-    const struct sync_site *site = &wsp->sync.site;
-    const size_t floats = site->graph->tables[table].span_floats;
-    struct own_rows rows = {.of_wave_max = rows_max(site, table), .free = ROW_NONE, .bucket_mask = 1};
-    rows.max = rows.of_wave_max * (site->clock_distance + 3);
-    while (rows.bucket_mask < rows.max) rows.bucket_mask *= 2;
-    LAYOUT_TAKE(l, rows.bucket, rows.bucket_mask);
-    LAYOUT_TAKE(l, rows.row, rows.max);
-    LAYOUT_TAKE(l, rows.settled, rows.max * floats);
-    LAYOUT_TAKE(l, rows.base, rows.max * floats);
-    LAYOUT_TAKE(l, rows.of_wave, rows.of_wave_max);
-    rows.found_max = site->graph->header->micro * site->graph->tables[table].key_count_max;
-    LAYOUT_TAKE(l, rows.found.row, rows.found_max);
-    LAYOUT_TAKE(l, rows.found.span, rows.found_max);
-    LAYOUT_TAKE(l, rows.found.occurrence_begin, rows.found_max + 1);
-    LAYOUT_TAKE(l, rows.unique, rows.found_max);
-    rows.bucket_mask--;
-    if (!l->arena) return;
-    for (uint32_t i = 0; i <= rows.bucket_mask; i++) rows.bucket[i] = ROW_NONE;
-    wsp->nodes->rows[table] = rows;
 }
 
 static void slices_cut(struct wsp_nodes *nodes)
@@ -166,7 +100,7 @@ void wsp_nodes_layout(struct wsp *wsp, struct layout *l)
     x->in_flight = site->in_flight;
     x->place_count = (uint32_t)WAVES_PLACES(site->clock_distance);
     x->letter_max = letter_begin(site);
-    for (uint32_t t = 0; t < g->table_count; t++) x->letter_max += letter_rows_bytes(g, t, rows_max(site, t));
+    for (uint32_t t = 0; t < g->table_count; t++) x->letter_max += letter_rows_bytes(g, t, wave_rows_max(site, t));
     const size_t come = (size_t)x->worker_count * x->place_count;
     const uint64_t own = x->cut[x->worker + 1] - x->cut[x->worker];
     for (uint32_t i = 0; i < WAVES_SENDS; i++) {
@@ -186,7 +120,7 @@ void wsp_nodes_layout(struct wsp *wsp, struct layout *l)
     x->out = places_take(l, (size_t)x->worker_count * WAVES_SENDS, own);
     LAYOUT_TAKE(l, nodes->rows, g->table_count);
     LAYOUT_TAKE(l, nodes->row_count, g->table_count);
-    for (uint32_t t = 0; t < g->table_count; t++) rows_layout(wsp, l, t);
+    for (uint32_t t = 0; t < g->table_count; t++) own_rows_layout(l->arena ? &nodes->rows[t] : NULL, l, site, t);
 }
 
 /* The number of the wave under way, as of the first stage … */
@@ -199,22 +133,13 @@ static uint64_t stage_wave(const struct wsp *wsp, const struct stage *stage)
 
 /* --- letters of others -------------------------------------------------------------------------- */
 
-/* The rows at `at` of a letter that has so many bytes; false: there are none, or they are none. */
-static bool letter_rows_at(const struct graph *g, const uint8_t *letter, size_t bytes, size_t at,
-                           struct letter_rows *rows)
-{
-    if (bytes - at < sizeof *rows) return false;
-    memcpy(rows, letter + at, sizeof *rows);
-    return rows->table < g->table_count && rows->count <= UINT32_MAX &&
-           letter_rows_bytes(g, rows->table, rows->count) <= bytes - at;
-}
-
 static status letter_rows_check(const struct sync_site *site, uint32_t worker, const uint8_t *letter, size_t bytes)
 {
     uint64_t seen = 0;
     struct letter_rows rows;
     for (size_t at = letter_begin(site); at < bytes;) {
-        if (!letter_rows_at(site->graph, letter, bytes, at, &rows) || rows.count > rows_max(site, (uint32_t)rows.table))
+        if (!letter_rows_at(site->graph, letter, bytes, at, &rows) ||
+            rows.count > wave_rows_max(site, (uint32_t)rows.table))
             FAIL(INVALID, "node %u sent rows of a wave that are none: it does not run the same program", worker);
         if (seen >> rows.table & 1) FAIL(INVALID, "node %u sent rows of a table twice in a wave", worker);
         seen |= UINT64_C(1) << rows.table;
@@ -231,8 +156,8 @@ static status head_check(const struct sync_site *site, uint32_t worker, uint64_t
              "nodes the same --set train.in_flight=N, and train.clock_distance",
              worker, head->in_flight, head->clock_distance, site->in_flight, site->clock_distance);
     if (head->wave != wave || head->record_count > head->in_flight)
-        FAIL(INVALID, "node %u sent wave %" PRIu64 " of %u minibatches; expected wave %" PRIu64 " of at most %u", worker,
-             head->wave, head->record_count, wave, head->in_flight);
+        FAIL(INVALID, "node %u sent wave %" PRIu64 " of %u minibatches; expected wave %" PRIu64 " of at most %u",
+             worker, head->wave, head->record_count, wave, head->in_flight);
     return ST_OK;
 }
 
@@ -244,7 +169,8 @@ static status letter_come(void *context, uint32_t worker, uint64_t wave, const u
     struct wave_head head;
     memcpy(&head, letter, sizeof head);
     TRY(head_check(site, worker, wave, &head));
-    if (bytes < letter_begin(site)) FAIL(INVALID, "node %u sent a wave of %zu bytes, which is too short", worker, bytes);
+    if (bytes < letter_begin(site))
+        FAIL(INVALID, "node %u sent a wave of %zu bytes, which is too short", worker, bytes);
     TRY(letter_rows_check(site, worker, letter, bytes));
     for (uint32_t i = 0; i < head.record_count; i++) {
         struct wave_record of;
@@ -301,110 +227,6 @@ static void exchange_failed(struct wsp *wsp, status st)
     bell_ring(&nodes->bell);
 }
 
-static uint32_t *bucket_of(const struct own_rows *rows, const float *span)
-{
-    return &rows->bucket[(((uintptr_t)span >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32) & rows->bucket_mask];
-}
-
-/* The number of the row there, or ROW_NONE. */
-static uint32_t own_row_of(const struct own_rows *rows, const float *span)
-{
-    uint32_t row = *bucket_of(rows, span);
-    while (row != ROW_NONE && rows->row[row].span != span) row = rows->row[row].next;
-    return row;
-}
-
-static uint32_t own_row_make(struct own_rows *rows, float *span, uint64_t key, uint32_t floats)
-{
-    uint32_t *bucket = bucket_of(rows, span), row = rows->free;
-    if (row == ROW_NONE)
-        row = rows->used++;
-    else
-        rows->free = rows->row[row].next;
-    CHECK(row < rows->max);
-    rows->row[row] = (struct own_row){.span = span, .key = key, .last_wave = UINT64_MAX, .next = *bucket};
-    memcpy(rows->settled + (size_t)row * floats, span, floats * sizeof *span);
-    *bucket = row;
-    rows->count++;
-    return row;
-}
-
-static void own_row_drop(struct own_rows *rows, uint32_t row)
-{
-    uint32_t *at = bucket_of(rows, rows->row[row].span);
-    while (*at != row) at = &rows->row[*at].next;
-    *at = rows->row[row].next;
-    rows->row[row].next = rows->free;
-    rows->free = row;
-    rows->count--;
-}
-
-static void floats_add(float *to, const float *change, uint32_t floats)
-{
-    for (uint32_t i = 0; i < floats; i++) to[i] += change[i];
-}
-
-/* Adds what another node has changed of a row. */
-static void row_add(const struct own_rows *rows, uint64_t own_wave, float *span, const float *change, uint32_t floats)
-{
-    const uint32_t row = own_row_of(rows, span);
-    floats_add(span, change, floats);
-    if (row == ROW_NONE) return;
-    floats_add(rows->settled + (size_t)row * floats, change, floats);
-    if (rows->row[row].last_wave == own_wave) floats_add(rows->base + (size_t)row * floats, change, floats);
-}
-
-/* A round has what this node has changed itself; with the last of it the row is as on all nodes. */
-static void own_row_add(struct own_rows *rows, uint64_t round, float *span, const float *change, uint32_t floats)
-{
-    const uint32_t row = own_row_of(rows, span);
-    CHECK(row != ROW_NONE);
-    float *settled = rows->settled + (size_t)row * floats;
-    floats_add(settled, change, floats);
-    if (rows->row[row].last_wave != round) return;
-    memcpy(span, settled, floats * sizeof *span);
-    own_row_drop(rows, row);
-}
-
-static status rows_find(struct own_rows *rows, struct store *store, uint32_t table, const uint64_t *key, uint32_t count)
-{
-    struct ticket ticket = {0};
-    const struct asked_keys asked = {.key = key, .count = count, .unique = rows->unique};
-    TRY(store_resolve_begin(store));
-    TRY(store_resolve(store, table, STORE_CREATE, &asked, &rows->found));
-    return store_resolve_end(store, STORE_CREATE, false, &ticket);
-}
-
-/* Adds the rows of a table in a worker's letter of the round, whose keys are there once each. */
-static status table_add(struct wsp *wsp, const struct stage *stage, uint32_t worker, uint64_t round, uint32_t table,
-                        const uint64_t *key, uint32_t count)
-{
-    struct wsp_nodes *nodes = wsp->nodes;
-    struct own_rows *rows = &nodes->rows[table];
-    struct store *store = wsp->sync.site.model->store;
-    const uint32_t floats = wsp->sync.site.graph->tables[table].span_floats;
-    const float *change = (const float *)(const void *)(key + count);
-    for (uint32_t first = 0, some; first < count; first += some) {
-        some = count - first < rows->found_max ? count - first : rows->found_max;
-        pthread_mutex_lock(&nodes->x->store_lock);
-        const status st = rows_find(rows, store, table, key + first, some);
-        pthread_mutex_unlock(&nodes->x->store_lock);
-        TRY(st);
-        if (rows->found.unique_count != some)
-            FAIL(INVALID, "a wave has a row of table \"%s\" twice: not all nodes run the same program",
-                 graph_string(wsp->sync.site.graph, wsp->sync.site.graph->tables[table].name));
-        store_rows_change(store, table, rows->found.span, some);
-        for (uint32_t i = 0; i < some; i++) {
-            const float *of_row = change + (size_t)(first + i) * floats;
-            if (worker == nodes->x->worker)
-                own_row_add(rows, round, rows->found.span[i], of_row, floats);
-            else
-                row_add(rows, stage_wave(wsp, stage), rows->found.span[i], of_row, floats);
-        }
-    }
-    return ST_OK;
-}
-
 static bool has_table(const struct stage *stage, uint64_t table)
 {
     for (uint32_t i = 0; i < stage->extent.table_count; i++)
@@ -427,15 +249,25 @@ static const uint8_t *letter_of(const struct wsp_nodes *nodes, uint32_t worker, 
 static status rows_add(struct wsp *wsp, const struct stage *stage, uint64_t wave)
 {
     const struct sync_site *site = &wsp->sync.site;
+    struct wsp_nodes *nodes = wsp->nodes;
     struct letter_rows rows;
     for (uint32_t v = 0; v < wsp->worker_count; v++) {
         size_t bytes;
-        const uint8_t *letter = letter_of(wsp->nodes, v, wave, &bytes);
+        const uint8_t *letter = letter_of(nodes, v, wave, &bytes);
         for (size_t at = letter_begin(site); letter && at < bytes;) {
             CHECK(letter_rows_at(site->graph, letter, bytes, at, &rows));
             if (has_table(stage, rows.table))
-                TRY(table_add(wsp, stage, v, wave, (uint32_t)rows.table,
-                              (const uint64_t *)(const void *)(letter + at + sizeof rows), (uint32_t)rows.count));
+                TRY(own_rows_add(
+                    &nodes->rows[rows.table],
+                    &(struct round_rows){.store = site->model->store,
+                                         .store_lock = &nodes->x->store_lock,
+                                         .graph = site->graph,
+                                         .table = (uint32_t)rows.table,
+                                         .count = (uint32_t)rows.count,
+                                         .key = (const uint64_t *)(const void *)(letter + at + sizeof rows),
+                                         .is_own = v == nodes->x->worker,
+                                         .round = wave,
+                                         .own_wave = stage_wave(wsp, stage)}));
             at += letter_rows_bytes(site->graph, rows.table, rows.count);
         }
     }
@@ -528,43 +360,9 @@ void wsp_nodes_rows_note(struct wsp *wsp, const struct stage *stage, const struc
 {
     const uint64_t wave = stage_wave(wsp, stage);
     for (uint32_t i = 0; i < stage->extent.table_count; i++) {
-        const uint32_t t = stage->extent.tables[i], floats = wsp->sync.site.graph->tables[t].span_floats;
-        struct own_rows *of = &wsp->nodes->rows[t];
-        for (uint32_t r = 0; r < rows[t].row_count; r++) {
-            float *span = rows[t].span[r];
-            uint32_t row = own_row_of(of, span);
-            if (row == ROW_NONE) row = own_row_make(of, span, rows[t].key[r], floats);
-            if (of->row[row].last_wave == wave) continue;
-            of->row[row].last_wave = wave;
-            memcpy(of->base + (size_t)row * floats, span, floats * sizeof *span);
-            CHECK(of->of_wave_count < of->of_wave_max);
-            of->of_wave[of->of_wave_count++] = row;
-        }
+        const uint32_t t = stage->extent.tables[i];
+        own_rows_note(&wsp->nodes->rows[t], &rows[t], wave, wsp->sync.site.graph->tables[t].span_floats);
     }
-}
-
-/* Writes what the wave has changed of a table to its letter. */
-static void rows_write(struct wsp *wsp, uint32_t table, uint8_t *letter)
-{
-    struct wsp_nodes *nodes = wsp->nodes;
-    struct own_rows *of = &nodes->rows[table];
-    const struct graph *g = wsp->sync.site.graph;
-    const struct letter_rows rows = {.table = table, .count = of->of_wave_count};
-    const uint32_t floats = g->tables[table].span_floats;
-    uint8_t *at = letter + nodes->letter_bytes;
-    if (rows.count == 0) return;
-    uint64_t *key = (uint64_t *)(void *)(at + sizeof rows);
-    float *change = (float *)(void *)(key + rows.count);
-    memcpy(at, &rows, sizeof rows);
-    for (uint32_t r = 0; r < rows.count; r++) {
-        const uint32_t row = of->of_wave[r];
-        const float *base = of->base + (size_t)row * floats;
-        key[r] = of->row[row].key;
-        for (uint32_t i = 0; i < floats; i++) *change++ = of->row[row].span[i] - base[i];
-    }
-    if (rows.count * floats % 2) *change = 0;
-    nodes->letter_bytes += letter_rows_bytes(g, table, rows.count);
-    of->of_wave_count = 0;
 }
 
 void wsp_nodes_wave_end(struct wsp *wsp, const struct stage *stage)
@@ -585,8 +383,11 @@ void wsp_nodes_wave_end(struct wsp *wsp, const struct stage *stage)
         }
     }
     nodes->has_change |= s->run_count > 0;
-    for (uint32_t i = 0; i < stage->extent.table_count; i++)
-        rows_write(wsp, stage->extent.tables[i], nodes->x->letter[place]);
+    for (uint32_t i = 0; i < stage->extent.table_count; i++) {
+        const uint32_t t = stage->extent.tables[i];
+        nodes->letter_bytes +=
+            own_rows_write(&nodes->rows[t], wsp->sync.site.graph, t, nodes->x->letter[place] + nodes->letter_bytes);
+    }
 }
 
 /* The wave may go: of so many minibatches of the job, `count` in it. */
@@ -637,7 +438,8 @@ void wsp_nodes_begin(struct wsp *wsp)
     nodes->given = nodes->base;
     nodes->letter_bytes = letter_begin(&wsp->sync.site);
     nodes->has_change = false;
-    for (uint32_t i = 0; i < wsp->sync.site.stage_count; i++) wsp->stages[i].rounds = wsp->stages[i].row_rounds = nodes->base;
+    for (uint32_t i = 0; i < wsp->sync.site.stage_count; i++)
+        wsp->stages[i].rounds = wsp->stages[i].row_rounds = nodes->base;
     nodes->is_given = false;
     for (uint32_t t = 0; t < wsp->sync.site.graph->table_count; t++) CHECK(nodes->rows[t].count == 0);
 }
@@ -764,6 +566,6 @@ void wsp_nodes_open(struct wsp *wsp)
     x->ahead_steps = (uint64_t)wsp->record_count / 2 + wsp->worker_count;
     x->come = letter_come;
     x->context = wsp;
-    nodes->exchange->site = (struct exchange_site){
-        .param = wsp->sync.site.model->param, .over = exchange_over, .context = wsp};
+    nodes->exchange->site =
+        (struct exchange_site){.param = wsp->sync.site.model->param, .over = exchange_over, .context = wsp};
 }

@@ -1,14 +1,15 @@
 #!/bin/sh
-# train.sync = wsp on several nodes, processes over loopback: within the bounds; saved by all at once, killed, stopped and resumed on the same
-# number and on another; the same bytes whatever the timing where that is asked for; what it cannot do is refused in words.
+# train.sync = wsp on several nodes, processes over loopback: within the bounds; saved, killed, stopped, and resumed on
+# as many and on others; the same bytes whatever the timing where that is asked for; refusals in words.
 . "$(dirname "$0")/lib.sh"
 . tests/e2e/process.sh
 . tests/e2e/nodes.sh
 cd "$folder" || exit 1
 h=$HETERPS
 tables_model
-"$h" compile tables.cfg -o tables.bin -q --set train.sync=wsp --set train.lanes=1 --set train.in_flight=2 --set train.clock_distance=1 &&
-    "$h" gen criteo --rows "$(scaled 6000)" --seed 5 -o data.tsv -q && "$h" gen criteo --rows 1000 --skip 6000 --seed 5 -o test.tsv -q ||
+"$h" compile tables.cfg -o tables.bin -q --set train.sync=wsp --set train.lanes=1 --set train.in_flight=2 \
+    --set train.clock_distance=1 && "$h" gen criteo --rows "$(scaled 6000)" --seed 5 -o data.tsv -q &&
+    "$h" gen criteo --rows 1000 --skip 6000 --seed 5 -o test.tsv -q ||
     { echo "not ok 1 - fixture"; exit 1; }
 steps=$((3 * (($(scaled 6000) + 63) / 64)))
 of_nodes() { # N ARGUMENT...
@@ -22,8 +23,8 @@ is_at() { # MODEL STEP: a model after so many steps
 }
 
 within() { # N: it tells its staleness, and evaluates as one node does what it has saved
-    of_nodes "$1" --eval test.tsv --out many.model --set checkpoint.every=50 --set eval.every=70 --log json && mv out many.log && is_at many.model $steps &&
-        python3 - "$(event_number eval auc out)" <<'PYTHON'
+    of_nodes "$1" --eval test.tsv --out many.model --set checkpoint.every=50 --set eval.every=70 --log json &&
+        mv out many.log && is_at many.model $steps && python3 - "$(event_number eval auc out)" <<'PYTHON'
 import json, sys
 events = [json.loads(line) for line in open("many.log")]
 s = [e for e in events if e["event"] == "done"][-1]["staleness"]
@@ -34,29 +35,41 @@ assert [e for e in events if e["event"] == "eval"][-1]["auc"] == float(sys.argv[
 PYTHON
 }
 for n in 2 3; do check "$n nodes: within its bounds, saved and evaluated" within $n; done
-check 'the save of three nodes goes on on one, and on two' eval 'heterps tables.bin --data data.tsv --resume many.model --set train.epochs=4 && of_nodes 2 --resume many.model --out many.model --set train.epochs=5 && is_at many.model $((steps * 5 / 3))'
+others() {
+    heterps tables.bin --data data.tsv --resume many.model --set train.epochs=4 &&
+        of_nodes 2 --resume many.model --out many.model --set train.epochs=5 && is_at many.model $((steps * 5 / 3))
+}
+check 'the save of three nodes goes on on one, and on two' others
 
 # Equal bytes: whoever is late, and whoever is lost between two saves and comes back.
-exact() { of_nodes "$1" --out exact.model --set train.exact=yes --set checkpoint.every=40 && exported tables.bin exact.model "$2"; }
+exact() {
+    of_nodes "$1" --out exact.model --set train.exact=yes --set checkpoint.every=40 &&
+        exported tables.bin exact.model "$2"
+}
 check 'exact, three nodes: the same bytes again' eval 'exact 3 first && exact 3 second && same_bytes first second'
 killed() { # RANK
     rm -rf exact.model
-    start launch --local 3 -- tables.bin --data data.tsv --out exact.model --set train.exact=yes --set checkpoint.every=40 --set cluster.min=3
-    await 'saved ' run.err && victim=$(pgrep -f -- "^heterps-run tables.bin .*out exact.model .*--rank=$1( |\$)" | head -1) && [ -n "$victim" ] && kill -9 "$victim"
+    start launch --local 3 -- tables.bin --data data.tsv --out exact.model --set train.exact=yes \
+        --set checkpoint.every=40 --set cluster.min=3
+    await 'saved ' run.err && kill -9 "$(pgrep -P "$pid" -f -- "--rank=$1( |\$)")"
     ended 0 && exported tables.bin exact.model again && same_bytes first again
 }
 check 'exact: node 2 killed: all go back to the save, and end with the same bytes' killed 2
 stopped() {
     rm -rf stopped.model
-    start launch --local 2 -- tables.bin --data data.tsv --out stopped.model --set train.epochs=100000 --set checkpoint.every=40
-    await 'saved ' run.err && kill -TERM $pid && ended 75 && step=$(sed -n 's/.*have stopped after step \([0-9]*\);.*/\1/p' err | head -1) && [ -n "$step" ] && is_at stopped.model "$step"
+    start launch --local 2 -- tables.bin --data data.tsv --out stopped.model --set train.epochs=100000 \
+        --set checkpoint.every=40
+    await 'saved ' run.err && kill -TERM $pid && ended 75 || return 1
+    step=$(sed -n 's/.*have stopped after step \([0-9]*\);.*/\1/p' err | head -1)
+    [ -n "$step" ] && is_at stopped.model "$step"
 }
 check 'SIGTERM: all stop behind the same step, and it is saved' stopped
 
 refused() { # STATUS PATTERN ARGUMENT...
     refused_status=$1 refused_pattern=$2
     shift 2
-    runs "$refused_status" timeout -k 5 60 "$h" launch --local 2 -- tables.bin --data data.tsv "$@" && says "$refused_pattern"
+    runs "$refused_status" timeout -k 5 60 "$h" launch --local 2 -- tables.bin --data data.tsv "$@" &&
+        says "$refused_pattern"
 }
 check 'asp' refused 2 'train.sync = asp is one node.s only: .*clock_distance' --set train.sync=asp
 check 'lanes' refused 2 '--lanes divides every step between nodes; under train.sync = wsp' --lanes 1,1

@@ -1,6 +1,6 @@
 /* Waves between nodes, in one process: staleness measured in the weights themselves, by a device that adds one to a
- * weight of its node's own for each update, so that whatever copy of the weights a minibatch reads says how many updates
- * of which node are in it; the bytes of train.exact whatever the timing; rows of tables; and letters that are none. */
+ * weight of its node's own for each update, so that whatever copy of the weights a minibatch reads says how many
+ * updates of which node are in it; the bytes of train.exact whatever the timing; rows; and letters that are none. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,9 +63,9 @@ static const char *const *waves_set(struct waves_set *s, uint32_t clock_distance
 static struct {
     const struct device_vt *inner;
     uint64_t global_bound;
-    uint64_t before[POST_NODES_MAX];                           /* updates of each node before the job */
+    uint64_t before[POST_NODES_MAX];                                    /* updates of each node before the job */
     uint64_t forward_count[POST_NODES_MAX], global_max[POST_NODES_MAX]; /* of each node, by its worker */
-    uint32_t stalled;                                          /* a node whose minibatches take long; or none */
+    uint32_t stalled; /* a node whose minibatches take long; or none */
     _Atomic uint32_t shared_broken_count;
     char broken[256];
 } counting;
@@ -261,7 +261,8 @@ static void waves_exact__any_timing__same_bytes(void **state)
     (void)state;
     for (uint32_t node_count = 2; node_count <= 4; node_count++) {
         const uint64_t hash = rows_run(node_count, 2, 1, true, 1, 40);
-        for (uint64_t seed = 2; seed < 2 + SEEDS; seed++) assert_true(rows_run(node_count, 2, 1, true, seed, 40) == hash);
+        for (uint64_t seed = 2; seed < 2 + SEEDS; seed++)
+            assert_true(rows_run(node_count, 2, 1, true, seed, 40) == hash);
     }
 }
 
@@ -283,10 +284,10 @@ static void waves_letter__is_none__is_refused(void **state)
     const size_t begin = sizeof head + 2 * sizeof record;
     memcpy(letter, &head, sizeof head);
     memcpy(letter + sizeof head, &record, sizeof record);
-    assert_true(x->come(x->context, 1, 1, letter, begin) != ST_OK);      /* of another wave        */
-    assert_true(x->come(x->context, 1, 0, letter, begin - 8) != ST_OK);  /* too short              */
-    assert_true(x->come(x->context, 1, 0, letter, begin + 8) != ST_OK);  /* a half of what rows have */
-    uint64_t rows_of[2] = {7, 1};                                        /* of no table            */
+    assert_true(x->come(x->context, 1, 1, letter, begin) != ST_OK);     /* of another wave        */
+    assert_true(x->come(x->context, 1, 0, letter, begin - 8) != ST_OK); /* too short              */
+    assert_true(x->come(x->context, 1, 0, letter, begin + 8) != ST_OK); /* a half of what rows have */
+    uint64_t rows_of[2] = {7, 1};                                       /* of no table            */
     memcpy(letter + begin, rows_of, sizeof rows_of);
     assert_true(x->come(x->context, 1, 0, letter, x->letter_max) != ST_OK);
     rows_of[0] = 0, rows_of[1] = UINT64_MAX / 8; /* of more than a wave has */
