@@ -91,6 +91,8 @@ static void wsp_layout(struct wsp *wsp, struct layout *l)
         uint64_t floats;
         struct wsp_stage s = {.run_count = runs_list(site, site->stages[i], NULL, &floats)};
         if (site->pipeline_count > 1) s.message_count = site->kind == SYNC_ASP ? 4 : 2 * site->clock_distance + 2;
+        if (s.message_count && site->is_exact) s.message_count++; /* the last one of a job, with others unread */
+        if (s.message_count && site->is_exact) LAYOUT_TAKE(l, s.sums, floats);
         LAYOUT_TAKE(l, s.runs, s.run_count);
         LAYOUT_TAKE(l, s.included, wsp->worker_count);
         LAYOUT_TAKE(l, s.messages, s.message_count);
@@ -141,6 +143,23 @@ static status clip_check(const struct sync *s)
          "update "
          "at different times; use train.sync = bsp, a plan of one stage, or train.clip_value",
          (double)s->clipped->clip_norm, cfg_syncs[site->kind], site->stage_count);
+}
+
+/* Whether nothing can depend on timing, if that is asked for: rows are shared by all pipelines of a node. */
+static status exact_check(const struct sync_site *site)
+{
+    if (!site->is_exact) return ST_OK;
+    if (site->kind != SYNC_WSP)
+        FAIL(INVALID,
+             "train.exact is for train.sync = wsp: under %s there is no clock that says what a minibatch is computed "
+             "with",
+             cfg_syncs[site->kind]);
+    if (site->pipeline_count > 1 && site->graph->table_count > 0)
+        FAIL(INVALID,
+             "train.exact with train.pipelines = %u: all pipelines of a node share the rows of tables, which each "
+             "updates when it comes to it; start as many nodes of one pipeline",
+             site->pipeline_count);
+    return ST_OK;
 }
 
 /* A table's rows are read and updated under the turn of the stage that looks them up: of one stage. */
@@ -213,6 +232,7 @@ static status wsp_open(struct sync *s)
     TRY(clip_check(s));
     TRY(tables_check(&s->site));
     TRY(aliases_check(s));
+    TRY(exact_check(&s->site));
     TRY(devices_check(&s->site));
     wsp_layout(wsp, &sum);
     TRY(arena_open(&wsp->arena, "weights in flight", sum.bytes));
@@ -256,10 +276,17 @@ static void wsp_begin(struct sync *s)
     /* Of several nodes steps count, and others' may have come already. */
     if (wsp->nodes == NULL) atomic_store_explicit(wsp->shared_told, 0, memory_order_relaxed);
     for (uint32_t i = 0; i < site->pipeline_count * site->stage_count; i++) {
-        wsp->stages[i].applied = 0;
+        wsp->stages[i].applied = wsp->stages[i].rounds = 0;
         memset(wsp->stages[i].included, 0, wsp->worker_count * sizeof *wsp->stages[i].included);
     }
     if (wsp->nodes) wsp_nodes_begin(wsp);
+}
+
+/* A message of another pipeline, which has been read. */
+static void message_free(struct message *message)
+{
+    /* Release pairs with the acquire in changes_send(): the buffer is filled anew only after it has been read. */
+    atomic_fetch_sub_explicit(&message->shared_unread, 1, memory_order_release);
 }
 
 /* Adds what other pipelines have sent to a stage. */
@@ -281,11 +308,38 @@ static void inboxes_read(struct wsp *wsp, const struct stage *stage)
                 change += s->runs[r].count;
             }
             s->included[u] = message->minibatches;
-            /* Release pairs with the acquire in changes_send(): the buffer is filled anew only after it has
-             * been read. */
-            atomic_fetch_sub_explicit(&message->shared_unread, 1, memory_order_release);
+            message_free(message);
         }
     }
+}
+
+/* Adds the next wave of all other pipelines that have one, added up in order of pipelines. */
+static void round_read(struct wsp *wsp, const struct stage *stage)
+{
+    const struct sync_site *site = &wsp->sync.site;
+    struct wsp_stage *s = wsp_stage_of(wsp, stage);
+    const struct wsp_pipeline *own = &wsp->pipelines[stage->pipeline_index];
+    uint64_t floats = 0;
+    bool is_first = true;
+    for (uint32_t r = 0; r < s->run_count; r++) floats += s->runs[r].count;
+    for (uint32_t u = 0, index; u < site->pipeline_count; u++) {
+        if (u == stage->pipeline_index || !ring_try_pop(&s->inbox[u], &index)) continue;
+        struct message *message = &wsp->stages[u * site->stage_count + stage->index].messages[index];
+        for (uint64_t i = 0; is_first && i < floats; i++) s->sums[i] = message->change[i];
+        for (uint64_t i = 0; !is_first && i < floats; i++) s->sums[i] += message->change[i];
+        is_first = false;
+        s->included[u] = message->minibatches;
+        message_free(message);
+    }
+    const float *sums = s->sums;
+    for (uint32_t r = 0; r < s->run_count && !is_first; sums += s->runs[r++].count) {
+        float *weight = wsp_run_floats(own, &s->runs[r], false), *base = wsp_run_floats(own, &s->runs[r], true);
+        for (uint64_t i = 0; i < s->runs[r].count; i++) {
+            weight[i] += sums[i];
+            base[i] += sums[i];
+        }
+    }
+    s->rounds++;
 }
 
 /* Sends what the own updates have changed since the last time. Returns false if all buffers are unread. */
@@ -321,12 +375,49 @@ static bool changes_send(struct wsp *wsp, const struct stage *stage)
     return true;
 }
 
+/* The model's part of the dense part that a pipeline owns, of the parameters or of the state. */
+static void slice_take(struct wsp *wsp, uint32_t pipeline, bool is_state)
+{
+    const struct sync_site *site = &wsp->sync.site;
+    const struct graph_header *h = site->graph->header;
+    const uint64_t first = is_state ? h->param_floats : 0, count = is_state ? h->state_floats : h->param_floats,
+                   begin = wsp_slice_begin(wsp, pipeline), end = wsp_slice_begin(wsp, pipeline + 1),
+                   from = begin > first ? begin - first : 0, until = end < first + count ? end - first : count;
+    const struct wsp_pipeline *own = &wsp->pipelines[pipeline];
+    if (end <= first || from >= until) return;
+    memcpy((is_state ? site->model->state : site->model->param) + from, (is_state ? own->state : own->param) + from,
+           (until - from) * sizeof(float));
+}
+
+/* What is left of the last waves, then all rounds; as nodes do (wsp_nodes.c). */
+static void exact_settle(struct wsp *wsp)
+{
+    const struct sync_site *site = &wsp->sync.site;
+    const uint32_t count = site->pipeline_count * site->stage_count;
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t applied = wsp->stages[i].applied;
+        if (applied % wsp->wave != 0) CHECK(changes_send(wsp, site->stages[i]));
+        if (applied > most) most = applied;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        while (wsp->stages[i].rounds * wsp->wave < most) round_read(wsp, site->stages[i]);
+    for (uint32_t v = 1; v < site->pipeline_count; v++) {
+        slice_take(wsp, v, false);
+        slice_take(wsp, v, true);
+    }
+}
+
 static status wsp_settle(struct sync *sync)
 {
     struct wsp *wsp = (struct wsp *)sync;
     const struct sync_site *site = &sync->site;
     if (wsp->nodes) return wsp_nodes_settle(wsp);
     if (site->pipeline_count == 1) return ST_OK;
+    if (site->is_exact) {
+        exact_settle(wsp);
+        return ST_OK;
+    }
     for (uint32_t i = 0; i < site->pipeline_count * site->stage_count; i++) inboxes_read(wsp, site->stages[i]);
     /* All bases are now the same but for rounding; the model is that of pipeline 0 and what each has not yet sent. */
     for (uint32_t s = 0; s < site->stage_count; s++) {
@@ -391,6 +482,7 @@ static bool wsp_admit(struct sync *s, const struct input *input, uint32_t *pipel
         uint64_t done = atomic_load_explicit(&own->shared_done, memory_order_acquire);
         /* One at a time, if that is not to depend on timing. */
         const uint32_t most = site->is_exact ? 1 : site->in_flight;
+        if (site->is_exact && input->batch.step % site->pipeline_count != v && wsp->nodes == NULL) continue;
         if (own->started - done >= most || !clock_allows(wsp, v)) continue;
         wsp->pipeline_next = v + 1;
         *pipeline = v;
@@ -414,8 +506,10 @@ static void wsp_forward_begin(struct sync *sync, const struct stage *stage, stru
     uint64_t number = wsp->slots[slot->index].number;
     if (wsp->nodes)
         wsp_nodes_forward(wsp, stage, number);
-    else
+    else if (!site->is_exact)
         inboxes_read(wsp, stage);
+    else
+        while (s->rounds < wsp_waves_needed(number, site->in_flight, site->clock_distance)) round_read(wsp, stage);
     float *stash = wsp->stash[stage->pipeline_index * site->in_flight + number % site->in_flight];
     for (uint32_t r = 0; r < stage->extent.run_count; r++) {
         const struct param_run *run = &stage->extent.runs[r];

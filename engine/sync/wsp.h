@@ -1,4 +1,4 @@
-/* Wave synchronous parallel, for pipelines of one node. Source: HetPipe (Park et al., USENIX ATC 2020),
+/* Wave synchronous parallel, for pipelines of one node; of nodes: wsp_nodes.c, waves.h. Source: HetPipe (Park et al., USENIX ATC 2020),
  * sections 4 and 5.
  *
  * A minibatch (here: a step of one micro-batch) updates a stage's parameters as soon as its backward pass there
@@ -14,6 +14,10 @@
  *                      misses at most s_global = (D + 1)(s_local + 1) + s_local - 1 minibatches of another pipeline.
  *   asp                waves of one minibatch and no clock: nobody waits (but who is a thousand waves of Nm ahead); what is missing
  *                      is measured.
+ *
+ * Exact: step s is pipeline s modulo their number's, which has one minibatch under way, and before its forward pass adds
+ * up, wave by wave and in order of pipelines, exactly those of the others' waves that it needs. At a job's end the model
+ * becomes, slice by slice, what the pipeline has that owns the slice: so it has the bytes of as many nodes.
  *
  * Pipelines finish their minibatches in any order; they are told in the order of the data.
  *

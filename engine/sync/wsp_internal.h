@@ -24,6 +24,7 @@ struct wsp_stage {
     struct run *runs;
     uint32_t run_count, message_count;
     struct message *messages;
+    float *sums;        /* exact: of a round, the stage's runs */
     struct ring *inbox; /* [pipeline_count]: numbers of that pipeline's messages; its own stays empty */
     /* under the stage's turn */
     uint64_t applied;            /* own minibatches of this job whose update is in the weights */
@@ -84,6 +85,15 @@ static inline float *wsp_run_floats(const struct wsp_pipeline *own, const struct
 {
     if (of_base) return (run->is_state ? own->base_state : own->base_param) + run->offset;
     return (run->is_state ? own->state : own->param) + run->offset;
+}
+/* Where the slice of the dense part, parameters and the state behind them, begins that a worker owns; of worker_count:
+ * where all end. */
+static inline uint64_t wsp_slice_begin(const struct wsp *wsp, uint32_t worker)
+{
+    const struct graph_header *h = wsp->sync.site.graph->header;
+    const uint64_t least = (uint64_t)16 * wsp->worker_count, all = h->param_floats + h->state_floats,
+                   floats = all < least ? least : all;
+    return worker == wsp->worker_count ? floats : floats * worker / wsp->worker_count & ~UINT64_C(15);
 }
 /* Tells what has finished, in the order of the data. */
 void wsp_records_tell(struct wsp *wsp);

@@ -62,20 +62,10 @@ status wsp_nodes_find(struct wsp *wsp)
     memset(nodes, 0, sizeof *nodes);
     nodes->exchange = site->exchange;
     nodes->x = site->exchange->waves;
-    nodes->floats = site->graph->header->param_floats + site->graph->header->state_floats;
-    const uint64_t least = (uint64_t)16 * nodes->x->worker_count;
-    if (nodes->floats < least) nodes->floats = least;
     wsp->nodes = nodes;
     wsp->worker_count = nodes->x->worker_count;
     wsp->shared_told = &nodes->x->shared_told;
     return ST_OK;
-}
-
-static void slices_cut(struct wsp_nodes *nodes)
-{
-    struct exchange_waves *x = nodes->x;
-    for (uint32_t u = 0; u < x->worker_count; u++) x->cut[u] = nodes->floats * u / x->worker_count & ~UINT64_C(15);
-    x->cut[x->worker_count] = nodes->floats;
 }
 
 /* Arrays of places, each of so many floats. */
@@ -96,7 +86,8 @@ void wsp_nodes_layout(struct wsp *wsp, struct layout *l)
     struct exchange_waves *x = nodes->x;
     const struct sync_site *site = &wsp->sync.site;
     const struct graph *g = site->graph;
-    slices_cut(nodes);
+    nodes->floats = wsp_slice_begin(wsp, x->worker_count);
+    for (uint32_t u = 0; u <= x->worker_count; u++) x->cut[u] = wsp_slice_begin(wsp, u);
     x->in_flight = site->in_flight;
     x->place_count = (uint32_t)WAVES_PLACES(site->clock_distance);
     x->letter_max = letter_begin(site);
