@@ -38,6 +38,16 @@ static const char rows_text[] = "[model]\nname = rows\n"
                                 "[train]\nbatch = 4\nsync = wsp\nepochs = 2\noptimizer = adagrad 0.05\n"
                                 "[store]\nram = 1MiB\n";
 
+/* Numbers alone. Layers: 0 h1, 1 n1, 2 h2, 3 y, 4 bce. */
+static const char numbers_text[] = "[model]\nname = numbers\n"
+                                   "[data]\ndense = I1..I13\n"
+                                   "[fc h1]\ninput = dense\nunits = 8\nactivation = relu\n"
+                                   "[batch_norm n1]\ninput = h1\n"
+                                   "[fc h2]\ninput = n1\nunits = 9\nactivation = tanh\n"
+                                   "[fc y]\ninput = h2\nunits = 1\n"
+                                   "[loss bce]\ninput = y\n"
+                                   "[train]\nbatch = 4\nsync = wsp\nepochs = 2\noptimizer = adagrad 0.05\n";
+
 #define STEPS_A_PASS ((DATA_ROWS + 3) / 4)
 
 /* Layers: 0 e, 1 x, 2 h1, 3 w, 4 x2, 5 n1, 6 y, 7 bce: a table at each of two stages. */
@@ -217,14 +227,14 @@ static void waves__one_node_stalls__others_reach_the_bound(void **state)
 /* --- exact ---------------------------------------------------------------------------------------- */
 
 /* What all nodes have after so many steps, in jobs. */
-static uint64_t rows_run(uint32_t node_count, uint32_t in_flight, uint32_t distance, bool is_exact, uint64_t seed,
-                         uint64_t job)
+static uint64_t nodes_hash(const char *of, uint32_t node_count, uint32_t in_flight, uint32_t distance, bool is_exact,
+                           uint64_t seed, uint64_t job)
 {
     struct waves_set set;
     const struct cut cut = workers(node_count);
-    text = rows_text;
+    text = of;
     node_waves = in_flight;
-    node_plan = TWO_STAGES;
+    node_plan = of == rows_text ? TWO_STAGES : NULL;
     nodes_open(&cut, waves_set(&set, distance, is_exact), seed, NULL);
     for (uint32_t n = 0; n < node_count; n++)
         pipeline_delay_set(runners[n].training.pipeline, seed + n, SCALED(100000, 300000));
@@ -247,6 +257,46 @@ static uint64_t rows_run(uint32_t node_count, uint32_t in_flight, uint32_t dista
     node_plan = NULL;
     text = model_text;
     return hash;
+}
+
+static uint64_t rows_run(uint32_t node_count, uint32_t in_flight, uint32_t distance, bool is_exact, uint64_t seed,
+                         uint64_t job)
+{
+    return nodes_hash(rows_text, node_count, in_flight, distance, is_exact, seed, job);
+}
+
+/* As many pipelines of one node, of two stages each. */
+static uint64_t pipelines_hash(uint32_t count, uint32_t in_flight, uint32_t distance, uint64_t seed, uint64_t job)
+{
+    struct waves_set set;
+    struct training t;
+    (void)waves_set(&set, distance, true);
+    snprintf(set.text[2], sizeof set.text[2], "train.pipelines=%u", count);
+    set.set[2] = set.text[2];
+    set.set[3] = NULL;
+    const struct setup setup = {.plan = "0-1:1:1 2-4:1:1",
+                                .threads = 2,
+                                .share = true,
+                                .in_flight = in_flight,
+                                .delay_seed = seed,
+                                .delay_ns_max = SCALED(100000, 300000)};
+    assert_ok(training_open(&t, numbers_text, set.set, data, &setup));
+    training_start(&t, NULL);
+    for (uint64_t until = job; !t.is_end; until += job) assert_ok(training_until(&t, until));
+    const uint64_t hash = training_hash(&t);
+    training_close(&t);
+    return hash;
+}
+
+static void waves_exact__pipelines_of_one_node__have_the_bytes_of_nodes(void **state)
+{
+    (void)state;
+    for (uint32_t count = 2; count <= 3; count++)
+        for (uint32_t distance = 0; distance < 2; distance++) {
+            const uint64_t hash = nodes_hash(numbers_text, count, count, distance, true, 1, 17);
+            for (uint64_t seed = 1; seed <= 2; seed++)
+                assert_true(pipelines_hash(count, count, distance, seed, 17) == hash);
+        }
 }
 
 static void waves__rows_and_numbers__are_the_same_on_all_nodes(void **state)
@@ -312,6 +362,7 @@ int main(void)
         cmocka_unit_test(waves__one_node_stalls__others_reach_the_bound),
         cmocka_unit_test(waves__rows_and_numbers__are_the_same_on_all_nodes),
         cmocka_unit_test(waves_exact__any_timing__same_bytes),
+        cmocka_unit_test(waves_exact__pipelines_of_one_node__have_the_bytes_of_nodes),
         cmocka_unit_test(waves_letter__is_none__is_refused),
     };
     return cmocka_run_group_tests(tests, group_open, fixture_close) ? 1 : 0;
