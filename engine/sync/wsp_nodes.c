@@ -57,6 +57,12 @@ status wsp_nodes_find(struct wsp *wsp)
     const struct sync_site *site = &wsp->sync.site;
     if (site->exchange == NULL) return ST_OK;
     CHECK(site->exchange->waves && site->pipeline_count == 1);
+    for (uint32_t t = 0; t < site->graph->table_count; t++)
+        if (site->graph->tables[t].store == TABLE_BF16)
+            FAIL(INVALID,
+                 "table \"%s\" has store = bf16: under train.sync = wsp nodes add up what each has changed of rows, "
+                 "and sums are not rounded; use store = f32, or train.sync = bsp",
+                 graph_string(site->graph, site->graph->tables[t].name));
     struct wsp_nodes *nodes = aligned_alloc(CACHE_LINE_BYTES, arena_bytes(sizeof *nodes));
     if (nodes == NULL) FAIL(MEMORY, "no memory for waves of nodes");
     memset(nodes, 0, sizeof *nodes);
