@@ -559,8 +559,9 @@ void wsp_nodes_open(struct wsp *wsp)
 {
     struct wsp_nodes *nodes = wsp->nodes;
     struct exchange_waves *x = nodes->x;
-    /* Behind the slowest a worker may have all that the clock lets in, and what is told with waves only. */
-    x->ahead_steps = (uint64_t)wsp->record_count / 2 + wsp->worker_count;
+    /* Beyond what all have done, and is told with waves only, a worker may have all that the clock lets in; that much
+     * is granted as long as half of it is left. */
+    x->ahead_steps = wsp->record_count;
     x->come = letter_come;
     x->context = wsp;
     nodes->exchange->site =
