@@ -28,16 +28,17 @@ static struct account own_account(const struct trainer *t, struct reduce *reduce
     const struct reduce_rows rows = reduce_rows(reduce);
     struct pipeline_times times;
     struct pipeline_figures figures;
+    /* Of workers the dense part's is what a wave of each takes. */
+    const double dense_steps = x->waves ? (double)x->waves->in_flight * x->waves->worker_count : 1;
     struct account a = {.rank = node_rank(t->node, x->rank),
                         .lane_begin = x->own.begin,
                         .lane_count = x->own.count,
                         .sent_bytes = reduce_sent_bytes(reduce),
                         .asked_rows = rows.asked,
-                        .least_a_step = (double)reduce_least_bytes(reduce) +
+                        .least_a_step = (double)reduce_least_bytes(reduce) / dense_steps +
                                         (double)(rows.least_bytes + reduce_stream_bytes(reduce)) / (double)steps,
                         .rounds = reduce_rounds(reduce)};
     if (x->waves) a.is_worker = true;
-    if (x->waves) a.least_a_step /= (double)x->waves->in_flight * x->waves->worker_count; /* it is a wave's of all */
     pipeline_times(t->session->crew.pipeline, &times);
     pipeline_figures(t->session->crew.pipeline, &figures);
     a.wall_ns = times.wall_ns;

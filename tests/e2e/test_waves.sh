@@ -23,7 +23,7 @@ is_at() { # MODEL STEP: a model after so many steps
 }
 
 within() { # N: it tells its staleness, and evaluates as one node does what it has saved
-    of_nodes "$1" --eval test.tsv --out many.model --set checkpoint.every=50 --set eval.every=70 --log json &&
+    of_nodes "$1" --eval test.tsv --out many.model --set checkpoint.every=18 --set eval.every=25 --log json &&
         mv out many.log && is_at many.model $steps && python3 - "$(event_number eval auc out)" <<'PYTHON'
 import json, sys
 events = [json.loads(line) for line in open("many.log")]
