@@ -367,7 +367,7 @@ static status sync_part_open(struct pipeline *p, const struct pipeline_options *
 static status exchange_check(const struct pipeline *p)
 {
     if (!p->by_lane && p->exchange->waves == NULL)
-        FAIL(INVALID, "training with stages on several nodes needs train.sync = bsp");
+        FAIL(INVALID, "training on several nodes needs train.sync = bsp, or wsp between nodes that have all layers");
     for (uint32_t t = 0; t < p->graph->table_count; t++) {
         const struct row_life *life = &p->graph->tables[t].life;
         const char *name = graph_string(p->graph, p->graph->tables[t].name);

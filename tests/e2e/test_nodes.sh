@@ -159,8 +159,8 @@ check 'stages on nodes: the bytes and figures of one node' staged
 check 'a plan for another number of nodes' launched 1 3 tables.bin --data data.tsv --plan two.json
 check 'says so' says "the plan's stages lie on 2 nodes, and this job has 3"
 check 'lanes and stages' launched 2 2 tables.bin --data data.tsv --plan two.json --lanes 4,4
-check 'stages on nodes and wsp' launched 1 2 tables.bin --data data.tsv --plan two.json --share --set train.sync=wsp --set train.lanes=1 --set train.in_flight=2
-check 'says so, too' says 'training on several nodes needs train.sync = bsp'
+check 'stages on nodes and wsp' launched 2 2 tables.bin --data data.tsv --plan two.json --share --set train.sync=wsp --set train.lanes=1 --set train.in_flight=2
+check 'says so, too' says 'train.sync = wsp makes each node a worker that has all stages'
 
 check 'a dense model is evaluated, and standard output is the first node'\''s' same_figures dense.bin
 check 'a model with a table is evaluated, to the last digit' same_figures tables.bin --set eval.every=60
@@ -561,7 +561,7 @@ check 'no rank' fails_so 2 '--rank: expected 0 to 1, the number of this node in 
 check 'no such rank' fails_so 2 '--rank: expected 0 to 1' dense.bin --data data.tsv --key-file key --nodes "$places" --rank 2
 check 'one place twice' fails_so 2 '127.0.0.1:4000 is there twice' dense.bin --data data.tsv --key-file key --nodes 127.0.0.1:4000,127.0.0.1:4000 --rank 0
 check 'no --nodes' fails_so 2 'give --nodes, too' dense.bin --data data.tsv --rank 1
-check 'wsp' fails_so 1 'needs train.sync = bsp' $node --set train.sync=wsp --set train.lanes=1 --set train.clip_norm=0 --nodes "$(cut -d, -f1 places)" --rank 0 --set cluster.min=1 -q
+check 'asp' fails_so 2 'train.sync = asp is one node.s only' $node --set train.sync=asp --set train.lanes=1 --set train.clip_norm=0 --nodes "$(cut -d, -f1 places)" --rank 0 --set cluster.min=1 -q
 check 'standard input to evaluate' fails_so 1 'is a stream: on several nodes each reads all that is evaluated' dense.bin --data data.tsv --eval - --key-file key --nodes "$(cut -d, -f1 places)" --rank 0 --set cluster.min=1 -q
 check 'launch: too few lanes' launched 1 2 dense.bin --data data.tsv --set train.lanes=1
 check 'launch: says which setting' says 'error: 1 of 2 nodes would have nothing to compute of 1 lane:.*--set train.lanes=2'

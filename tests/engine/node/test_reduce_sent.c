@@ -274,7 +274,7 @@ static void pipeline_open__what_one_node_alone_does__refused_by_name(void **stat
         const char *set[4], *plan, *said;
     } cases[] = {
         {.set = {"train.sync=asp", "train.lanes=1", "train.micro=32"},
-         .said = "training on several nodes needs train.sync = bsp"},
+         .said = "training on several nodes needs train.sync = bsp, or wsp between nodes that have all layers"},
         {.set = {"model.rules=9", "emb.admit=2", "emb.admit_by=bloom"},
          .said = "table \"emb\": on several nodes admit_by = bloom needs the filters by shards of rules 10, found "
                  "[model] rules = 9; set admit_by = exact, or compile the model with --set model.rules=10"},
