@@ -1,5 +1,5 @@
-/* Wave synchronous parallel, for pipelines of one node; of nodes: wsp_nodes.c, waves.h. Source: HetPipe (Park et al., USENIX ATC 2020),
- * sections 4 and 5.
+/* Wave synchronous parallel, for pipelines of one node; of nodes: wsp_nodes.c, waves.h. Source: HetPipe (Park et al.,
+ * USENIX ATC 2020), sections 4 and 5.
  *
  * A minibatch (here: a step of one micro-batch) updates a stage's parameters as soon as its backward pass there
  * is done, while others are in flight. So that forward and backward of a minibatch use the same weights, its
@@ -15,9 +15,9 @@
  *   asp                waves of one minibatch and no clock: nobody waits (but who is a thousand waves of Nm ahead); what is missing
  *                      is measured.
  *
- * Exact: step s is pipeline s modulo their number's, which has one minibatch under way, and before its forward pass adds
- * up, wave by wave and in order of pipelines, exactly those of the others' waves that it needs. At a job's end the model
- * becomes, slice by slice, what the pipeline has that owns the slice: so it has the bytes of as many nodes.
+ * Exact: step s is pipeline s modulo their number's, which has one minibatch under way, and before its forward pass
+ * adds up, wave by wave and in order of pipelines, exactly those of the others' waves that it needs. At a job's end the
+ * model becomes, slice by slice, what the pipeline has that owns the slice: so it has the bytes of as many nodes.
  *
  * Pipelines finish their minibatches in any order; they are told in the order of the data.
  *

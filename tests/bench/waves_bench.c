@@ -1,15 +1,16 @@
-/* What a clock distance spares workers that are nodes (engine/sync/waves.h): four of them in this process, with messages
- * by a post and waves of one minibatch, whose time is drawn, and slept.
+/* What a clock distance spares workers that are nodes (engine/sync/waves.h): four of them in this process, with
+ * messages by a post and waves of one minibatch, whose time is drawn, and slept.
  *
  *     waves_bench            in the root of the source; WAVES=N, SEED=N in the environment (default 1,000, 1)
  *
- * Workers of equal mean: of 100 waves 85 take 0.5 to 1.5 units, the others 3 to 5. And workers whose waves take a unit,
- * and one of them two, for good. Beside each the event simulation of the same waves, with the times that they have really taken:
+ * Workers of equal mean: of 100 waves 85 take 0.5 to 1.5 units, the others 3 to 5. And workers whose waves take a
+ * unit, and one of them two, for good. Beside each the event simulation of the same waves, with the times that they
+ * have really taken:
  *
  *     end(v, c) = max(end(v, c - 1), end(u, c - D - 1) of all others u) + time(v, c)
  *
- * HetPipe (Park et al., USENIX ATC 2020, section 8.4): waiting at D = 4 is 62 % of that at D = 0. Status 1 if the time of all is
- * more than 5 % off the simulation, or if D helps behind a worker that is always slow by more than 5 %. */
+ * HetPipe (Park et al., USENIX ATC 2020, section 8.4): waiting at D = 4 is 62 % of that at D = 0. Status 1 if the time
+ * of all is more than 5 % off the simulation, or if D helps behind a worker that is always slow by more than 5 %. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
