@@ -2,7 +2,7 @@
  * of a file that another process has cut, comes as SIGBUS to the thread that touches it. Here it becomes a page
  * of zeros, and a mark that file_map_check finds:
  *
- *     touch ──▶ SIGBUS ──▶ guard of the address: the lowest byte that failed; a page of zeros there ──▶ the touch goes on
+ *     touch ──▶ SIGBUS ──▶ guard of the address: the lowest byte that failed; a page of zeros ──▶ the touch goes on
  *
  * Guards are a list that grows and is never taken apart, so that the handler, which may interrupt anything, can
  * go through it. */

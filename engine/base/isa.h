@@ -5,7 +5,8 @@
  *     enum isa      arithmetic (engine/device/cpu/isa)          enum isa_io   keys and text (io/isa)
  *       base        what every x86-64 has (SSE2)                  base        the same
  *       avx2        AVX2, FMA                                     avx2        AVX2, BMI, BMI2
- *       avx512      these, AVX-512 F, BW, DQ, VL                  avx512      these, AVX-512 F, BW, DQ, VL, VBMI2, VPOPCNTDQ
+ *       avx512      these, AVX-512 F, BW, DQ, VL                  avx512      these, AVX-512 F, BW, DQ, VL, VBMI2,
+ *                                                                             VPOPCNTDQ
  *       avx512bf16  these, AVX512_BF16
  *       amx         these, AMX_TILE, AMX_BF16
  *

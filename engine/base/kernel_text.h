@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The number behind `name` at the start of a line: "VmHWM:   1234 kB" gives 1234; `name` "": the first line's. False if it is not there.
- */
+/* The number behind `name` at the start of a line: "VmHWM: 1234 kB" gives 1234; `name` "": the first line's.
+ * False if it is not there. */
 bool kernel_number_find(const char *text, const char *name, uint64_t *value);
 /* What stands behind "NAME :" at the start of a line, cut at bytes - 1: "model name       : Xeon" gives "Xeon".
  * False, and "", if it is not there. */

@@ -11,10 +11,10 @@
 #include "engine/base/memory.h"
 #include "engine/base/status.h"
 
-/* RING_ONE    one thread pushes and one pops. Either end may pass from a thread to the next, if who gives it up releases and
- *             who takes it acquires: a claim word, a lock, another ring.
- * RING_MANY   any number of threads push and pop. Items of one pusher arrive in its order. A thread that the system takes off
- *             its core in the middle of an operation holds up nobody. */
+/* RING_ONE    one thread pushes and one pops. Either end may pass from a thread to the next, if who gives it up
+ *             releases and who takes it acquires: a claim word, a lock, another ring.
+ * RING_MANY   any number of threads push and pop. Items of one pusher arrive in its order. A thread that the system
+ *             takes off its core in the middle of an operation holds up nobody. */
 enum ring_kind { RING_ONE, RING_MANY };
 
 struct ring {

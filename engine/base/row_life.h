@@ -2,10 +2,11 @@
  * a row's counters and the number of a period, which is a run of `store.period` steps: whoever asks, for a row
  * in RAM or on disk, early or late, gets the same.
  *
- *   a step    show += occurrences of the key in it; click += those in examples whose label is above 0.5; seen = the period
+ *   a step    show += occurrences of the key in it; click += those in examples whose label is above 0.5; seen = the
+ *             period
  *   score     score_show (show - click) + score_click click
- *   the end of period q, after its last step: show and click become decay times what they are; then the row dies if its score is below
- *             delete_score, or if q - seen > ttl
+ *   the end of period q, after its last step: show and click become decay times what they are; then the row dies if
+ *             its score is below delete_score, or if q - seen > ttl
  *
  * Nobody goes through all rows for that: counters stay as the last step has left them, and whoever needs them
  * later multiplies once for each period's end since then, in a loop, which gives the bits that doing it at

@@ -6,10 +6,12 @@
  *
  * What is seen. --wrap renames undefined symbols, so a call is seen if its object is part of the link:
  *
- *   caller                                  static program (release, debug)    tests with cmocka (dynamic)   asan, tsan
- *   our code, jansson, xxHash, zlib         all                                all                           all
- *   the C library: strdup, fopen, getline,  allocations; its pthread mutexes   nothing                       allocations, by the
- *     pthread_create, strerror, qsort …       and rwlocks (lines INNER)                                      sanitizer's hook; no locks
+ *   caller                                  static program (release, debug)   tests with cmocka   asan, tsan
+ *                                                                             (dynamic)
+ *   our code, jansson, xxHash, zlib         all                               all                 all
+ *   the C library: strdup, fopen, getline,  allocations; its pthread mutexes  nothing             allocations, by the
+ *     pthread_create, strerror, qsort …       and rwlocks (lines INNER)                           sanitizer's hook;
+ *                                                                                                 no locks
  *
  * What is never seen: free, munmap and the unlocks, which do not wait; the try forms (pthread_mutex_trylock),
  * which do not wait either; the C library's mmap, brk and sbrk for the heap (the malloc that needs them is) and

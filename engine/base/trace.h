@@ -11,7 +11,8 @@
  *     {"name":"process_name","ph":"M","pid":1,"args":{"name":"heterps-run"}},
  *     {"name":"thread_name","ph":"M","pid":1,"tid":2,"args":{"name":"stage 0 worker 1"}},
  *     {"name":"h1","cat":"op","ph":"X","ts":1234.567,"dur":89.012,"pid":1,"tid":2,"args":{"step":7,"micro":3}},
- *     {"name":"trace end","cat":"trace","ph":"i","s":"g","ts":…,"pid":1,"tid":1,"args":{"dropped_records":0,"untraced_threads":0}}
+ *     {"name":"trace end","cat":"trace","ph":"i","s":"g","ts":…,"pid":1,"tid":1,
+ *      "args":{"dropped_records":0,"untraced_threads":0}}
  *     ]
  *
  * ts and dur are microseconds, ts since trace_open, or node 0's; tid numbers the threads from 1 in the order of

@@ -4,7 +4,7 @@
  *
  *     text     (2 (3 good) (1 (2 old) (2 days)))
  *     keys      leaf 0   leaf 1   leaf 2   inner of 2   inner of 2
- *     stack     0        0 1      0 1 2    0 3          4             what is left are roots, the last of them the example's root
+ *     stack     0        0 1      0 1 2    0 3          4      what is left are roots; the example's is the last
  *
  * A node that is named once more (TREE_AGAIN) comes onto the stack a second time: so it has several parents.
  * Several roots are a forest; a chain of nodes with one child each is a sequence. */

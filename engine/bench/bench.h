@@ -1,7 +1,9 @@
 /* The benchmark of `heterps-run bench`: subjects, each a file here, that measure what the product does with one
  * part of the machine beside what that part can do at most (limits.h), alternately, in one run.
  *
- *     cmd/bench.c ──▶ bench_run ──▶ checks ──▶ machine line ──▶ subjects: gemm.c rows.c parse.c feed.c ring.c disk.c net.c trees.c models.c card.c ──▶ bench_tell: a line, or an event
+ *     cmd/bench.c ──▶ bench_run ──▶ checks ──▶ machine line ──▶ subjects ──▶ bench_tell: a line, or an event
+ *
+ * The subjects are gemm.c rows.c parse.c feed.c ring.c disk.c net.c trees.c models.c card.c.
  *
  * Nothing is printed before what was asked for is found to make sense; then everything goes to standard output
  * as soon as it is known, so a benchmark that is stopped has shown what it has found. */

@@ -2,9 +2,10 @@
  * the pooling of rows forward and backward, and in the rows' update, all through the program's own store and
  * kernels.
  *
- *   keyed       keys are drawn for each field from its part of the table, uniformly or by Zipf's law, and go through all parts; all rows
- *               are there before the first time is taken
- *   resolved    no store and no keys: every key of a micro-batch has a row of its own, drawn uniformly from a table of any size
+ *   keyed       keys are drawn for each field from its part of the table, uniformly or by Zipf's law, and go
+ *               through all parts; all rows are there before the first time is taken
+ *   resolved    no store and no keys: every key of a micro-batch has a row of its own, drawn uniformly from a table
+ *               of any size
  *
  * The limit is limit_rows (limits.h) on the same table, by whoever asks for it. Times are of watch_ns.
  * Measures only; who calls it prints. Single-threaded but for the team of `threads` that pools and updates. */

@@ -375,5 +375,5 @@ const struct command command_devices = {
             "    network      name, mbit_per_s of each interface that tells its speed\n"
             "    cards        index, name, major, minor, multiprocessors, memory_bytes, free_bytes, link of each;\n"
             "                 no_cards says why there are none\n"
-            "    cublaslt     the library of products that cards but of compute capability 9.0 use; no_cublaslt says why there is "
-            "none"};
+            "    cublaslt     the library of products that cards but of compute capability 9.0 use; no_cublaslt "
+            "says why there is none"};

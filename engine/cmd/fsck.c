@@ -2,7 +2,8 @@
  * every file that these name, what lies there besides, and who holds its lock; or a single file. Nothing is
  * written, no lock is taken, so it may run while a training saves there.
  *
- *     DIR ──▶ manifests, the newest first ──▶ each: as a load verifies it ──damaged──▶ file by file, block by block: a line a fault
+ *     DIR ──▶ manifests, the newest first ──▶ each: as a load verifies it
+ *                                                ──damaged──▶ file by file, block by block: a line a fault
  *         ──▶ names that no manifest has: leftovers of a run that was killed, no fault */
 #include <dirent.h>
 #include <errno.h>

@@ -206,8 +206,10 @@ const struct command command_gen = {
     .positionals = "WHAT",
     .summary = "write generated data whose best possible AUC is known",
     .help =
-        "WHAT is criteo: label, 13 integers, 26 categorical values of 8 hexadecimal digits, separated by tabs; mathfunc:\n"
-        "expressions of 1 to 128 nodes with the value of each, for samples/mathfunc.cfg; or a compiled graph: then it is\n"
+        "WHAT is criteo: label, 13 integers, 26 categorical values of 8 hexadecimal digits, separated by tabs; "
+        "mathfunc:\n"
+        "expressions of 1 to 128 nodes with the value of each, for samples/mathfunc.cfg; or a compiled graph: then "
+        "it is\n"
         "data in the format and with the columns that the graph reads.\n"
         "Row i depends on --seed, --vocab, --zipf, the graph's columns and i only. A training set and a test set of "
         "one planted model:\n"

@@ -72,7 +72,8 @@ static void flags_page(FILE *out, const struct flag *flags, size_t count)
         if (flags[i].value == NULL)
             text_print(out, flags[i].name);
         else {
-            fprintf(out, "\\-%s%s \\fI", flags[i].name[1] == '-' ? "\\-" : "", flags[i].name + strspn(flags[i].name, "-"));
+            const char *dashes = flags[i].name[1] == '-' ? "\\-" : "";
+            fprintf(out, "\\-%s%s \\fI", dashes, flags[i].name + strspn(flags[i].name, "-"));
             fprintf(out, "%s\\fR\n", flags[i].value);
         }
         text_print(out, flags[i].meaning);
@@ -146,7 +147,8 @@ void completion_print(FILE *out)
     const struct flag *flags = command_global_flags(&count);
     fputs("# Completion of heterps-run in bash, made by `heterps-run help bash`.\n"
           "_heterps_run() {\n"
-          "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} verb=train verbs flags valued i\n"
+          "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} verb=train verbs flags "
+          "valued i\n"
           "    verbs='help ",
           out);
     for (size_t i = 0; (c = command_at(i, &title)) != NULL; i++) fprintf(out, "%s ", c->name);
@@ -184,7 +186,8 @@ void completion_print(FILE *out)
           "        return ;;\n"
           "    esac\n"
           "    case $word in -*) COMPREPLY=($(compgen -W \"$flags\" -- \"$word\")); return ;; esac\n"
-          "    if [ \"$COMP_CWORD\" = 1 ] || [ \"$before\" = -- ]; then COMPREPLY=($(compgen -W \"$verbs\" -- \"$word\")); fi\n"
+          "    if [ \"$COMP_CWORD\" = 1 ] || [ \"$before\" = -- ]; then "
+          "COMPREPLY=($(compgen -W \"$verbs\" -- \"$word\")); fi\n"
           "    COMPREPLY+=($(compgen -f -- \"$word\"))\n"
           "}\n"
           "complete -o filenames -F _heterps_run heterps-run\n",

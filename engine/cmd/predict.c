@@ -39,8 +39,8 @@ static const struct flag flags[] = {
      "columns of the data behind the predictions, as they are there: csv's names, or label, I1..I13, C1..C26 of criteo",
      offsetof(struct predict_options, with), 0, 0, false},
     {"--tree-nodes", FLAG_SWITCH, NULL,
-     "a line a node of a tree, of a model whose loss is softmax_nodes: example and node, each from 0, the root last, and "
-     "what is predicted",
+     "a line a node of a tree, of a model whose loss is softmax_nodes: example and node, each from 0, the root last, "
+     "and what is predicted",
      offsetof(struct predict_options, tree_nodes), 0, 0, false},
     SAVED_FLAGS,
     RUN_NODES_FLAGS(struct predict_options, nodes,
@@ -352,8 +352,8 @@ static status nodes_open(void *context, struct session *session, struct eval_fee
     TRY(predictions_open(p, &session->crew));
     const char *output = p->options->output ? p->options->output : "-";
     if (p->options->again && is_first(p->crew) && strcmp(output, "-") == 0)
-        FAIL(INVALID, "a node was lost, and what has gone to standard output before cannot be taken back: give -o FILE, "
-                      "which is written anew, or begin again");
+        FAIL(INVALID, "a node was lost, and what has gone to standard output before cannot be taken back: give -o "
+                      "FILE, which is written anew, or begin again");
     return ST_OK;
 }
 
@@ -420,9 +420,8 @@ const struct command command_predict = {
             "class with spaces\n"
             "between them, squared its value, hinge the score of its first input, nce and sampled_softmax behind a "
             "match, and\n"
-            "shared_softmax, alone in the model, the eval.top best words of the vocabulary with tabs between them, once for a user of pairs; "
-            "else the logit "
-            "of the target.\n"
+            "shared_softmax, alone in the model, the eval.top best words of the vocabulary with tabs between them, "
+            "once for a user of pairs; else the logit of the target.\n"
             "Several losses are columns in the order of the model, with tabs between them.\n\n"
             "Of a pipe an example is answered when its line has come and no more is there.\n\n"
             "With --set data.bad_lines=skip a malformed line gives `nan`, so that lines still align."};

@@ -244,7 +244,8 @@ status run_train(const char *graph, const struct run_options *o)
     struct run_place place;
     struct session_cluster cluster = o->cluster;
     if (o->plan && cluster.path) FAIL(USAGE, "--plan is a plan, --cluster makes one; give one of them");
-    if (cluster.try_seconds > 0 && cluster.path == NULL) FAIL(USAGE, "--try tries plans for a cluster: give --cluster FILE");
+    if (cluster.try_seconds > 0 && cluster.path == NULL)
+        FAIL(USAGE, "--try tries plans for a cluster: give --cluster FILE");
     if (cluster.method == NULL) cluster.method = "auto";
     TRY(solve_method_check(cluster.method)); /* before anything is measured */
     cluster.seed = 1;

@@ -12,21 +12,25 @@
  *   categorical field j = 0..25, words a = w[2j], b = w[2j + 1]
  *       empty          where (b mod 4096) < 123                                   (3.0 %)
  *       value k        in 1..V with P(k) proportional to q(k), by inversion of u = unit(a, b)
- *                      q(k) = k^-A for k <= 65536;  integral of x^-A from k - 1/2 to k + 1/2 for greater k  (they differ by < 1e-9)
- *       text           a bijection of 32 bits applied to k, keyed by (seed, j): two values of a field never share a text
+ *                      q(k) = k^-A for k <= 65536; for greater k the integral of x^-A from k - 1/2 to k + 1/2 (they
+ *                      differ by < 1e-9)
+ *       text           a bijection of 32 bits applied to k, keyed by (seed, j): two values of a field never share one
  *   numeric column n = 0..12, word c = w[52 + n]
  *       empty          where (c mod 4096) < 410                                   (10.0 %)
- *       value x        floor(exp(m[n] + s[n] ln(r / (1 - r)))) - o[n],  r = (floor(c / 2^20) + 1/2) / 4096: log-logistic, skewed
+ *       value x        floor(exp(m[n] + s[n] ln(r / (1 - r)))) - o[n],  r = (floor(c / 2^20) + 1/2) / 4096:
+ *                      log-logistic, skewed
  *   label y = 1 where unit(w[65], w[66]) < p
  *
  *   p = 1 / (1 + exp(-z))
- *   z = -1.33 - 0.29 sum over fields j, values k <= 4096 of P(k) f(j, k)         keeps the click rate near a quarter for every seed
- *     + sum over columns n     c[n] t(x[n])          t(x) = sign(x) ln(1 + |x|), the product's own transform; empty: 0
- *     + 0.29 sum over fields j f(j, k[j])                        first order; empty: f = 0
- *     + 0.34 sum over pairs f(i, k[i]) f(j, k[j])                second order: the six pairs among C1 … C4 and the six among C5 … C8,
- *                                                                a factorisation machine's, with f as the latent vectors
- *   f(j, k) = h(v) 100 / (99 + k)                                v: word 0 of block 0 of stream 1, item j 2^32 + k
- *   h(v)    = (v odd ? 1 : -1) (1/2 + floor(v / 2) / 2^31) / sqrt(13/12)          of mean 0 and mean square 1
+ *   z = -1.33
+ *     - 0.29 sum over fields j, values k <= 4096 of P(k) f(j, k)
+ *                                                 keeps the click rate near a quarter for every seed
+ *     + sum over columns n c[n] t(x[n])           t(x) = sign(x) ln(1 + |x|), the product's own transform; empty: 0
+ *     + 0.29 sum over fields j f(j, k[j])         first order; empty: f = 0
+ *     + 0.34 sum over pairs f(i, k[i]) f(j, k[j]) second order: the six pairs among C1 … C4 and the six among C5 … C8,
+ *                                                 a factorisation machine's, with f as the latent vectors
+ *   f(j, k) = h(v) 100 / (99 + k)                 v: word 0 of block 0 of stream 1, item j 2^32 + k
+ *   h(v)    = (v odd ? 1 : -1) (1/2 + floor(v / 2) / 2^31) / sqrt(13/12)    of mean 0 and mean square 1
  *
  * Signs with magnitudes near 1 keep the variance of z, and so the best AUC, nearly the same from seed to seed,
  * although one value makes up a seventh of a field. Effects shrink with k, so that little hangs on values too

@@ -3,22 +3,28 @@
  * graph's columns, i) alone, and what a perfect model could reach is known. For the criteo format gen_criteo.h
  * itself is to be used.
  *
- *   value of a field     k in 1 .. V, P(k) ~ k^-A by inversion of the continuous law; written as the word of that rank where the column
- *                        has a vocabulary, else as a text of its key space (columns that share keys share texts)
+ *   value of a field     k in 1 .. V, P(k) ~ k^-A by inversion of the continuous law; written as the word of that
+ *                        rank where the column has a vocabulary, else as a text of its key space (columns that
+ *                        share keys share texts)
  *   keys of a field      1 .. ids_max, uniform
  *   numeric column       floor(exp(1 + 0.8 ln(u / (1 - u)))): skewed counts; one in ten is absent
  *   label                1 with probability 1 / (1 + exp(-z)):
- *       z = -1 + 0.3 s sum over fields of the mean of its keys' effects + 0.1 sum over numeric columns of +- log(1 + x) + 2 m
- *       effect of a value: +-(1/2 .. 3/2) 100 / (99 + k);  s = sqrt(26 / fields), so that many fields do not drown in their sum
- *       m: where several fields share keys (a target and a history), values fall into 8 classes; nine in ten values of the first field are
- *       of one class, and those of the second field of the same one (m = 1/2) or of others (m = -1/2), by even chance
- *   no label             fields that share keys: the second is of the first one's class, further ones are of others: what a matching model
- *                        has to tell apart
- *   columns              labels, weight, group, numeric columns, fields, in this order, or that of data.columns, where columns that the
- *                        graph does not use are empty; in quotation marks if need be. Of libfm fields are places in the line
- *   trees                1 to 30 leaves, each with a word, or a number of -1 to 1 where the kinds need numbers; a node over n leaves has 1 with
- *                        probability 1 / (1 + exp(-2 sum / sqrt(n))), the sum being of its words' effects and its leaves' numbers; its kind
- *                        is one that takes its children, by even chance
+ *       z = -1 + 0.3 s sum over fields of the mean of its keys' effects
+ *              + 0.1 sum over numeric columns of +- log(1 + x) + 2 m
+ *       effect of a value: +-(1/2 .. 3/2) 100 / (99 + k);  s = sqrt(26 / fields), so that many fields do not drown
+ *       in their sum
+ *       m: where several fields share keys (a target and a history), values fall into 8 classes; nine in ten values
+ *       of the first field are of one class, and those of the second field of the same one (m = 1/2) or of others
+ *       (m = -1/2), by even chance
+ *   no label             fields that share keys: the second is of the first one's class, further ones are of others:
+ *                        what a matching model has to tell apart
+ *   columns              labels, weight, group, numeric columns, fields, in this order, or that of data.columns, where
+ *                        columns that the graph does not use are empty; in quotation marks if need be. Of libfm fields
+ *                        are places in the line
+ *   trees                1 to 30 leaves, each with a word, or a number of -1 to 1 where the kinds need numbers; a node
+ *                        over n leaves has 1 with probability 1 / (1 + exp(-2 sum / sqrt(n))), the sum being of its
+ *                        words' effects and its leaves' numbers; its kind is one that takes its children, by even
+ *                        chance
  *   a label that is a word, pairs, tokens: a user's items, and a word's successor, are of one class nine times in ten
  */
 #ifndef HETERPS_ENGINE_DATA_GEN_GRAPH_H

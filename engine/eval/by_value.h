@@ -23,7 +23,8 @@ void by_value_close(struct by_value *by);
  * has no figures. MEMORY. */
 MUST_USE status by_value_add(struct by_value *by, const struct slot *slot, const struct rank *rank);
 /* The same of examples whose terms have come from another node (heads_terms_write), for the same heads. */
-MUST_USE status by_value_terms_add(struct by_value *by, const struct heads *heads, const void *terms, uint32_t example_count);
+MUST_USE status by_value_terms_add(struct by_value *by, const struct heads *heads, const void *terms,
+                                   uint32_t example_count);
 /* Logs the figures, of a set of that name (or NULL): as text a line for each value and head, and events
  * `eval_by`. MEMORY. */
 MUST_USE status by_value_tell(struct by_value *by, const char *set);

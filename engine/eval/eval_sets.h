@@ -1,7 +1,7 @@
 /* The data sets that a model is evaluated on, each by its name, one after another:
  *
- *     --eval test.tsv                                            one set without a name
- *     --eval tomorrow=day9.tsv --eval holdout=a.tsv,b.tsv        two sets; the first decides where one must (early stopping)
+ *     --eval test.tsv                                        one set without a name
+ *     --eval tomorrow=day9.tsv --eval holdout=a.tsv,b.tsv    two sets; the first decides about early stopping
  *
  * A text is FILE,… or NAME=FILE,…: what is before its first '=' is a name, if it consists of letters, digits,
  * '_', '.' and '-' and there is no file of the name that the text begins with, '=' included; "./a=b.tsv" is

@@ -1,13 +1,14 @@
 /* What an evaluation says of a model's heads, its losses and metrics, each by its kind:
  *
- *   bce, softmax of two classes   AUC, log loss, normalised entropy, calibration, PR AUC; where the data have groups, AUC within groups; and
- *                                 calibration by bins
+ *   bce, softmax of two classes   AUC, log loss, normalised entropy, calibration, PR AUC; where the data have groups,
+ *                                 AUC within groups; and calibration by bins
  *   softmax                       log loss, perplexity, accuracy
  *   squared                       root of the mean squared error, mean absolute error
  *   hinge                         loss, accuracy: the share of pairs in the right order, ties half
- *   nce, sampled_softmax, shared_softmax   the loss over what was drawn; the first one behind a match over all words, too (engine/eval/rank.h): recall,
- *                                 hit rate and NDCG, or log loss, perplexity and hit rates. Where words are ranked, an example whose target is
- *                                 no word counts there, and for no other figure
+ *   nce, sampled_softmax,         the loss over what was drawn; the first one behind a match over all words, too
+ *   shared_softmax                (engine/eval/rank.h): recall, hit rate and NDCG, or log loss, perplexity and hit
+ *                                 rates. Where words are ranked, an example whose target is no word counts there, and
+ *                                 for no other figure
  *   metrics                       the mean
  *
  * A loss here is without the head's weight, so that it can be compared. Means are over examples, each as often

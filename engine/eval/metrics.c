@@ -3,7 +3,8 @@
  * The AUC is the Mann-Whitney statistic: examples are sorted by score, and each run of equal scores shares its
  * average rank. Counted in half pairs so that ties stay integers:
  *
- *      U2 = sum over runs of  positives * (2 * negatives before the run + negatives in the run)        AUC = U2 / (2 * P * N)
+ *      U2 = sum over runs of  positives * (2 * negatives before the run + negatives in the run)
+ *      AUC = U2 / (2 * P * N)
  *
  * Scores are sorted as integers of the same order, by a radix sort in place (McIlroy, Bostic, McIlroy,
  * "Engineering Radix Sort", Computing Systems 6(1), 1993: the American flag sort), 8 bits a level. Equal scores

@@ -3,8 +3,8 @@
  * has not seen, as long as examples are new (the first pass): Blum, Kalai, Langford, "Beating the Hold-Out:
  * Bounds for K-fold and Progressive Cross-Validation", COLT 1999; the habit is Vowpal Wabbit's.
  *
- *     last stage's forward pass ──progressive_take──▶ cell: samples of a micro-batch ──progressive_step, in order──▶ window: the last n
- *                                                                                      progressive_keep ──▶ its copy ──▶ figures
+ *     last stage's forward pass ──progressive_take──▶ cell: samples of a micro-batch
+ *         ──progressive_step, in order──▶ window: the last n ──progressive_keep──▶ its copy ──▶ figures
  *
  * A prediction is that of training: dropout drops, batch normalisation takes its statistics from the
  * micro-batch. Of each loss its figures without weights of heads, as an evaluation's (engine/eval/heads.h): of

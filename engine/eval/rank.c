@@ -472,7 +472,8 @@ status rank_query_add(struct rank *r, const void *query)
         .target = query_target(r, word), .group = word->group, .is_bad = word->is_bad != 0, .top = r->top};
     bool is_new;
     if (word->known_count > r->shape.history_max)
-        FAIL(INVALID, "a query of %u known words has come; expected at most %u", word->known_count, r->shape.history_max);
+        FAIL(INVALID, "a query of %u known words has come; expected at most %u", word->known_count,
+             r->shape.history_max);
     TRY(query_add(r, (const float *)(const void *)numbers, taken, &is_new));
     if (is_new) known_take(r, (const uint64_t *)(const void *)(numbers + numbers_bytes(&r->shape)), word->known_count);
     return ST_OK;

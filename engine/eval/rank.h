@@ -3,7 +3,7 @@
  * query, as the match would give it.
  *
  *     all words ──forward pass──▶ match's second input: a vector a word ──▶ panels ─┐
- *                                                                                   ├─ products ─▶ scores [queries, words]
+ *                                                                                   ├─▶ scores [queries, words]
  *     data ──forward pass──▶ match's first input: a query an example, or a user ────┘
  *
  * What is measured, if examples belong to groups (users): recall, hit rate and NDCG (engine/eval/rank_groups.h)

@@ -2,8 +2,10 @@
  * program carries a second link of itself, dynamic against glibc alone and with the CUDA side, and lets that
  * take its place where there is a card:
  *
- *     command line ──▶ a driver here? ──▶ image into a memfd ──▶ as a child: --gpu-probe ──▶ exit 0 ──▶ fexecve: same arguments, environment
- *                           └─ no ───────────── no ───────────────────── no ─────────────▶ goes on as the CPU program; -v says why
+ *     command line ──▶ a driver here? ──▶ image into a memfd ──▶ as a child: --gpu-probe ──▶ exit 0
+ *                           │                   │                        │                 └─▶ fexecve: same arguments,
+ *                           │                   │                        │                     environment
+ *                           └─ no ───────────── no ───────────────────── no ──▶ goes on as the CPU program; -v says why
  *
  * So a driver that crashes, hangs or is too old, a host whose glibc is older than the image's, or one without a
  * dynamic loader end a child, and not a training. Done once, by the verbs that run models, before anything has

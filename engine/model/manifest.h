@@ -2,18 +2,18 @@
  *
  *     {
  *       "format": "heterps-model", "version": 5, "heterps": VERSION, "model": NAME, "model_hash": HEX,
- *       "save": NUMBER,                                                                       1 more than any older save's
+ *       "save": NUMBER,                                   1 more than any older save's
  *       "progress": {"step", "epoch", "epoch_examples", "examples", "pass_examples", "first_epoch", "first_step"},
- *       "data": {"files": [{"path", "bytes", "xxh3"}, …],                                     absent where it is not known
- *                "marks": [[example, path, byte, line, bad, cut, unknown], …]},               engine/model/model_data.h
+ *       "data": {"files": [{"path", "bytes", "xxh3"}, …], absent where it is not known
+ *                "marks": [[example, path, byte, line, bad, cut, unknown], …]},       engine/model/model_data.h
  *         or, of a stream, {"stream": [example, bytes, HEX of these bytes]}
- *       "best": {"figure", "value", "step", "evaluated_step", "evaluations_since"},           absent without early stopping
- *       "tables": [{"name", "optimizer", "dim", "span_floats", "rows", "parts": [PART, …],        in the graph's order
- *                  "vectors": "bf16",                                                           absent where they are float32
- *                  "admission": {"file", "bytes", "xxh3"}}, …],                                 absent where every key is admitted
+ *       "best": {"figure", "value", "step", "evaluated_step", "evaluations_since"},   absent without early stopping
+ *       "tables": [{"name", "optimizer", "dim", "span_floats", "rows", "parts": [PART, …],   in the graph's order
+ *                  "vectors": "bf16",                     absent where they are float32
+ *                  "admission": {"file", "bytes", "xxh3"}}, …],                      absent where every key is admitted
  *       "dense": {"file", "bytes", "xxh3"},
- *       "tensors": [{"name", "shape": [rows, cols]}, …],                                      in the order of the dense file
- *       "text": TEXT,                                       the run's model text, --set applied; absent if it is not UTF-8
+ *       "tensors": [{"name", "shape": [rows, cols]}, …],  in the order of the dense file
+ *       "text": TEXT,                                     the run's model text, --set applied; absent if not UTF-8
  *       "xxh3": HEX
  *     }
  *

@@ -141,7 +141,8 @@ struct model_save_options {
     struct file_sink *sink;             /* of model_save_rows: files go there, and not to the directory; or NULL  */
 };
 /* Saves into a directory, in one piece:
- *     manifest.json               what the model is, its progress, its recipe, its files with bytes and xxh3 (engine/model/manifest.h)
+ *     manifest.json               what the model is, its progress, its recipe, its files with bytes and xxh3
+ *                                 (engine/model/manifest.h)
  *     manifest.STEP.json          the same of an older save that is kept
  *     dense.STEP.safetensors      parameters by name, optimizer state as NAME.state0, …
  *     TABLE.STEP.rows             key and span of each row, in the order of creation (io/store/row_file.h)

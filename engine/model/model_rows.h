@@ -1,8 +1,9 @@
 /* The rows of a table in a save: the parts that its manifest lists, oldest first, mapped and verified; a row
  * that is in several parts is given as often, and the last one counts.
  *
- *     emb.100.rows ── all rows of step 100      emb.00000007.200.segment, blocks 0 to 31      emb.200.rows ── rows that have changed
- */
+ *     emb.100.rows ── all rows of step 100
+ *     emb.00000007.200.segment, blocks 0 to 31
+ *     emb.200.rows ── rows that have changed */
 #ifndef HETERPS_ENGINE_MODEL_MODEL_ROWS_H
 #define HETERPS_ENGINE_MODEL_MODEL_ROWS_H
 

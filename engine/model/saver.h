@@ -4,7 +4,7 @@
  *
  *     main thread    … step s ┃ begin: copy, mark, link ┃ step s + 1 … ─────────────▶ done? tell
  *     saver                   ┃                         ┃ rows, oldest values first; dense; manifest
- *     who updates a row                                   copies it to the buffer first, if the save has yet to write it
+ *     who updates a row                                   copies it to the buffer first, if the save has not written it
  *
  * A save is full, or has what has changed since the one before it in this run: its manifest lists that one's
  * files and its own. It is full if it is the first, or if all files would have more than twice a full save's

@@ -1,7 +1,7 @@
 /* Named tensors made elsewhere, as one list, whatever files they come from:
  *
- *     FILE.safetensors    its tensors by name; "keys" and "vectors" are FILE.keys and FILE.vectors: a table's rows, as `export` writes
- *                         them
+ *     FILE.safetensors    its tensors by name; "keys" and "vectors" are FILE.keys and FILE.vectors: a table's rows, as
+ *                         `export` writes them
  *     NAME.npy            one tensor
  *     TABLE.words.txt     TABLE.words: texts, one a line, of which the keys of a table are to be made
  *     a directory         all of these in it; other files are left alone

@@ -1,7 +1,7 @@
 /* Starts a model from values made elsewhere (engine/model/warm_start.h). Called at most once a start, on files
  * of any origin:
  *
- *     open, verify ──▶ match by name, type and shape ──▶ room for the rows? all finite? ──▶ copy ──▶ say what came of it
+ *     open, verify ──▶ match by name, type and shape ──▶ room for the rows? all finite? ──▶ copy ──▶ say what came
  *
  * Nothing is copied before the last file has been looked at. */
 #include "engine/model/warm_start.h"

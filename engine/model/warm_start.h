@@ -1,19 +1,21 @@
 /* Starts a model from values made elsewhere (train --init PATH, import PATH): what has the same name and shape
  * is taken, the rest keeps its initial value. PATH is one of
  *
- *     a model's directory          (--init only) parameters; rows of tables of the same name and dim, with their optimizer state
- *                                  where the optimizer is the same
+ *     a model's directory          (--init only) parameters; rows of tables of the same name and dim, with their
+ *                                  optimizer state where the optimizer is the same
  *     a .safetensors file          tensors by name
- *     a directory                  of .safetensors files, as `export` writes them, of .npy files, or of both (engine/model/tensor_source.h)
+ *     a directory                  of .safetensors files, as `export` writes them, of .npy files, or of both
+ *                                  (engine/model/tensor_source.h)
  *
  * A manifest in a model's directory (DIR/manifest.2000.json) is that save.
  *
- *     what                         tensor           type                       shape
- *     a parameter                  h1.weight        F32; F64, F16, BF16        [rows, cols], or [cols] if it has one row
- *     a table's rows               emb.vectors      the same                   [n, dim]
- *     their keys: either           emb.keys         U64, I64                   [n]: the 64-bit keys as they are
- *                 or               emb.words        texts, one a line          n lines, each hashed as the reader hashes that text; of a
- *                                                                              table of fields with keys of their own: FIELD, a tab, text
+ *     what                         tensor           type                  shape
+ *     a parameter                  h1.weight        F32; F64, F16, BF16   [rows, cols], or [cols] if it has one row
+ *     a table's rows               emb.vectors      the same              [n, dim]
+ *     their keys: either           emb.keys         U64, I64              [n]: the 64-bit keys as they are
+ *                 or               emb.words        texts, one a line     n lines, each hashed as the reader hashes the
+ *                                                                         text; of a table of fields with keys of their
+ *                                                                         own: FIELD, a tab, text
  *
  * Values are converted to float32: F16 and BF16 exactly, F64 rounded to nearest; one that is not finite then is
  * refused. Training starts at step 0; nothing else of the other run is taken, not the optimizer state of its

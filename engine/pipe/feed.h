@@ -1,6 +1,6 @@
 /* A feed turns data files into prepared inputs, on a thread of its own that runs ahead of the computation:
  *
- *     reader ──▶ input's micro_batch ──▶ store_prepare: ticket ──▶ step rows ──ready ring──▶ consumer ──free ring──▶ (again)
+ *     reader ──▶ input's micro_batch ──▶ store_prepare: ticket ──▶ step rows ──ready ring──▶ consumer ──free ring──▶ …
  *                                   └─ numberers, of several inputs at a time ─┘
  *
  * Where rows may be on a disk, an input whose rows are on their way waits, while the thread goes on with the

@@ -3,7 +3,8 @@
  * it is the most. Rows that are there already they find, too, where these have their numbers for good
  * (store_number); new ones are made by the feed's thread.
  *
- *     feed's thread   input, read ──push──▶ todo ring ──▶ any numberer: ticket numbered ──▶ await ── rows are found, in order of the data
+ *     feed's thread   input, read ──push──▶ todo ring ──▶ any numberer: ticket numbered
+ *                     ──▶ await ── rows are found, in order of the data
  *
  * Who waits for an input that nobody has begun numbers it. Which thread numbers an input changes nothing. No locks.
  *

@@ -54,10 +54,10 @@ static inline bool placement_has_cores(const struct plan *plan, uint32_t stage)
  * Nothing is pinned if a quota limits the cores, for it counts time and not places, nor if core_count is not
  * all of them: with fewer there are others to make room for, who may have been given as many.
  *
- *   dedicated   if pipelines * k of all stages + service cores fit: replica r of a stage is a gang of k / replicas cores that are
- *               neighbours; service cores come last, and with them what is left over
- *   pool        if they do not and `share` is set: gangs of the widest gang of the plan, or of the greatest smaller width that
- *               leaves no core over; no service cores
+ *   dedicated   if pipelines * k of all stages + service cores fit: replica r of a stage is a gang of k / replicas
+ *               cores that are neighbours; service cores come last, and with them what is left over
+ *   pool        if they do not and `share` is set: gangs of the widest gang of the plan, or of the greatest smaller
+ *               width that leaves no core over; no service cores
  *
  * Stages without cores count for nothing in this, and their workers are never pinned.
  *

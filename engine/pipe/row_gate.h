@@ -1,7 +1,8 @@
 /* Between a feed's thread and a store that one thread at a time uses: which slots wait for their rows, which
  * steps' rows are pinned, and whose the store is.
  *
- *     store_prepare ──▶ waiting slots, in order ──rows have come──▶ shown         steps, in order ──last slot back──▶ store_release
+ *     store_prepare ──▶ waiting slots, in order ──rows have come──▶ shown
+ *     steps, in order ──last slot back──▶ store_release
  *
  * With a store that lives in RAM alone, whose rows stay, a gate is not closed: slots are shown at once, and
  * there is nothing to pin. */

@@ -2,7 +2,7 @@
  * were not right:
  *
  *     instance ──solve──▶ plan ──▶ pipeline ──figures──▶ measured seconds an example, stage by stage
- *        ▲                                                    │ differ from the plan's by more than the bound, twice in a row
+ *        ▲                                                    │ differ from the plan's by more than the bound, twice
  *        └──────── times of the stage's type, corrected ──────┘
  *
  * HeterPS, section 5.2: Algorithm 1 is used a second time during training, on real throughput: the learned

@@ -1,26 +1,29 @@
 /* From a compiled graph and a cluster to a scheduling problem (sched/instance.h) whose times are measured.
  *
- *   type of the cluster                        its times                                                                    source
- *   device = cpu                               measured here, slowed where `slow` says so                                   measured
- *   profile = FILE, of whatever device         those of the type of this name in the file, for layers of the same names     stored
- *   others                                     by declared rates (sched/estimate.h)                                         declared
+ *   type of the cluster                  its times                                                         source
+ *   device = cpu                         measured here, slowed where `slow` says so                        measured
+ *   profile = FILE, of whatever device   those of the type of this name in the file, for layers of the     stored
+ *                                        same names
+ *   others                               by declared rates (sched/estimate.h)                              declared
  *
  * Stored times of a cpu type with `slow` are multiplied by the factor of the layer's kind, if they were not
  * measured slowed already; those of a sim type are not, for sim takes so many times as long as its plan says.
  *
  * What the numbers of a measured type are, for a layer and B_o examples on one core:
  *
- *   oct      c0 + c1 B_o + update B_o / train.batch. A layer's forward and backward passes are timed within passes of the whole graph
- *            (engine/profile/profile_run.h) over micro-batches of train.micro examples, a half, a quarter and an eighth of them; c0 + c1 B is
- *            fitted to these. Where B_o is train.micro, the time of that is taken itself. The update of its parameters and rows, which
- *            is what synchronising them costs on one node, happens once for train.batch examples: B_o of them carry that share of it.
+ *   oct      c0 + c1 B_o + update B_o / train.batch. A layer's forward and backward passes are timed within passes
+ *            of the whole graph (engine/profile/profile_run.h) over micro-batches of train.micro examples, a half,
+ *            a quarter and an eighth of them; c0 + c1 B is fitted to these. Where B_o is train.micro, the time of
+ *            that is taken itself. The update of its parameters and rows, which is what synchronising them costs on
+ *            one node, happens once for train.batch examples: B_o of them carry that share of it.
  *   fixed    c0
- *   alpha    fitted to oct on gangs of 1, 2, 4, … cores, up to what is here, as t(k) = t(1) (1 - alpha + alpha / k), with a 95 %
- *            interval; from one and two cores it has none. Where there is one core it cannot be measured, and is assumed: 0.95 for layers
- *            that calculate, 0.9 for others, which are bound by memory.
- *   odt      m0 for each direction that carries anything, and m1 for each byte, of what is live across the cut behind the layer
- *            (graph/cut.h), B_o examples there and back. m0 + m1 n is fitted to what it costs a core to read n bytes that another
- *            has just written, as stages on CPU cores do; with one core here, to what it costs to copy them.
+ *   alpha    fitted to oct on gangs of 1, 2, 4, … cores, up to what is here, as t(k) = t(1) (1 - alpha + alpha /
+ *            k), with a 95 % interval; from one and two cores it has none. Where there is one core it cannot be
+ *            measured, and is assumed: 0.95 for layers that calculate, 0.9 for others, which are bound by memory.
+ *   odt      m0 for each direction that carries anything, and m1 for each byte, of what is live across the cut
+ *            behind the layer (graph/cut.h), B_o examples there and back. m0 + m1 n is fitted to what it costs a
+ *            core to read n bytes that another has just written, as stages on CPU cores do; with one core here, to
+ *            what it costs to copy them.
  *   beta     assumed: the bytes divide among the cores of a gang, which each read their part; m0 does not.
  *
  * service_seconds is measured as well: reading, parsing and preparing the rows of an example. A goal of "max"

@@ -1,7 +1,8 @@
 /* Runs the layers of a graph as training does, forward, backward and update, and takes the time of each.
  *
- *     reader ──▶ 5 slots: parsed, rows found or made, numbered ──▶ whole passes: layer by layer, a look at the clock between two ──▶ …
- *                                                                  after a step's micro-batches: its updates, layer by layer
+ *     reader ──▶ 5 slots: parsed, rows found or made, numbered
+ *            ──▶ whole passes: layer by layer, a look at the clock between two ──▶ …
+ *                after a step's micro-batches: its updates, layer by layer
  *
  * A layer so finds its input as the layer before it has just left it, its parameters as the rest of the pass
  * has left the caches, and rows that are hot or cold as the data has them. Data is read on as long as measuring

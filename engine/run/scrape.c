@@ -283,13 +283,16 @@ static void others_put(struct node *node, struct evbuffer *to)
     const struct reduce_rounds rounds = reduce_rounds(node_reduce(node));
     const uint64_t mask = node_waits(node);
     exposition_f64(to, "heterps_train_round_seconds_total", "counter",
-                   "Time in which rounds of sums and values were under way, from the own part to the last of the others'.",
+                   "Time in which rounds of sums and values were under way, from the own part to the last of the "
+                   "others'.",
                    (double)rounds.ns * 1e-9);
     exposition_head(to, last, "counter", "Of that, rounds whose last part was this node's.");
     for (uint32_t n = 0; n < node_count(node); n++)
         if (n != node_index(node))
-            evbuffer_add_printf(to, "%s{node=\"%u\"} %.9g\n", last, node_rank(node, n), (double)rounds.last_ns[n] * 1e-9);
-    exposition_head(to, waits, "gauge", "Whether the step was waiting for this node at the last look: four times a second.");
+            evbuffer_add_printf(to, "%s{node=\"%u\"} %.9g\n", last, node_rank(node, n),
+                                (double)rounds.last_ns[n] * 1e-9);
+    exposition_head(to, waits, "gauge",
+                    "Whether the step was waiting for this node at the last look: four times a second.");
     for (uint32_t n = 0; n < node_count(node); n++)
         if (n != node_index(node))
             evbuffer_add_printf(to, "%s{node=\"%u\"} %u\n", waits, node_rank(node, n),
@@ -307,7 +310,8 @@ static void nodes_put(struct scrape *s, struct node *node, struct evbuffer *to)
     exposition_u64(to, "heterps_train_sent_bytes_total", "counter", "Bytes that this node has sent to others.",
                    reduce_sent_bytes(reduce));
     exposition_u64(to, "heterps_train_sent_bytes_least_total", "counter",
-                   "Bytes that it had to send for the steps that are done: sums and values of the dense part, keys, rows.",
+                   "Bytes that it had to send for the steps that are done: sums and values of the dense part, keys, "
+                   "rows.",
                    steps * reduce_least_bytes(reduce) + rows.least_bytes + reduce_stream_bytes(reduce));
     exposition_u64(to, "heterps_train_asked_rows_total", "counter",
                    "Rows that nodes, this one included, have asked it for.", rows.asked);

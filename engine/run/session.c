@@ -34,10 +34,10 @@ static status plan_make(struct session *s, const struct session_options *o)
     TRY(cluster_read(&cluster, c->path));
     if (cluster.nodes) {
         cluster_free(&cluster);
-        FAIL(
-            USAGE,
-            "--cluster %s: its types lie on nodes: make a plan by `heterps-run plan`, and give it as --plan to as many",
-            c->path);
+        FAIL(USAGE,
+             "--cluster %s: its types lie on nodes: make a plan by `heterps-run plan`, and give it as --plan to as "
+             "many",
+             c->path);
     }
     const struct profile_options profile = {.graph = &s->setup.graph,
                                             .graph_path = s->setup.graph_path,

@@ -1,8 +1,10 @@
 /* The Open Inference Protocol's `infer`, version 2, without HTTP: a request of tensors, in JSON or behind it in
  * binary, into lines of the data's format; and lines of predictions into the tensors of an answer.
  *
- *     {"inputs": [{"name": "age", "datatype": "FP32", "shape": [2], "data": [39, 40]}, …]}   ──inference_read──▶ 2 lines
- *     0.25⏎0.75⏎  ──inference_answer──▶  {"outputs": [{"name": "bce", "datatype": "FP32", "shape": [2], "data": [0.25, 0.75]}]}
+ *     {"inputs": [{"name": "age", "datatype": "FP32", "shape": [2], "data": [39, 40]}, …]}
+ *         ──inference_read──▶ 2 lines
+ *     0.25⏎0.75⏎
+ *         ──inference_answer──▶ {"outputs": [{"name": "bce", "datatype": "FP32", "shape": [2], "data": [0.25, 0.75]}]}
  *
  * An input is a column, of any datatype: texts are what the column's text would be in a file, numbers are written as
  * the file would have them. Its shape is [examples] or [examples, n], where n keys of a list are put together by the

@@ -1,8 +1,8 @@
 /* A training whose data are lines that come one by one: in a scope of its own, on threads of its own, from a model's
  * directory back into it.
  *
- *     asker ──desk──▶ feed: lines, numbered as they are read ──▶ steps, in order ──every `publish`──▶ a save in the directory
- *        ▲               │
+ *     asker ──desk──▶ feed: lines, numbered as they are read ──▶ steps, in order
+ *        ▲               │                                         └──every `publish`──▶ a save in the directory
  *        └── a sequence number of each example, nan of a malformed line
  *
  * The sequence number of an example is how many examples the model has then learned from in all. So the number

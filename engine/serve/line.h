@@ -1,8 +1,9 @@
 /* Lines of the data's format out of values by column: for who asks by columns, a form or tensors, and not with a
  * file's lines. What such a line gives is then what the format gives.
  *
- *     age = 39, job = "a, b"   ──▶   csv      age,job          criteo    ⇥39⇥…⇥⇥a⇥…          libsvm, pairs, tokens: a column `text`,
- *                                             39,"a, b"                                      the line itself */
+ *     age = 39, job = "a, b"   ──▶   csv      age,job          criteo    ⇥39⇥…⇥⇥a⇥…
+ *                                             39,"a, b"        libsvm, pairs, tokens: a column `text`, the
+ *                                                              line itself */
 #ifndef HETERPS_ENGINE_SERVE_LINE_H
 #define HETERPS_ENGINE_SERVE_LINE_H
 

@@ -1,7 +1,7 @@
 /* Versions of a model: the save that requests go to, another that takes its place, and those that still answer.
  *
- *     DIR/manifest.json is another ──┐                                   ┌──▶ version: all requests from now on
- *     POST /version ─────────────────┴──▶ a thread opens it ──HTTP thread──┴──▶ the one before answers what it has, and ends
+ *   DIR/manifest.json is another ─┐                                  ┌─▶ version: all requests from now on
+ *   POST /version ────────────────┴─▶ a thread opens it ─HTTP thread─┴─▶ the one before answers what it has, and ends
  *
  * A version has desk, threads and rows of its own, so no answer mixes two. A save that cannot be opened is told, and
  * changes nothing. */

@@ -1,9 +1,12 @@
 /* What a node asks for of the rows of a step that others have, or itself: its distinct keys, table by table, and
  * whose they are.
  *
- *     asker    micro-batches ──▶ keys of the step, each once ──close──▶ a letter for every owner: counts, keys, how often each occurs
- *              values [owner's keys, vector] ◀── the owner's rows                  span of row r of the step: where its value comes
- *              pieces [owner's keys, run, dim] ──▶ sums of its gradients           piece of row r: of its place in the letter
+ *     asker    micro-batches ──▶ keys of the step, each once
+ *                            ──close──▶ a letter for every owner: counts, keys, how often each occurs
+ *              values [owner's keys, vector] ◀── the owner's rows
+ *                                                span of row r of the step: where its value comes
+ *              pieces [owner's keys, run, dim] ──▶ sums of its gradients
+ *                                                piece of row r: of its place in the letter
  *
  * Values and pieces travel without keys, in the order of the letter. A key's owner follows from its shard
  * (io/store/shard.h). */

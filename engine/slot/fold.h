@@ -1,14 +1,16 @@
 /* Who has which lanes and parts of a step, and in which order pieces add.
  *
- *     lane   0 1 2 3 4 5 6 7        a lane's gradients are added in the order of its micro-batches, by its owner
- *             \|   \|   \|   \|     then lanes along one fixed binary tree (graph/device.h): sum[i] = sum[2i] + sum[2i+1], level by level
- *              \   /     \   /
- *               \_________/         whoever has a part (engine/slot/extent.h) adds all lanes of it, updates it, and gives the others the result
+ *     lane   0 1 2 3 4 5 6 7   a lane's gradients are added in the order of its micro-batches, by its owner
+ *             \|   \|   \|   \|   then lanes along one fixed binary tree (graph/device.h):
+ *              \   /     \   /    sum[i] = sum[2i] + sum[2i+1], level by level
+ *               \_________/      whoever has a part (engine/slot/extent.h) adds all lanes of it, updates it, and gives
+ *                                the others the result
  *
  * The tree is the graph's, whoever owns what, so the sums have the same bytes for any number of owners. Who has
  * consecutive lanes has whole branches of it, its runs: a run's sum is one piece, and nobody else needs its lanes.
  *
- *     lanes 0 1 2 | 3 4 5 6 7       three lanes have the runs 0-1 and 2, five have 3 and 4-7: the pieces join as ((01 + (2 + 3)) + 4567)
+ *     lanes 0 1 2 | 3 4 5 6 7       three lanes have the runs 0-1 and 2, five have 3 and 4-7: the pieces join as
+ *                                   ((01 + (2 + 3)) + 4567)
  */
 #ifndef HETERPS_ENGINE_SLOT_FOLD_H
 #define HETERPS_ENGINE_SLOT_FOLD_H

@@ -4,7 +4,7 @@
  *     backward passes ──add──▶ gradients: of parameters a set each (a lane, or a pipeline), of lane rows one a look-up
  *                                  │ update_sum: lanes of a part, and squares (where the norm is bounded)
  *                                  ▼ update_params, update_rows: a run of parameters, rows of a table
- *                              model                                                                        sums are zero again
+ *                              model                                                     sums are zero again
  */
 #ifndef HETERPS_ENGINE_SLOT_UPDATE_H
 #define HETERPS_ENGINE_SLOT_UPDATE_H

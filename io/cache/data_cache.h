@@ -3,8 +3,8 @@
  * the same examples without their text.
  *
  *     first pass    text ──parse──▶ example ──┬──▶ shuffle, candidates ──▶ micro_batch
- *                                             └─▶ block ──▶ RAM, as long as there is room ──▶ file (io/cache/cache_file.h)
- *     later         RAM, else the file ──▶ block ──▶ the same, in the order of the files or in one of blocks (io/cache/block_order.h)
+ *                                             └─▶ block ──▶ RAM, as long as there is room ──▶ file (cache_file.h)
+ *     later         RAM, else the file ──▶ block ──▶ the same, in the order of the files or of blocks (block_order.h)
  *
  * All memory is taken at open. One thread uses it. */
 #ifndef HETERPS_IO_CACHE_DATA_CACHE_H

@@ -1,12 +1,13 @@
 /* The loop of a ticket that creates over the keys of a table (struct key_run), one text for every instruction
  * set: keys become cells of the index, and cells uniques. Each key has a slot, which says in turn:
  *
- *     first    the key's first bucket, FETCH_AHEAD keys before it is settled: asked for, one by one, while earlier keys are settled. Asked for
- *              all at once, first buckets fill the processor's queue of misses, and what is behind them waits.
- *     bucket   behind the one that was looked into last, LOOK_AHEAD keys before: the key was not found, and is on the list of open keys. With
- *              every block that list is looked through once, without branches, for nobody can predict which keys are on it: so in a table
- *              that is full to the last row, too, where one key in ten lies in a second bucket and one in twenty further on, no miss is waited
- *              for.
+ *     first    the key's first bucket, FETCH_AHEAD keys before it is settled: asked for, one by one, while earlier
+ *              keys are settled. Asked for all at once, first buckets fill the processor's queue of misses, and
+ *              what is behind them waits.
+ *     bucket   behind the one that was looked into last, LOOK_AHEAD keys before: the key was not found, and is on
+ *              the list of open keys. With every block that list is looked through once, without branches, for
+ *              nobody can predict which keys are on it: so in a table that is full to the last row, too, where one
+ *              key in ten lies in a second bucket and one in twenty further on, no miss is waited for.
  *     cell     that has the key, or one that is empty: the key has no row, or lies further behind.
  *
  * Keys that have no cell when their turn comes, few but in the first steps, are left to store.c. The others are

@@ -1,14 +1,14 @@
 /* Lines of values between separators, under names that each file's first line or data.columns gives.
  *
- *     age, workclass, label                  spaces around a value do not count
- *     39, "State-gov", <=50K                 in quotation marks it may hold separators, and "" for one of them, but no line end
- *     ?, a|b|c, >50K                         nothing, or missing_text: absent; a list where the field's ids_max is above 1
+ *     age, workclass, label      spaces around a value do not count
+ *     39, "State-gov", <=50K     quotation marks may hold separators, and "" for one of them, but no line end
+ *     ?, a|b|c, >50K             nothing, or missing_text: absent; a list where the field's ids_max is above 1
  *
- * An example whose target of candidates or whose label is no word is left out and counted; where labels are optional it is kept.
- * Columns are found by name, file by file; those that the schema does not name are split off and not looked at.
+ * An example whose target of candidates or whose label is no word is left out and counted, or kept where labels are
+ * optional. Columns are found by name, file by file; the schema names those that are looked at.
  *
- * Workload: a line of about 250 bytes, half a microsecond. Separators are found 64 bytes at a time, keys as many at once as a vector holds,
- * and nothing is copied, but in lines with quotation marks, whose values are laid out once more, without the marks, in memory of their own. */
+ * Workload: a line of about 250 bytes, half a microsecond. Separators are found 64 bytes at a time, keys as many at
+ * once as a vector holds. Only a line with quotation marks is copied: its values, without the marks. */
 #include "io/read/reader_internal.h"
 
 #include <stdio.h>
@@ -76,8 +76,8 @@ struct csv {
 
 /* --- columns ---------------------------------------------------------------------------------- */
 
-/* Notes where columns begin, up to `limit` of them, and returns how many there are, be that more. *has_quote: there may be quotation
- * marks, whose columns this does not find. */
+/* Notes where columns begin, up to `limit` of them, and returns how many there are, be that more. *has_quote:
+ * there may be quotation marks, whose columns this does not find. */
 static uint32_t columns_find(struct csv *c, const char *line, uint32_t bytes, uint32_t limit, bool *has_quote)
 {
     struct text_columns *found = &c->columns;
@@ -107,7 +107,7 @@ static const char *spaces_skip(const char *at, const char *end)
     return at;
 }
 
-/* Copies what is between the quotation mark at `at` and the one that ends it; returns the place behind that, NULL: there is none. */
+/* Copies what is between the quotation mark at `at` and the next single one; returns the place after that, or NULL. */
 static const char *quoted_copy(const char *at, const char *end, char **to)
 {
     for (at++;;) {
@@ -121,7 +121,7 @@ static const char *quoted_copy(const char *at, const char *end, char **to)
     }
 }
 
-/* The same for lines with quotation marks, which are copied without them. 0: the line is bad, and *why says what is wrong. */
+/* The same for lines with quotation marks, which are copied without them. 0: the line is bad, *why says why. */
 static uint32_t columns_copy(struct csv *c, const char *line, uint32_t bytes, uint32_t limit, char *why)
 {
     const char *at = line, *end = line + bytes;
@@ -482,7 +482,7 @@ static void spans_find(const struct csv *c, const uint32_t *restrict column, uin
     }
 }
 
-/* All numeric columns, if they are short integers or absent, as most are; false: some is not, and nothing is said of `dense`. */
+/* All numeric columns, where each is a short integer or absent, as most are; false: one is not, dense is undefined. */
 static bool integers_parse(const struct csv *c, const uint32_t *column, float *restrict dense)
 {
     if (!c->kernels->integers) return false;
@@ -607,7 +607,7 @@ static enum reader_found fields_parse(const struct csv *c, const uint32_t *colum
     return FOUND_EXAMPLE;
 }
 
-/* The same where every field has one key at most, of any text. Which of them are absent is hard to predict: nothing branches on it. */
+/* The same where every field has one key at most, of any text; without branches on which of them are absent. */
 static enum reader_found plain_fields_parse(const struct csv *c, const uint32_t *field_column,
                                             struct reader_example *example)
 {

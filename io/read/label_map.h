@@ -1,7 +1,8 @@
 /* What a label's text stands for: a number by itself, or what data.label_map says.
  *
  *     yes=1, no=0             these texts and no others
- *     ">50K"=1, *=0           * is every other text but the empty one; quotation marks around a text let it hold anything ("" is one of them)
+ *     ">50K"=1, *=0           * is every other text but the empty one; quotation marks around a text let it hold
+ *                             anything ("" is one of them)
  *
  * A text without quotation marks ends at the last '=' before the comma. Workload: one look-up a label. */
 #ifndef HETERPS_IO_READ_LABEL_MAP_H

@@ -2,7 +2,7 @@
  * ends, and whoever is free parses the oldest that nobody has, the reader's thread too when it has nothing else
  * to do. Examples leave in the order of the text.
  *
- *     reader   cut ──▶ block ──todo ring──▶ any parser: examples ──▶ oldest block ──▶ reader: examples, bad lines, in order
+ *     reader   cut ──▶ block ──todo ring──▶ any parser: examples ──▶ oldest block ──▶ reader: examples, bad lines
  *                ◀──────────────────────── free again ◀─────────────────────────────────┘
  *
  * Every parser has a format state of its own; what a block gives does not depend on which. A block has room for

@@ -145,8 +145,8 @@ static status file_look_over(struct reader_text *text, bool *is_over)
 }
 
 /* Cuts the next line, without its "\n" or "\r\n"; it is valid until the next call. *line is NULL for a line that is too
- * long; where that ends the run it is told before its end is found, which may never come. An empty line that ends a file is
- * none, where empty lines have no meaning. *over: there is none, the files have ended. */
+ * long; where that ends the run it is told before its end is found, which may never come. An empty line at the end of a
+ * file is none, where empty lines have no meaning. *over: the files have ended. */
 static status line_next(struct reader_text *text, const char **line, size_t *bytes, bool *over)
 {
     *over = false;
@@ -213,7 +213,7 @@ static status line_fail(const struct reader_text *text, uint32_t path_index, uin
     FAIL(INVALID, "%s:%" PRIu64 ": %s", source_path_name(&text->source, path_index), line_number, why);
 }
 
-/* Where the empty line begins that ends with the buffer; the buffer's end: there is none. It may be the file's last, which is no line. */
+/* Where the empty line at the buffer's end begins, which may be the file's last and none; without one, that end. */
 static size_t empty_line_begin(const struct reader_text *text)
 {
     const char *first = text->buffer + text->begin, *end = text->buffer + text->end, *at = end;

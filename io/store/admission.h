@@ -2,11 +2,13 @@
  * the data, up to admit - 1, and forgets none, so that what it says is a function of the data so far, and of
  * nothing else.
  *
- *   exact   open addressing: a key and its count, 12 bytes a key of admit_keys. Full: an error, and saved counts go on with more, or as the other one.
- *   bloom   a counting Bloom filter in blocks of a cache line (Putze, Sanders, Singler, "Cache-, Hash- and Space-Efficient Bloom Filters",
- *           WEA 2007), four counters a key, of which only the least are raised (conservative update: Estan, Varghese, SIGCOMM 2002): never
- *           too low; of admit_keys keys it holds, about one in a hundred others is taken for a key that has occurred. Counters have 1, 2,
- *           4 or 8 bits, twelve of them a key: 1.5 bytes a key for admit = 2.
+ *   exact   open addressing: a key and its count, 12 bytes a key of admit_keys. Full: an error, and saved counts go on
+ *           with more, or as the other one.
+ *   bloom   a counting Bloom filter in blocks of a cache line (Putze, Sanders, Singler, "Cache-, Hash- and
+ *           Space-Efficient Bloom Filters", WEA 2007), four counters a key, of which only the least are raised
+ *           (conservative update: Estan, Varghese, SIGCOMM 2002): never too low; of admit_keys keys it holds, about one
+ *           in a hundred others is taken for a key that has occurred. Counters have 1, 2, 4 or 8 bits, twelve of them a
+ *           key: 1.5 bytes a key for admit = 2.
  *   bloom by shards   the same, with lines of its own for each shard of the keys (io/store/shard.h), 256 KiB at
  *           least: what it says of a key depends on keys of its shard alone, so owners of shards need no others'
  *           counts.
@@ -108,7 +110,8 @@ void admission_turn_forth(struct admission *admission);
  *   40      8              xxh3-64 of the table's name
  *   48      8              bytes of the file
  *   56      8              zero
- *   64                     exact: a key each, by cell, 16 bytes: the key; its count, 1 byte; the number of its cell, 7 bytes. bloom: the lines
+ *   64                     exact: a key each, by cell, 16 bytes: the key; its count, 1 byte; the number of its
+ *                          cell, 7 bytes. bloom: the lines
  *   last    8              xxh3-64 of all bytes before */
 /* Into a writer that has just been opened; the caller commits. IO. */
 MUST_USE status admission_put(const struct admission *admission, struct file_writer *writer);

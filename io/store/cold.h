@@ -1,7 +1,7 @@
 /* The home of rows on disk (io/store/home.h): in segments (io/store/segment.h), found by an index in RAM
  * (io/store/cold_index.h).
  *
- *     put ──▶ block ──▶ chunk of blocks ──write──▶ segment … segment     oldest, emptiest: cleaned, its rows put once more
+ *     put ──▶ block ──▶ chunk of blocks ──write──▶ segment … segment   oldest, emptiest: cleaned, rows put once more
  *     find ──▶ batch, sorted by place ──reads, many in flight──▶ the row's span in RAM, and its record is garbage
  *
  * A row that comes costs one read, of one block; rows that lie in a block, or in blocks side by side, share it;

@@ -1,7 +1,8 @@
 /* Where rows lie that RAM has no room for: a table of functions, so that the store does not know whether it is a
  * disk (io/store/cold.h) or another node. A row lies in RAM or in its home, never in both.
  *
- *     ask ── find, find, … ── bring ──▶ the batch is under way ──▶ `arrived` for each row ──▶ home->arrived reaches the batch
+ *     ask ── find, find, … ── bring ──▶ the batch is under way ──▶ `arrived` for each row
+ *                                                              ──▶ home->arrived reaches the batch
  *     put ◀── a row leaves RAM               poll looks after it all
  *
  * One thread uses a home, and calls come back soon: what is under way goes on meanwhile, and is looked after by

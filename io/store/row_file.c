@@ -128,14 +128,15 @@ status row_file_open(struct row_file *file, const char *path, const uint8_t *dat
     bool is_sealed = XXH3_64bits(h, offsetof(struct row_file_header, checksum)) == h->checksum;
     /* Of another version the checksum may be elsewhere; damage is as likely where it does not hold here. */
     if (h->version < ROW_FILE_F32_VERSION || h->version > ROW_FILE_VERSION)
-        FAIL(INVALID, "%s: byte 8: version %u, where this program reads 1 to %u: written by a newer heterps-run%s", path,
-             h->version, ROW_FILE_VERSION, is_sealed ? "" : ", or damaged");
+        FAIL(INVALID, "%s: byte 8: version %u, where this program reads 1 to %u: written by a newer heterps-run%s",
+             path, h->version, ROW_FILE_VERSION, is_sealed ? "" : ", or damaged");
     if (!is_sealed) FAIL(CORRUPT, "%s: bytes 0 to 63 (the header) do not match their checksum", path);
     uint64_t expected_bytes;
     const bool is_f32 = h->version == ROW_FILE_F32_VERSION;
-    if (h->header_bytes != sizeof *h || (h->vectors == ROW_FILE_F32) != is_f32 || h->vectors >= ROW_FILE_VECTORS_COUNT ||
-        h->dim == 0 || h->span_floats < (is_f32 ? h->dim : bf16_words(h->dim)) || h->block_rows == 0 || h->block_rows > ROW_FILE_BLOCK_ROWS_MAX || !file_bytes(h, &expected_bytes) ||
-        expected_bytes != h->file_bytes)
+    if (h->header_bytes != sizeof *h || (h->vectors == ROW_FILE_F32) != is_f32 ||
+        h->vectors >= ROW_FILE_VECTORS_COUNT || h->dim == 0 ||
+        h->span_floats < (is_f32 ? h->dim : bf16_words(h->dim)) || h->block_rows == 0 ||
+        h->block_rows > ROW_FILE_BLOCK_ROWS_MAX || !file_bytes(h, &expected_bytes) || expected_bytes != h->file_bytes)
         FAIL(INVALID,
              "%s: the header's numbers cannot be (dim %u, floats a row %u, rows %" PRIu64
              ", rows a block %u, bytes %" PRIu64 ")",

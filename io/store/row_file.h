@@ -8,12 +8,13 @@
  *   20      4              span_floats: floats of a row: vector, optimizer state, counters
  *   24      8              rows
  *   32      4              rows a block, 1 to 4096; the last block may have fewer
- *   36      4              0: vectors are float32; of version 2 1: bfloat16, two in the place of a float, the first one lower
+ *   36      4              0: vectors are float32; of version 2 1: bfloat16, two in the place of a float, the first
+ *                          one lower
  *   40      8              xxh3-64 of the table's name
  *   48      8              bytes of the file
  *   56      8              xxh3-64 of bytes 0 to 55
- *   64      a block each:  its rows, each the key (8 bytes) and span_floats float32; then the xxh3-64 of these rows, its seed the
- *                          number of the block, so that a block in another's place is noticed
+ *   64      a block each:  its rows, each the key (8 bytes) and span_floats float32; then the xxh3-64 of these
+ *                          rows, its seed the number of the block, so that a block in another's place is noticed
  *
  * The file is valid if every checksum holds and it has exactly the bytes that it says. A damaged place is known
  * to a block. */

@@ -1,7 +1,8 @@
 /* The file format of rows on disk. A segment is a file that is written once, front to back, and never changed:
  *
- *     | block 0 | block 1 | … | block n-1 | trailer |         a block is what one read brings: rows, and the xxh3 of all of it,
- *                                                             with the segment's number and the block's index for a seed
+ *     | block 0 | block 1 | … | block n-1 | trailer |         a block is what one read brings: rows, and the xxh3 of
+ *                                                             all of it, with the segment's number and the block's
+ *                                                             index for a seed
  *     block:   hash, row count | key, span | key, span | …
  *
  * so a block that is garbled, or that belongs elsewhere, is known by itself. Rows do not cross blocks.

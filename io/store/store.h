@@ -9,9 +9,9 @@
  *
  * This is opening and closing. What is read of it by whom:
  *
- *     store_ticket.h    micro-batches: prepare, ready, release          store_save.h      saves, while training goes on
- *     store_rows.h      rows by key or number, and all of them          store_figures.h   what it has done
- *     store_life.h      rows that come and go                           store_touch.h     memory that is resident in time
+ *     store_ticket.h    micro-batches: prepare, ready, release         store_save.h      saves, while training goes on
+ *     store_rows.h      rows by key or number, and all of them         store_figures.h   what it has done
+ *     store_life.h      rows that come and go                          store_touch.h     memory that is resident
  *
  * Threads: one thread prepares with STORE_CREATE (the training feed), and one other may prepare with STORE_LOOKUP
  * meanwhile, because an entry is published with release order after its row is complete; what else the modes write

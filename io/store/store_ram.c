@@ -1,6 +1,6 @@
 /* Rows in RAM: for every table an array of spans, an index, and for each row where in the index its key is.
  *
- *     bucket of the index, a cache line:   | key  row + 1  mark | key  row + 1  mark | key  row + 1  mark | key  row + 1  mark |
+ *     bucket of the index, a cache line:   | key  row + 1  mark | key  row + 1  mark | … | key  row + 1  mark |   four
  *
  * A key lies in the bucket that its hash chooses or, where that is full, in the first one behind it with room;
  * cells are filled from the front, and row + 1 is 0 in an empty one. A table with room for R rows has R / 3

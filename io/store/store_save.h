@@ -1,7 +1,7 @@
 /* Which rows a save has to write, and their values as of its step, while training changes them.
  *
- *     row's mark      NONE ── its first update ──▶ CHANGED ──── save_begin ────▶ pending ── the saver copies it (BUSY) ──▶ CLEAN
- *                                                     ▲                            │
+ *     row's mark      NONE ── its first update ──▶ CHANGED ─ save_begin ─▶ pending ─ the saver copies: BUSY ─▶ CLEAN
+ *                                                     ▲                        │
  *                                                     └── who is to change it copies it to the buffer first ◀──┘
  *
  * A byte a row of RAM, and with a disk its key. Two values of it mean CHANGED, those of an even and of an odd

@@ -4,7 +4,7 @@
  *     slot: activations, columns  ◀─crossing─▶  the same at the same places, a slot each
  *     parameters, state           ◀─a job's begin and end─▶ the same at the same places
  *     (nothing)                                 gradients, a lane each
- *     rows of tables                            those that are used most, where the stage looks them up (engine/device/card/rows.h)
+ *     rows of tables                            those that are used most, where the stage looks them up (rows.h)
  *
  * During a job the card has the newest parameters of its stage; before and after it the host has (device_vt:
  * begin, settle), so that saves, evaluations and other plans know nothing of cards.
@@ -36,7 +36,8 @@ void card_stage_close(struct card_stage *stage);
 /* Lets the cards of one stage (at most CARDS_MAX) exchange gradients and parameters. Each has lanes of its own,
  * and one part of all parameters that it adds and updates (engine/slot/extent.h):
  *
- *     gradients of its part, of the lanes of the others ──▶ sums along the tree of lanes, update ──▶ parameters of its part, to the others
+ *     gradients of its part, of the lanes of the others ──▶ sums along the tree of lanes, update
+ *                                                       ──▶ parameters of its part, to the others
  *
  * Every card moves what it would in a ring, and adds in the order that one card, or the CPU, adds in, so the
  * bytes are the same. Source of sharding the update: Rajbhandari et al., "ZeRO", SC 2020, section 5.1 (its

@@ -1,10 +1,10 @@
 /* Rows of tables for a stage that looks them up on a card.
  *
  *     store (host)                                    card
- *     every row          ── vectors of cold rows ──▶  a micro-batch's          forward
- *                        ◀── their sums ────────────  gradients of the step    update: the CPU changes cold rows,
- *                        ── rows move in ──────────▶  resident rows                    the card resident ones, by the same arithmetic
- *                        ◀── rows go home ──────────
+ *     every row          ── vectors of cold rows ──▶  a micro-batch's        forward
+ *                        ◀── their sums ────────────  gradients of the step  update: the CPU changes cold rows, the
+ *                        ── rows move in ──────────▶  resident rows          card resident ones, by the same
+ *                        ◀── rows go home ──────────                         arithmetic
  *
  * Resident rows are the tier of a table on the card (store.gpu bytes, divided as store.ram is): vector,
  * optimizer's state and counters. Which rows these are changes only at the end of steps, and by counts: a cold
