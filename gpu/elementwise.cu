@@ -54,7 +54,8 @@ KERNEL(dropout)
         const uint64_t item = a.now->step << 32 | (a.now->example_begin + b);
         uint32_t words[4];
         philox(a.key, item, i / 4, words);
-        const uint32_t word = i % 4, bits = word == 0 ? words[0] : word == 1 ? words[1] : word == 2 ? words[2] : words[3];
+        const uint32_t word = i % 4;
+        const uint32_t bits = word == 0 ? words[0] : word == 1 ? words[1] : word == 2 ? words[2] : words[3];
         const float unit = ((float)(bits >> 9) + 0.5f) * 1.1920928955078125e-7f, x = in_row(a.from, b)[i];
         grad_put(&out_row(a.to, b)[i], !training ? x : unit >= a.rate ? x * scale : 0, a.adds);
     }

@@ -10,8 +10,10 @@
  *     two threads access the same byte, at least one of them writes, and no barrier lies between: also of two blocks
  *     shared memory is read that nobody has written
  *     a barrier, shuffle or vote is not reached by all who take part, or they wait at different ones
- *     shared memory is touched while an asynchronous copy is under way to it: copies are done as late as can be, when their thread waits
- *     a copy that a barrier counts, or a product of four warps, is not waited for by those who need it (gpu/emu/emu_wgmma.c)
+ *     shared memory is touched while an asynchronous copy is under way to it: copies are done as late as can be, when
+ *         their thread waits
+ *     a copy that a barrier counts, or a product of four warps, is not waited for by those who need it
+ *         (gpu/emu/emu_wgmma.c)
  *
  * whatever the result was: a missing __syncthreads is found even if the order drawn happens to be harmless.
  * Part of test builds only, and not of one under ThreadSanitizer, whose calls these are. */

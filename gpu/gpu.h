@@ -94,8 +94,7 @@ const char *gpu_denied(void);
 MUST_USE status gpu_describe(uint32_t index, struct gpu_facts *facts);
 MUST_USE status gpu_open(uint32_t index, struct gpu **gpu);
 
-/* --- a card
- * ------------------------------------------------------------------------------------------------------------------------ */
+/* --- a card ----------------------------------------------------------------------------------- */
 
 /* Memory of the card, not cleared, 256-byte aligned; `what` is for messages. MEMORY: what was asked, what is free. */
 static inline status gpu_take(struct gpu *g, size_t bytes, const char *what, void **memory)

@@ -1,7 +1,8 @@
 /* The words that kernels are written in. A kernel is CUDA C that is C as well: one source, which nvcc compiles
  * for the card and the C compiler for the emulation (gpu/emu.h), where every kernel is tested.
  *
- *     struct relu_args { const float *in; float *out; uint32_t count; };     what a kernel is given: a struct NAME_args, by value
+ *     struct relu_args { const float *in; float *out; uint32_t count; };     what a kernel is given, by value: a
+ *                                                                            struct NAME_args
  *
  *     KERNEL(relu)
  *     {

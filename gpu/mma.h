@@ -1,19 +1,23 @@
 /* The instructions for matrices, and copies into shared memory that go on beside everything else: for kernels
  * alone. On the host they are gpu/emu's, which says how it adds.
  *
- *     tile_copy(to, from, bytes, from_bytes)       cp.async (sm_80; before, a plain copy): 4 or 16 bytes, those behind from_bytes become 0
+ *     tile_copy(to, from, bytes, from_bytes)       cp.async (sm_80; before, a plain copy): 4 or 16 bytes, those
+ *                                                  behind from_bytes become 0
  *     tile_copies_close()                          what was copied since the last one is a group
- *     tile_copies_wait(groups_left)                until no more of the thread's groups are under way; others see them after a barrier
- *     matrix_load, matrix_load_transposed          ldmatrix.x4 (sm_75): four 8 x 8 matrices of 16-bit numbers, whose rows the lanes point to
+ *     tile_copies_wait(groups_left)                until no more of the thread's groups are under way; others see
+ *                                                  them after a barrier
+ *     matrix_load, matrix_load_transposed          ldmatrix.x4 (sm_75): four 8 x 8 matrices of 16-bit numbers,
+ *                                                  whose rows the lanes point to
  *     matrix_multiply_bf16(c, a, b)                mma.m16n8k16 (sm_80): c += a b, bfloat16 factors, float32 sums
- *     matrix_multiply_tf32(c, a, b)                mma.m16n8k8 (sm_80): the same of TF32: float32 whose lower 13 bits are zeros
+ *     matrix_multiply_tf32(c, a, b)                mma.m16n8k8 (sm_80): the same of TF32: float32 whose lower 13
+ *                                                  bits are zeros
  *
  * Fragments, over lanes l = 0 … 31 (PTX ISA, "Matrix fragments for mma.m16n8k16", "… for mma.m16n8k8"), two
  * bfloat16 a word, the lower first, or one TF32:
- *     a[i]   row l / 4 + 8 (i % 2), terms 2 (l % 4) + 8 (i / 2), + 1        b[i]   col l / 4, terms 2 (l % 4) + 8 i, + 1
- *     TF32:  row l / 4 + 8 (i % 2), term l % 4 + 4 (i / 2)                         col l / 4, term l % 4 + 4 i
- *     c[i]   row l / 4 + 8 (i / 2), col 2 (l % 4) + i % 2                   matrix_load: to[m]: row l / 4 of matrix m, cols 2 (l % 4), + 1;
- *                                                                           rows of 4 words: word l % 4 of row l / 4 */
+ *     a[i]   row l / 4 + 8 (i % 2), terms 2 (l % 4) + 8 (i / 2), + 1    b[i]   col l / 4, terms 2 (l % 4) + 8 i, + 1
+ *     TF32:  row l / 4 + 8 (i % 2), term l % 4 + 4 (i / 2)                     col l / 4, term l % 4 + 4 i
+ *     c[i]   row l / 4 + 8 (i / 2), col 2 (l % 4) + i % 2
+ *     matrix_load: to[m]: row l / 4 of matrix m, cols 2 (l % 4), + 1; rows of 4 words: word l % 4 of row l / 4 */
 #ifndef HETERPS_GPU_MMA_H
 #define HETERPS_GPU_MMA_H
 

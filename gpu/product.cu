@@ -2,8 +2,9 @@
  * thread TM x TN of them; the factors pass through shared memory, DEPTH terms at a time, STAGES deep: while one
  * stage is multiplied the copies of three are under way.
  *
- *     shared: left [stage][DEPTH][16 TM + 4], right likewise: a term after another, so that a thread's rows and columns are taken four at a
- *     time; with the 4 the copies of factors whose terms are neighbours in memory meet no bank twice.
+ *     shared: left [stage][DEPTH][16 TM + 4], right likewise: a term after another, so that a thread's rows and columns
+ *     are taken four at a time; with the 4 the copies of factors whose terms are neighbours in memory meet no bank
+ *     twice.
  *
  * Each sum adds its terms in order, one after another, whatever the tile: results are the same bits every time. */
 #include "gpu/product_tile.h"

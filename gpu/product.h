@@ -1,13 +1,15 @@
 /* The three products of a fully connected layer (graph/op_fc.c) on a card. Tensors [B, G * width] are taken as
  * [B * G, width].
  *
- *     factor_prepare    rounds a factor to bfloat16 or TF32, or multiplies dout by its slope, into scratch memory; sums of columns on the way: dbias
+ *     factor_prepare    rounds a factor to bfloat16 or TF32, or multiplies dout by its slope, into scratch memory;
+ *                       sums of columns on the way: dbias
  *     f32_PASS_SIDES    float32: fused multiply-adds                                  (product.cu)
  *     bf16_PASS_SIDES   prepared factors, on matrix units, from compute capability 8.0 on (product_mma.h)
  *     tf32_PASS_SIDES   the same
  *     factor_pack       the same as factor_prepare, of several factors, for
  *     bf16_packed_SIDES, tf32_packed_SIDES
- *                       packed factors, on matrix units as compute capability 9.0 has them, of any pass (product_packed.h)
+ *                       packed factors, on matrix units as compute capability 9.0 has them, of any pass
+ *                       (product_packed.h)
  *
  * A pass is forward, din or dweight. All kernels of a pass compute the same, a block SIDES rows and columns of
  * the result at a time. */
@@ -62,10 +64,10 @@ struct product_result {
 
 /* result = end(left right):
  *
- *                 rows            cols   terms            left             right            end of a sum s
- *     forward     of micro-batch  N      K                in               weight           activation(s + bias)
- *     din         of micro-batch  K      N                dz               weight^T         = or += s * slope of output
- *     dweight     K               N      of micro-batch   in^T             dz               =, or (adds) +=, to part z of the terms
+ *                 rows            cols   terms            left     right      end of a sum s
+ *     forward     of micro-batch  N      K                in       weight     activation(s + bias)
+ *     din         of micro-batch  K      N                dz       weight^T   = or += s * slope of output
+ *     dweight     K               N      of micro-batch   in^T     dz         =, or (adds) +=, to part z of the terms
  *
  * Factors are given as they lie in memory; of packed ones the stride says how many rows there are, a multiple
  * of 64, and so is part_terms. The micro-batch has example_count * groups rows. */

@@ -5,8 +5,10 @@
  * Kernels only.
  *
  *     tile         warps    a warp     stages    shared memory, of a block    what it is for
- *     256 x 128    4 x 2    64 x 64    4         96 KiB                       most products for a byte that comes from the second-level cache
- *     128 x 128    2 x 4    64 x 32    3         48 KiB                       fewer rows or columns: two blocks on a multiprocessor
+ *     256 x 128    4 x 2    64 x 64    4         96 KiB                       most products for a byte that comes from
+ *                                                                             the second-level cache
+ *     128 x 128    2 x 4    64 x 32    3         48 KiB                       fewer rows or columns: two blocks on a
+ *                                                                             multiprocessor
  *     64 x 64      2 x 4    32 x 16    3         24 KiB                       narrow ones
  *
  * Shared memory is chunks of 16 bytes: 8 numbers, or 4. Where a factor's rows are those of the tile: [row][4

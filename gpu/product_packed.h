@@ -3,7 +3,7 @@
  * of STAGES stages, 128 bytes of terms each, as far ahead of them as there is room, into the next tile as well.
  * Kernels only.
  *
- *     stage     left   two blocks of 64 rows           full    the stage's bytes are there                       (gpu/wgmma.h)
+ *     stage     left   two blocks of 64 rows           full    the stage's bytes are there        (gpu/wgmma.h)
  *               right  COLS / 64 blocks of 64 columns  empty   all eight warps have multiplied what was in it
  *
  * A block of the grid goes through the tiles that are its own, in steps of the grid. At the end of a tile each

@@ -272,8 +272,8 @@ DEVICE void quad_widen(float x[QUAD], const float *span, uint32_t begin, uint32_
         x[k + 1] = __uint_as_float(word & 0xffff0000u);
     }
 }
-DEVICE void quad_narrow(const struct rows_update_args *a, float *span, uint64_t key, uint32_t begin, const float x[QUAD],
-                        uint32_t there)
+DEVICE void quad_narrow(const struct rows_update_args *a, float *span, uint64_t key, uint32_t begin,
+                        const float x[QUAD], uint32_t there)
 {
     uint32_t *words = (uint32_t *)span + begin / 2, drawn[4];
     philox(a->noise, key, begin / NOISE_COLS, drawn);

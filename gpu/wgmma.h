@@ -2,22 +2,29 @@
  * into shared memory beside everything else, barriers that count them, and products of matrices that lie there,
  * by four warps at a time. For kernels alone; on the host they are gpu/emu's.
  *
- *     barrier_init(barrier, count)              mbarrier: of 8 bytes, in shared memory; a phase ends when `count` threads have arrived and
- *                                               the bytes that they expect have come; the first is phase 0
- *     barriers_open()                           after the last barrier_init, by the thread that did them, before the block's next barrier
- *     barrier_arrive(barrier)
+ *     barrier_init(barrier, count)              mbarrier: of 8 bytes, in shared memory; a phase ends when `count`
+ *                                               threads have arrived and the bytes that they expect have come; the
+ *                                               first is phase 0
+ *     barriers_open()                           after the last barrier_init, by the thread that did them, before
+ *                                               the block's next barrier
+ *     barrier_arrive(barrier)                   arrives
  *     barrier_expect(barrier, bytes)            arrives, too
- *     barrier_wait(barrier, parity)             until the last phase of that parity has ended; then what it counted is there
+ *     barrier_wait(barrier, parity)             until the last phase of that parity has ended; then what it counted
+ *                                               is there
  *     bulk_copy(to, from, bytes, barrier)       cp.async.bulk: from the card's memory; all multiples of 16 bytes
- *     registers_take(), registers_give()        setmaxnreg: of three groups of four warps, which have a multiprocessor to themselves, two take 240
- *                                               registers a thread, of which the third gives all but 24
+ *     registers_take(), registers_give()        setmaxnreg: of three groups of four warps, which have a
+ *                                               multiprocessor to themselves, two take 240 registers a thread, of
+ *                                               which the third gives all but 24
  *     memory_expect(at)                         asks for the card's memory there to come into its cache
- *     group_begin()                             wgmma.fence: before the first product, and where others have touched its sums or factors
+ *     group_begin()                             wgmma.fence: before the first product, and where others have
+ *                                               touched its sums or factors
  *     group_multiply(sum, cols, kind, left, right)
- *                                               wgmma: sum += left right, of 64 x cols (64, 128, 256) sums and 32 bytes of terms; kind: how many
- *                                               bytes a number has, of bfloat16 (2) or TF32 (4)
+ *                                               wgmma: sum += left right, of 64 x cols (64, 128, 256) sums and 32
+ *                                               bytes of terms; kind: how many bytes a number has, of bfloat16 (2) or
+ *                                               TF32 (4)
  *     group_close()                             what was begun since the last one belongs together
- *     group_wait(left)                          until at most so many (0, 1) of those are under way; then sums are there, and factors are free
+ *     group_wait(left)                          until at most so many (0, 1) of those are under way; then sums are
+ *                                               there, and factors are free
  *     group_take(sum, count)                    after group_wait(0), before the sums are read
  *
  * Factors lie as [row][128 bytes of terms], 16-byte chunk c of row r at place c ^ (r % 8), from a multiple of
