@@ -160,6 +160,14 @@ check("no call throws a status away",
       [f"{f}:{n}: {name}" for f, c in code.items()
        for n, name in thrown_away(c, {name for name in shared | set(declared[f][0]) if declared[f][0].get(name, True)})])
 
+# Names of the C library that a reader would take for its own.
+LIBC = set("""abs accept access bind chdir close connect dup exit fork free getenv index kill link listen lseek malloc mmap open
+openat pause pipe poll printf raise read recv remove rename select send shutdown signal sleep socket splice stat step sync time truncate umask
+unlink wait write""".split())
+SHADOWS_MAX = 3  # there may be fewer, never more
+shadows = [f"{f}: {name}" for f, c in code.items() for name in re.findall(r"^static (?:\w+ )*[\w ]+[ *]+(\w+)\(", c, re.M) if name in LIBC]
+check(f"at most {SHADOWS_MAX} static functions have a name of the C library's", shadows if len(shadows) > SHADOWS_MAX else [])
+
 wide = [f"{f}:{n}: {len(line)} columns" for f in files for n, line in enumerate(text[f].splitlines(), 1) if len(line) > COLUMNS]
 check(f"at most {WIDE_MAX} lines run past {COLUMNS} columns", wide if len(wide) > WIDE_MAX else [])
 
@@ -185,6 +193,7 @@ product_lines = sum(t.count("\n") for t in text.values())
 print(f"# folders {len(order)}, cycles of folders {len(knots)}, includes between folders {sum(len(v) for k, v in edges.items() if k[0] != k[1])}")
 print(f"# SYNC_ in engine/pipe {len(sync_places)}; is_card, is_sim in engine/pipe, engine/sync and the run {len(device_places)}")
 print(f"# functions {len(lengths)}, over {FUNCTION_LINES} lines {sum(n > FUNCTION_LINES for n, _ in lengths)}, the longest {lengths[0][0]} ({lengths[0][1]})")
+print(f"# static functions with a name of the C library's {len(shadows)}: {', '.join(shadows)}")
 print(f"# lines past {COLUMNS} columns {len(wide)}")
 print(f"# files over {FILE_LINES} lines: {', '.join(f'{f} {n}' for f, n in long_files.items()) or 'none'}; product lines {product_lines}")
 print(f"1..{count}")

@@ -185,7 +185,7 @@ static status meet(struct side *s)
 }
 
 /* Does a test, or its limit; *value: GB/s each way, or microseconds of a round trip. */
-static status step(struct side *s, enum test test, uint32_t way, bool is_limit, double *value)
+static status side_step(struct side *s, enum test test, uint32_t way, bool is_limit, double *value)
 {
     TRY(meet(s));
     const uint64_t begin_ns = clock_ns();
@@ -226,12 +226,12 @@ static status steps(const struct bench *b, struct side *s)
         for (uint32_t way = 0; way < WAY_COUNT; way++) {
             struct series ours = {0}, limit = {0};
             if (s->links[way] == NULL) continue;
-            TRY(step(s, test, way, true, &value)); /* buffers of the kernel grow with what they carry */
-            TRY(step(s, test, way, false, &value));
+            TRY(side_step(s, test, way, true, &value)); /* buffers of the kernel grow with what they carry */
+            TRY(side_step(s, test, way, false, &value));
             for (uint32_t r = 0; r < b->repeats; r++) {
-                TRY(step(s, test, way, true, &value));
+                TRY(side_step(s, test, way, true, &value));
                 series_add(&limit, value);
-                TRY(step(s, test, way, false, &value));
+                TRY(side_step(s, test, way, false, &value));
                 series_add(&ours, value);
             }
             if (s->is_first) figure_tell(s, test, way, &ours, &limit);

@@ -173,7 +173,7 @@ static status cell_find(const struct admission *a, uint64_t key, uint64_t *cell)
 }
 
 /* Raises the key's counters to `to`, those that are below. */
-static status raise(struct admission *a, uint64_t key, uint32_t to, struct addition *addition)
+static status count_raise(struct admission *a, uint64_t key, uint32_t to, struct addition *addition)
 {
     addition->key = key;
     if (a->admit_by == ADMIT_EXACT) {
@@ -199,7 +199,7 @@ status admission_add(struct admission *a, uint64_t key)
     const uint32_t count = count_of(a, key);
     if (count >= a->admit - 1) return ST_OK;
     CHECK(a->addition_end - a->addition_begin < a->addition_max);
-    TRY(raise(a, key, count + 1, &a->addition[a->addition_end % a->addition_max]));
+    TRY(count_raise(a, key, count + 1, &a->addition[a->addition_end % a->addition_max]));
     a->addition_end++;
     return ST_OK;
 }
@@ -208,7 +208,7 @@ status admission_grant(struct admission *a, uint64_t key)
 {
     struct addition ignored;
     CHECK(a->addition_begin == a->addition_end);
-    return admission_has(a, key) ? ST_OK : raise(a, key, a->admit - 1, &ignored);
+    return admission_has(a, key) ? ST_OK : count_raise(a, key, a->admit - 1, &ignored);
 }
 
 bool admission_has_order(const struct admission *a) { return a->admit_by == ADMIT_BLOOM_SHARDS && a->bits > 1; }
@@ -239,7 +239,7 @@ status admission_merge(struct admission *a, uint64_t key, uint32_t count)
 {
     struct addition ignored;
     CHECK(count > 0 && count < a->admit);
-    return raise(a, key, count, &ignored);
+    return count_raise(a, key, count, &ignored);
 }
 
 /* --- steps -------------------------------------------------------------------------------------- */
@@ -419,7 +419,7 @@ static status records_add(struct admission *a, const char *path, const uint8_t *
         if (is_again || times == 0 || times > h->admit - 1)
             FAIL(INVALID, "%s: byte %" PRIu64 ": key %016" PRIx64 " cannot be there %u times%s", path,
                  HEADER_BYTES + i * sizeof r, r.key, times, is_again ? " more" : "");
-        TRY(raise(a, r.key, times_of(a, h, times), &ignored));
+        TRY(count_raise(a, r.key, times_of(a, h, times), &ignored));
     }
     return ST_OK;
 }

@@ -291,21 +291,22 @@ static status lanes_take(struct card_device *d, uint32_t lanes, uint64_t begin, 
     const struct card_stage *s = d->stage;
     const uint64_t lane_floats = s->graph->header->grad_floats;
     for (uint32_t lane = 0; lane < lanes; lane++) {
-        const struct card_stage *peer = s->peers[fold_lane_owner(lane, s->replica_count)].stage;
+        const struct card_stage *sibling = s->siblings[fold_lane_owner(lane, s->replica_count)].stage;
         const uint64_t at = lane * lane_floats + begin;
-        if (peer) TRY(gpu_copy(d->work.gpu, d->work.stream, s->grads + at, peer->grads + at, count * sizeof(float)));
+        if (sibling)
+            TRY(gpu_copy(d->work.gpu, d->work.stream, s->grads + at, sibling->grads + at, count * sizeof(float)));
     }
     TRY(finish(d));
     for (uint32_t lane = 0; lane < lanes; lane++) {
-        const struct card_peer *peer = &s->peers[fold_lane_owner(lane, s->replica_count)];
-        float *at = peer->stage ? peer->stage->grads + lane * lane_floats + begin : NULL;
-        if (at) TRY(gpu_clear(peer->stage->gpu, peer->stream, at, count * sizeof(float)));
+        const struct card_sibling *sibling = &s->siblings[fold_lane_owner(lane, s->replica_count)];
+        float *at = sibling->stage ? sibling->stage->grads + lane * lane_floats + begin : NULL;
+        if (at) TRY(gpu_clear(sibling->stage->gpu, sibling->stream, at, count * sizeof(float)));
     }
     for (uint32_t r = 0; r < s->replica_count; r++) {
-        const struct card_peer *peer = &s->peers[r];
-        if (peer->stage == NULL) continue;
-        TRY(gpu_record(peer->stage->gpu, peer->stream, peer->event));
-        TRY(gpu_wait(peer->stage->gpu, peer->event));
+        const struct card_sibling *sibling = &s->siblings[r];
+        if (sibling->stage == NULL) continue;
+        TRY(gpu_record(sibling->stage->gpu, sibling->stream, sibling->event));
+        TRY(gpu_wait(sibling->stage->gpu, sibling->event));
     }
     return ST_OK;
 }
@@ -328,8 +329,8 @@ static status spread(struct card_device *d, uint64_t begin, uint64_t count)
 {
     const struct card_stage *s = d->stage;
     for (uint32_t r = 0; r < s->replica_count && s->replica_count > 1; r++)
-        if (s->peers[r].stage)
-            TRY(gpu_copy(d->work.gpu, d->work.stream, s->peers[r].stage->param + begin, s->param + begin,
+        if (s->siblings[r].stage)
+            TRY(gpu_copy(d->work.gpu, d->work.stream, s->siblings[r].stage->param + begin, s->param + begin,
                          count * sizeof(float)));
     return finish(d);
 }

@@ -45,8 +45,8 @@ static struct device_figures stage_figures(const struct device_stage *s)
 }
 
 /* A stream of the replica's card, which the first of them opens. */
-static status open(struct device **device, struct device_stage *s, const struct device_stage_options *o,
-                   const struct device_seat *seat)
+static status kind_open(struct device **device, struct device_stage *s, const struct device_stage_options *o,
+                        const struct device_seat *seat)
 {
     struct card_stage **card = &s->cards[seat->replica];
     const struct card_stage_options options = {.of = o, .replica = seat->replica, .replica_count = s->count};
@@ -63,5 +63,5 @@ const struct device_kind device_kind_card = {
     .stage_join = stage_join,
     .stage_close = stage_close,
     .stage_figures = stage_figures,
-    .open = open,
+    .open = kind_open,
 };

@@ -480,13 +480,13 @@ status card_stages_join(struct card_stage **stages, uint32_t count)
         if (s->lanes < count)
             FAIL(INVALID, "stage %s is on %u cards, and steps have %u lanes, which each run on one: raise train.lanes",
                  s->name, count, s->lanes);
-        s->peers = calloc(count, sizeof *s->peers);
-        if (s->peers == NULL) FAIL(MEMORY, "no memory to describe the cards of stage %s", s->name);
+        s->siblings = calloc(count, sizeof *s->siblings);
+        if (s->siblings == NULL) FAIL(MEMORY, "no memory to describe the cards of stage %s", s->name);
         for (uint32_t k = 0; k < count; k++) {
             if (k == i) continue;
-            TRY(gpu_stream_open(stages[k]->gpu, &s->peers[k].stream));
-            TRY(gpu_event_open(stages[k]->gpu, &s->peers[k].event));
-            s->peers[k].stage = stages[k];
+            TRY(gpu_stream_open(stages[k]->gpu, &s->siblings[k].stream));
+            TRY(gpu_event_open(stages[k]->gpu, &s->siblings[k].event));
+            s->siblings[k].stage = stages[k];
         }
     }
     return ST_OK;
@@ -496,12 +496,12 @@ void card_stages_part(struct card_stage **stages, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         struct card_stage *s = stages[i];
-        for (uint32_t k = 0; s != NULL && s->peers != NULL && k < count; k++) {
+        for (uint32_t k = 0; s != NULL && s->siblings != NULL && k < count; k++) {
             if (k == i || stages[k] == NULL) continue;
-            if (s->peers[k].event) gpu_event_close(stages[k]->gpu, s->peers[k].event);
-            gpu_stream_close(stages[k]->gpu, s->peers[k].stream);
+            if (s->siblings[k].event) gpu_event_close(stages[k]->gpu, s->siblings[k].event);
+            gpu_stream_close(stages[k]->gpu, s->siblings[k].stream);
         }
-        if (s != NULL) free(s->peers);
-        if (s != NULL) s->peers = NULL;
+        if (s != NULL) free(s->siblings);
+        if (s != NULL) s->siblings = NULL;
     }
 }

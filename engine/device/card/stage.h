@@ -22,7 +22,7 @@ struct card_slot {
 enum { CARD_LIST_EVALUATE, CARD_LIST_TRAIN, CARD_LIST_BACKWARD };
 
 /* Another card of the stage, and a stream there for what this one has to do to its memory. */
-struct card_peer {
+struct card_sibling {
     struct card_stage *stage; /* itself: NULL */
     struct gpu_stream *stream;
     struct gpu_event *event;
@@ -52,7 +52,7 @@ struct card_stage {
     char name[64];
     uint32_t device_count;
     uint32_t replica, replica_count;
-    struct card_peer *peers; /* [replica_count], of several cards */
+    struct card_sibling *siblings; /* [replica_count], of several cards */
     /* lists of the host */
     struct crossing crossing;
     struct graph_alias *aliases; /* [alias_count]: of its own parameters */

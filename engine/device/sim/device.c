@@ -211,8 +211,8 @@ static struct device_figures stage_figures(const struct device_stage *s)
     return sum;
 }
 
-static status open(struct device **device, struct device_stage *s, const struct device_stage_options *o,
-                   const struct device_seat *seat)
+static status kind_open(struct device **device, struct device_stage *s, const struct device_stage_options *o,
+                        const struct device_seat *seat)
 {
     TRY(sim_device_open(device, o->graph, o->plan, o->stage));
     s->devices[seat->replica] = *device;
@@ -227,5 +227,5 @@ const struct device_kind device_kind_sim = {
     .stage_open = stage_open,
     .stage_close = stage_close,
     .stage_figures = stage_figures,
-    .open = open,
+    .open = kind_open,
 };

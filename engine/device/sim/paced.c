@@ -98,8 +98,8 @@ struct paced_passes paced_device_passes(const struct device *device)
 
 /* --- as a kind of devices --------------------------------------------------------------------- */
 
-static status open(struct device **device, struct device_stage *s, const struct device_stage_options *o,
-                   const struct device_seat *seat)
+static status kind_open(struct device **device, struct device_stage *s, const struct device_stage_options *o,
+                        const struct device_seat *seat)
 {
     (void)s, (void)seat;
     return paced_device_open(device, o->graph, o->plan, o->stage, o->isa);
@@ -110,5 +110,5 @@ const struct device_kind device_kind_paced = {
     .streams = 1,
     .replicas_max = UINT32_MAX,
     .imitates = true,
-    .open = open,
+    .open = kind_open,
 };
