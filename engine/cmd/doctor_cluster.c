@@ -41,7 +41,7 @@ static const struct flag flags[] = {
     {"--cluster", FLAG_SWITCH, NULL, "look at links between nodes, not at a training",
      offsetof(struct cluster_options, cluster), 0, 0, false},
     RUN_NODES_FLAGS(struct cluster_options, run.nodes, "the nodes, each of which runs this command", ""),
-    {"--wait", FLAG_F64, "SECONDS", "wait so long for all of them; then look at those that are there (default 20)",
+    {"--wait", FLAG_F64, "SECONDS", "wait this long for all nodes, then look at those that are there (default 20)",
      offsetof(struct cluster_options, wait), 0.1, 86400, false},
     {"--links", FLAG_WRITE, "FILE", "write what is measured as [link] sections of a cluster text, for plan; by node 0",
      offsetof(struct cluster_options, links), 0, 0, false},

@@ -22,11 +22,10 @@ static const struct eval_options defaults = {
 static const struct flag flags[] = {
     SAVED_FLAG_MODEL,
     {"--data", FLAG_SETS, "FILE",
-     "labelled data: files separated by commas, .gz, .zst or plain; - is standard input; http://HOST/PATH what a "
-     "server has; given several times, as "
-     "NAME=FILE: several sets",
+     "labelled data: files separated by commas, .gz, .zst or plain; - is standard input; http://HOST/PATH is read "
+     "from a server; given several times, as NAME=FILE: several sets",
      offsetof(struct eval_options, data), 0, 0, true},
-    {"--held-out", FLAG_SWITCH, NULL, "only of the lines that data.eval_fraction holds out of training",
+    {"--held-out", FLAG_SWITCH, NULL, "measure only the lines that data.eval_fraction holds out of training",
      offsetof(struct eval_options, held_out), 0, 0, false},
     {"--bins", FLAG_SWITCH, NULL, "also print calibration by bins: ten of predicted probability",
      offsetof(struct eval_options, bins), 0, 0, false},
@@ -34,7 +33,7 @@ static const struct flag flags[] = {
      "also measure by the values of a column of the data: of csv by its name, or label, I1..I13, C1..C26 of criteo",
      offsetof(struct eval_options, by), 0, 0, false},
     {"--by-max", FLAG_U32, "N",
-     "of so many values, those with the most examples, and of all others together; default: 20",
+     "with --by: tell of N values, those with the most examples, and of all others together; default: 20",
      offsetof(struct eval_options, by_max), 1, 1000000, false},
     SAVED_FLAGS,
     RUN_NODES_FLAGS(struct eval_options, nodes, "measure on several nodes, each of which has a part of the tables", ""),

@@ -11,7 +11,7 @@ struct import_options {
     struct flag_list field, set;
 };
 static const struct flag flags[] = {
-    {"--out", FLAG_TEXT, "DIR", "the model's directory, made if absent; what training would, this replaces there",
+    {"--out", FLAG_TEXT, "DIR", "the model's directory, made if absent; import replaces in it what a training would",
      offsetof(struct import_options, output), 0, 0, true},
     {"--transpose", FLAG_TEXT, "NAME[,NAME...]",
      "weights that PATH has as [outputs, inputs], like PyTorch's Linear; all: the weights of every fc",

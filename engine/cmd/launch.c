@@ -38,11 +38,11 @@ struct launch_options {
     const char *hosts, *ssh_config;
 };
 static const struct flag flags[] = {
-    {"--local", FLAG_U32, "N", "so many processes on this machine", offsetof(struct launch_options, local), 1,
+    {"--local", FLAG_U32, "N", "start N processes on this machine", offsetof(struct launch_options, local), 1,
      MEMBER_NODES_MAX, false},
     {"--hosts", FLAG_TEXT, "A,B,…",
-     "or one on each of these hosts, by ssh: [USER@]HOST[:PORT],…, or @FILE; who is there twice gets two, which share "
-     "cores",
+     "or start one on each of these hosts, by ssh: [USER@]HOST[:PORT],…, or @FILE; a host that is listed twice "
+     "gets two, which share its cores",
      offsetof(struct launch_options, hosts), 0, 0, false},
     {"--ssh-config", FLAG_TEXT, "FILE", "with --hosts: what ssh reads in place of ~/.ssh/config (ssh -F)",
      offsetof(struct launch_options, ssh_config), 0, 0, false},
@@ -395,9 +395,9 @@ const struct command command_launch = {
     .help =
         "heterps-run launch --local 4 -- graph.bin --data train.tsv --out model\n"
         "heterps-run launch --hosts node1,node2,anna@node3:2222 -- graph.bin --data train.tsv --out model\n\n"
-        "Starts the command behind -- so many times, as the nodes of one training, with a key of their own, and "
-        "each with its share "
-        "of the cores;\nwhere there are fewer cores than processes, they share them. Lines of standard error begin "
+        "Starts the command after -- N times, as the nodes of one training, with a key of their own, and each with "
+        "its share of the cores;\nwhere there are fewer cores than processes, they share them. Lines of standard "
+        "error begin "
         "with the number of the node "
         "that says them;\nstandard output is that of node 0. A node that is lost is started again: with --out the "
         "job goes on from the last save. "

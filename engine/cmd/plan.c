@@ -47,7 +47,7 @@ static const struct flag flags[] = {
 #undef NET
      ,
      offsetof(struct plan_flags, source.net), 0, 0, false},
-    {"--classes", FLAG_U32, "N", "with --net: of its last layer (default 1,000)",
+    {"--classes", FLAG_U32, "N", "with --net: classes of its last layer (default 1,000)",
      offsetof(struct plan_flags, source.classes), 1, NET_CLASSES_MAX, false},
     {"--batch", FLAG_F64, "N", "with --layers or --net: examples of a batch (default 256)",
      offsetof(struct plan_flags, source.batch), 1, 1e9, false},
@@ -58,7 +58,8 @@ static const struct flag flags[] = {
      "a method's budget, about, in seconds of one core (default 3): sampled and learned methods get 100,000 "
      "evaluations for each",
      offsetof(struct plan_flags, seconds), 0.001, 1e6, false},
-    {"--evaluations", FLAG_U64, "N", "that number itself", offsetof(struct plan_flags, evaluations), 1, 1e15, false},
+    {"--evaluations", FLAG_U64, "N", "a method's budget in evaluations, in place of --seconds",
+     offsetof(struct plan_flags, evaluations), 1, 1e15, false},
     {"--skewness", FLAG_F64, "K", "with --method ralp: split where the parameters' skewness is below K (default -0.5)",
      offsetof(struct plan_flags, skewness), -1e6, 1e6, false},
     {"--workers", FLAG_TEXT, "NAME",
@@ -499,7 +500,8 @@ static const struct flag pretrain_flags[] = {
     {"-o", FLAG_WRITE, "FILE", "write the policy here", offsetof(struct pretrain_flags, out), 0, 0, true},
     {"--cell", FLAG_TEXT, "NAME", "lstm (default) or elman", offsetof(struct pretrain_flags, cell), 0, 0, false},
     {"--count", FLAG_U32, "N", "random instances (default 100)", offsetof(struct pretrain_flags, count), 1, 1e6, false},
-    {"--evaluations", FLAG_U64, "N", "of plans of each (default 20,000)", offsetof(struct pretrain_flags, evaluations),
+    {"--evaluations", FLAG_U64, "N", "evaluations of plans of each instance (default 20,000)",
+     offsetof(struct pretrain_flags, evaluations),
      1, 1e12, false},
     {"--seed", FLAG_U64, "N", "of instances and first weights (default 1)", offsetof(struct pretrain_flags, seed), 0,
      1e18, false},

@@ -29,7 +29,7 @@ static const struct flag flags[] = {
     SAVED_FLAG_MODEL,
     {"--data", FLAG_READ, "FILE",
      "data, the label may be absent: files separated by commas, .gz, .zst or plain; - is standard input; "
-     "http://HOST/PATH what a server has",
+     "http://HOST/PATH is read from a server",
      offsetof(struct predict_options, data), 0, 0, true},
     {"-o", FLAG_WRITE, "FILE", "where to write; default, and -: standard output; of several nodes node 0 writes",
      offsetof(struct predict_options, output), 0, 0, false},

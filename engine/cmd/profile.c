@@ -27,7 +27,7 @@ static const struct flag flags[] = {
     {"--batch", FLAG_F64, "N", "examples that the times are for; default: train.micro", OFFSET(batch), 1, 1048576,
      false},
     {"--seconds", FLAG_F64, "S",
-     "measure anew, for at most about so long; default: 5, or what was measured before for the same question",
+     "measure anew, for about S seconds at most; default: 5, or what was measured before for the same question",
      OFFSET(seconds), 0.01, 3600, false},
     {"--step", FLAG_U64, "N", "measure types that are slowed from a step on as they are at step N; default: 0",
      OFFSET(step), 0, 1e18, false},

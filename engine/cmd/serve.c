@@ -24,13 +24,14 @@ static const struct flag flags[] = {
      offsetof(struct serve_flags, token_file), 0, 0, false},
     {"--insecure", FLAG_SWITCH, NULL, "let whoever reaches the address ask, beyond this machine too",
      offsetof(struct serve_flags, insecure), 0, 0, false},
-    {"--connections", FLAG_U32, "N", "open at once; default: 16384, or fewer where descriptors do not allow them",
+    {"--connections", FLAG_U32, "N",
+     "most connections that are open at once; default: 16384, or fewer where descriptors do not allow them",
      offsetof(struct serve_flags, connections), 1, 1e6, false},
-    {"--idle", FLAG_U32, "SECONDS", "after which a connection without a request is closed; default: 60",
+    {"--idle", FLAG_U32, "SECONDS", "close a connection that has no request for this time; default: 60",
      offsetof(struct serve_flags, idle_s), 1, 86400, false},
     {"--patience", FLAG_U32, "SECONDS",
-     "that a client may take for a request once it has begun, and for reading an answer; and that ending waits; "
-     "default: 30",
+     "time that a client may take for a request once it has begun, and for reading an answer; the end of the "
+     "server waits as long; default: 30",
      offsetof(struct serve_flags, patience_s), 1, 86400, false},
     {"--learn", FLAG_SWITCH, NULL,
      "learn from labelled lines that are sent to /learn, and save into DIR every serve.publish steps",

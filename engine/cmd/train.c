@@ -23,9 +23,8 @@
 
 static const struct flag flags[] = {
     {"--data", FLAG_READ, "FILE",
-     "training data: files separated by commas, .gz, .zst or plain; - is standard input; http://HOST/PATH what a "
-     "server has; default: data.path of the "
-     "graph",
+     "training data: files separated by commas, .gz, .zst or plain; - is standard input; http://HOST/PATH is read "
+     "from a server; default: data.path of the graph",
      offsetof(struct run_options, data), 0, 0, false},
     {"--eval", FLAG_SETS, "FILE",
      "evaluation data; given several times, as NAME=FILE: several sets, of which the first decides about train.stop; "

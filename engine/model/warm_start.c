@@ -331,7 +331,7 @@ static status table_refuse(const struct warm_start *w, const struct source_table
                  parts[i] ? source_tensor_shape(parts[i], shape) : "");
     FAIL(INVALID,
          "%s: table %s: expected %s.vectors F32, F64, F16 or BF16 [rows, dim], and either %s.keys U64 or I64 [rows] or "
-         "%s.words.txt of so many lines; found vectors %s, keys %s, words %s",
+         "%s.words.txt of as many lines; found vectors %s, keys %s, words %s",
          w->o->path, name, name, name, name, text[PART_VECTORS], text[PART_KEYS], text[PART_WORDS]);
 }
 

@@ -410,7 +410,7 @@ static status address_make(char **text, const struct scrape_options *o)
     const bool is_port = colon && cfg_parse_u64(colon + 1, &port) && port <= UINT16_MAX;
     if (!is_port || port == 0 || o->rank == 0) return heap_text(text, "%s", o->listen);
     if (port + o->rank > UINT16_MAX)
-        FAIL(USAGE, FLAG " %s: node %u listens at a port so much higher, which is above %u", o->listen, o->rank,
+        FAIL(USAGE, FLAG " %s: node %u would listen at the port plus its rank, which is above %u", o->listen, o->rank,
              UINT16_MAX);
     return heap_text(text, "%.*s:%" PRIu64, (int)(colon - o->listen), o->listen, port + o->rank);
 }
