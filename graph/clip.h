@@ -1,7 +1,8 @@
 /* The norm of the dense gradients of a step, all parameters of all stages together, and how it is bounded
  * (train.clip_norm).
  *
- *   lanes ──sum_params──▶ sums of a block, their squares ──blocks in order──▶ norm ──▶ scale of the mean gradient ──▶ update
+ *   lanes ──sum_params──▶ sums of a block, their squares ──blocks in order──▶ norm
+ *         ──▶ scale of the mean gradient ──▶ update
  *
  * A block is a part of one parameter, so it belongs to one stage whatever the plan; elements add up within a
  * block and blocks one after another, so the norm has the same bits whatever plan and threads. */

@@ -1,8 +1,8 @@
 /* Fusion on the forward nodes, before gradients exist:
  *
- *   fc ─▶ z ─▶ relu ─▶ y          becomes   fc(activation = relu) ─▶ y         if nobody else reads z
- *   fc(act) ─▶ y ─▶ fc             the second fc's backward pass multiplies its din by act'(y), so that the first reads dz
- *                                  and not dy                                  if nobody else reads y
+ *   fc ─▶ z ─▶ relu ─▶ y         becomes   fc(activation = relu) ─▶ y          if nobody else reads z
+ *   fc(act) ─▶ y ─▶ fc           the second fc's backward pass multiplies its din by act'(y), so that the first reads
+ *                                dz and not dy                                 if nobody else reads y
  *
  * Then every fc of more than one unit is told the precision of its products, which is no part of the model either. */
 #include "graph/compiler.h"

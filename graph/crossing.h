@@ -3,7 +3,7 @@
  * lists of these by when they move.
  *
  *            cut in front                                         cut behind
- *     slot ── activations, columns of the data ──▶ forward pass  ── activations ──▶ slot, and what losses and heads write
+ *     slot ── activations, columns of the data ──▶ forward pass  ── activations ──▶ slot, what losses and heads write
  *     slot ◀── gradients of what it has taken ──── backward pass ◀── gradients ──── slot
  *
  * FRONT and BEHIND are the bytes of graph_cut: what has to be on the stage's side, whether it reads that or

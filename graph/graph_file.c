@@ -2,9 +2,10 @@
  * on a multiple of 64 bytes; all integers little-endian. The layout is of one possible form only, so that two
  * files with the same bytes in their sections are the same file.
  *
- *   byte 0    magic "HPSGRAPH"              a file is valid if: magic and numbering are ours, version is read, it has file_bytes bytes,
- *        8    version, header_bytes         xxh3-64 over all of it, the checksum taken as 0, is the checksum,
- *       16    file_bytes                    the sections are where the layout says, and every record passes graph_check.c
+ *   byte 0    magic "HPSGRAPH"           a file is valid if: magic and numbering are ours, version is read, it has
+ *        8    version, header_bytes      file_bytes bytes, xxh3-64 over all of it, the checksum taken as 0, is the
+ *       16    file_bytes                 checksum, the sections are where the layout says, and every record passes
+ *                                        graph_check.c
  *       24    checksum
  *       32    the rest of struct graph_header
  *

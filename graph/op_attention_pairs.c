@@ -3,8 +3,8 @@
  * activation unit sees the two vectors and what they have in common). An [fc] with groups = T then gives all of
  * them the same weights.
  *
- * Backward, with d0 … d3 the four parts of dout of t:   dh_t = d0 + d2 + d3 * q      dq = sum_t (d1 - d2 + d3 * h_t), in order.
- */
+ * Backward, with d0 … d3 the four parts of dout of t, sums over t in order:
+ *   dh_t = d0 + d2 + d3 * q      dq = sum_t (d1 - d2 + d3 * h_t) */
 #include "graph/op_rules.h"
 
 const struct op_keys op_attention_pairs_keys = {0};

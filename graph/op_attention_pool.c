@@ -2,14 +2,16 @@
  *
  *   out = sum over t < n of w_t h_t       n: how many keys the example has in the field
  *
- *   none      w_t = score_t                                    Zhou et al., KDD 2018, eq. (3), which leaves the softmax out
+ *   none      w_t = score_t           Zhou et al., KDD 2018, eq. (3), which leaves the softmax out
  *   softmax   w_t = exp(score_t) / sum over u < n of exp(score_u); saved
  *
  * What stands behind the last key is neither read nor does it get a gradient other than zero; an example
  * without keys gives zeros.
  *
- * Backward: dh_t = w_t dout, and with dw_t = dout . h_t   none: dscore_t = dw_t   softmax: dscore_t = w_t (dw_t - dout . out),
- * because sum_u w_u dw_u = dout . out. Sums run over t, and over d, in order. */
+ * Backward: dh_t = w_t dout, and with dw_t = dout . h_t
+ *   none      dscore_t = dw_t
+ *   softmax   dscore_t = w_t (dw_t - dout . out), because sum_u w_u dw_u = dout . out
+ * Sums run over t, and over d, in order. */
 #include "engine/base/fmath.h"
 #include "graph/op_rules.h"
 

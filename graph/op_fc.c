@@ -3,7 +3,8 @@
  * weights.
  *
  *   dz = dout * act'(out)             (or dout itself, where the consumer has multiplied already: dout_is_dz)
- *   dW += in^T dz      dbias += sum over b of dz      din = dz W^T   (times act' of in, where that spares the producer the work)
+ *   dW += in^T dz      dbias += sum over b of dz
+ *   din = dz W^T       (times act' of in, where that spares the producer the work)
  *
  * An element of z is summed over k = 0, 1, …, then the bias is added; an element of din over n, and of a
  * micro-batch's dW and dbias over b within each group, group after group, before it is added to the lane's

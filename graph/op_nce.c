@@ -2,7 +2,8 @@
  * the target and s_1 .. s_K of drawn candidates, and the logarithms of the probabilities q_j with which each
  * would be drawn.
  *
- *   z_j = s_j - log Z - log(K q_j)  loss = -log sigmoid(z_0) - sum_j log (1 - sigmoid(z_j))          ds_j = sigmoid(z_j) - [j = 0]
+ *   z_j = s_j - log Z - log(K q_j)
+ *   loss = -log sigmoid(z_0) - sum_j log (1 - sigmoid(z_j))      ds_j = sigmoid(z_j) - [j = 0]
  *
  * Gutmann, Hyvarinen, "Noise-Contrastive Estimation of Unnormalized Statistical Models", JMLR 2012, eq. (8)
  * with nu = K, where the model is exp(s) / Z with one constant Z for all contexts: 1 in Mnih, Teh, ICML 2012,

@@ -8,8 +8,8 @@
 
 /* Updates weight[0..count) in place.
  *   state   [state_count, count]: first all first-state floats, then all second; then [row_state_count]
- *   grad    sums over examples; the mean gradient is grad * scale (scale = 1 / examples of the step; for a rule that reads shows
- *           1 / occurrences of the row)
+ *   grad    sums over examples; the mean gradient is grad * scale (scale = 1 / examples of the step; for a rule
+ *           that reads shows 1 / occurrences of the row)
  *   rate    the learning rate of this step: optimizer_rate
  *   t       updates of these weights including this one, from 1 (Adam's bias correction); for rows of a table under a
  *           rule that does not count them, the number of the step

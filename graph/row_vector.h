@@ -1,7 +1,8 @@
 /* How a table stores the vectors of its rows: `store` of [table NAME].
  *
  *   f32    a vector is `dim` floats
- *   bf16   it is `dim` numbers in bfloat16, two in the place of a float (engine/base/bf16.h), of an odd dim a zero behind them
+ *   bf16   it is `dim` numbers in bfloat16, two in the place of a float (engine/base/bf16.h), of an odd dim a zero
+ *          behind them
  *
  * What lies behind the vector in a row's span is float32 either way. Whoever computes reads bf16 as the float32
  * that it is the upper half of, exactly. First values, and those that are loaded from elsewhere, are rounded to

@@ -2,7 +2,8 @@
  * disks may be dead), and where they may be too many all find the same threshold, digit by digit
  * (io/store/store_life.h).
  *
- *     VALUES over ──▶ bins of the first digit to all ──all are here──▶ the next digit's … ──▶ each removes its own ──▶ the step is over
+ *     VALUES over ──▶ bins of the first digit to all ──all are here──▶ the next digit's … ──▶ each removes its own
+ *                 ──▶ the step is over
  *
  * Bins of a digit are sent when those of the one before have come from all, so nobody is more than one digit ahead,
  * and there are two of everything. Up to six digits, of 512 KiB to each other node; evictions are rare. */

@@ -1,7 +1,7 @@
 /* Files that go from one node to another as they are written, so that neither holds one: between rank 0 and any other,
  * by blocks of talk (engine/node/talk.h), each of which begins with a word of what follows.
  *
- *     NAME ─▶ DATA ─▶ … ─▶ DATA ─▶ CLOSE ─▶ NAME ─▶ … ─▶ CLOSE ─▶ END        after a failure of who writes, at any place: CUT
+ *     NAME ─▶ DATA ─▶ … ─▶ DATA ─▶ CLOSE ─▶ NAME ─▶ … ─▶ CLOSE ─▶ END     after a failure of who writes, anywhere: CUT
  *
  * Who reads hears all of it, also after a failure of its own: what comes behind is the next thing that is said. */
 #ifndef HETERPS_ENGINE_NODE_FILES_H

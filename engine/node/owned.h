@@ -1,8 +1,9 @@
 /* The rows that a node owns, as the nodes of a training ask for them: letters come, rows are found or made, their
  * values go out, and for the step's update each row has its pieces of gradients in order of lanes.
  *
- *     letters (engine/slot/asked.h) ──in order of step, then of asker──▶ rows of the store ──▶ values, a copy for each asker
- *                                                       └──▶ the step's rows, each once, and their lane rows ◀── pieces of sums
+ *     letters (engine/slot/asked.h) ──in order of step, then of asker──▶ rows of the store ──▶ values, a copy an asker
+ *                                                       └──▶ the step's rows, each once, and their lane rows
+ *                                                                                             ◀── pieces of sums
  *
  * Rows are made in that one order, whenever letters come, so they have the same numbers in every run. A letter of
  * the next step may be there while a step is under way: everything but pieces is there twice. By the node's thread. */

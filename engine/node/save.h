@@ -1,8 +1,8 @@
 /* Saves of a training on several nodes: what nobody but one node has comes together by messages. By the main threads
  * of all nodes, at the same step, between two jobs.
  *
- *     other node   its rows ──file──▶ the save's directory      its slices of the optimizer's state, names of files ═══▶ rank 0
- *     rank 0       claims the save's tag ═══▶ all               dense part, manifest ──▶ the save's directory
+ *     other node   its rows ──file──▶ the save's directory   slices of the optimizer's state, names of files ═▶ rank 0
+ *     rank 0       claims the save's tag ═══▶ all            dense part, manifest ──▶ the save's directory
  *
  * A node that does not share the directory with rank 0 is apart: the bytes of its file go to rank 0 as it writes them,
  * and when a training is resumed rank 0 sends it the dense part and its own rows of the save. */

@@ -1,7 +1,7 @@
 /* What rank 0 and each other node have to say to each other between jobs: blocks of bytes, in order, each way; what
  * they mean both ends know.
  *
- *     reduce_say ──place──▶ node's thread ──block──▶ place ──▶ reduce_hear … reduce_heard ──receipt──▶ the place is free
+ *     reduce_say ──place──▶ node's thread ──block──▶ place ──▶ reduce_hear … reduce_heard ──receipt──▶ place is free
  *
  * A node has a few places for each other, so who says much waits until it is heard. By one thread at a time, that may
  * wait; rank 0 may say to one node and hear another at the same time, from threads of its own. */

@@ -1,7 +1,8 @@
 /* Bulk synchronous parallel: a step's micro-batches read the same parameters, their gradients are summed, one
  * update follows.
  *
- *     a stage's last backward pass ──▶ phase: sum ──all stages──▶ phase: update ──all stages──▶ the step is over, and the next one opens
+ *     a stage's last backward pass ──▶ phase: sum ──all stages──▶ phase: update ──all stages──▶ the step is over, and
+ *                                                                                               the next one opens
  *
  * A phase is cut in parts, which workers of the stage take; the next one opens when all stages are through it.
  * The phase of sums is there where the norm of the dense gradients is bounded (graph/clip.h), for an update

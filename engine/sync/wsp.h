@@ -6,14 +6,16 @@
  * forward pass at a stage first copies the stage's parameters into the slot (the stash), and both read the
  * stash.
  *
- *   in flight          at most Nm minibatches a pipeline, so a minibatch misses at most s_local = Nm - 1 updates of its own pipeline
- *   wave               Nm minibatches of a pipeline, numbered c = p / Nm; at its end each stage sends the sum of the wave's changes to
- *                      the other pipelines, which add it before their next forward pass there
- *   clock distance D   a minibatch of wave c starts only when all other pipelines have sent c - D - 1 waves, and the last of the wave
- *                      only when they have sent c - D: while it waits, a pipeline goes on with s_local minibatches of the next wave. A minibatch then
- *                      misses at most s_global = (D + 1)(s_local + 1) + s_local - 1 minibatches of another pipeline.
- *   asp                waves of one minibatch and no clock: nobody waits (but who is a thousand waves of Nm ahead); what is missing
- *                      is measured.
+ *   in flight          at most Nm minibatches a pipeline, so a minibatch misses at most s_local = Nm - 1 updates of
+ *                      its own pipeline
+ *   wave               Nm minibatches of a pipeline, numbered c = p / Nm; at its end each stage sends the sum of
+ *                      the wave's changes to the other pipelines, which add it before their next forward pass there
+ *   clock distance D   a minibatch of wave c starts only when all other pipelines have sent c - D - 1 waves, and
+ *                      the last of the wave only when they have sent c - D: while it waits, a pipeline goes on with
+ *                      s_local minibatches of the next wave. A minibatch then misses at most s_global = (D +
+ *                      1)(s_local + 1) + s_local - 1 minibatches of another pipeline.
+ *   asp                waves of one minibatch and no clock: nobody waits (but who is a thousand waves of Nm ahead);
+ *                      what is missing is measured.
  *
  * Exact: step s is pipeline s modulo their number's, which has one minibatch under way, and before its forward pass
  * adds up, wave by wave and in order of pipelines, exactly those of the others' waves that it needs. At a job's end the

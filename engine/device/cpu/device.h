@@ -1,7 +1,7 @@
 /* The `cpu` device: runs node lists and updates on a team of threads, with kernels for the instruction set at hand.
  *
- *     device_submit ──▶ device.c: one node after another ──▶ isa/fc.c, isa/embed_bag.c, …   cut into pieces for the team
- *                                                       └──▶ graph/op_*.c                    where no kernel is faster
+ *     device_submit ──▶ device.c: one node after another ──▶ isa/fc.c, isa/embed_bag.c, …   in pieces for the team
+ *                                                       └──▶ graph/op_*.c                   where no kernel is faster
  *
  * Bytes depend on the graph, the data and the instruction set; never on the number of threads or on who does
  * which piece: every output element has one order of additions, whatever tile it is computed in. */

@@ -7,8 +7,10 @@
  * members: one that sleeps, or that the system has taken off its core between two pieces, is not missed, and
  * when it comes late it finds another generation or no piece left.
  *
- *        caller    work, context, count │ each share = (g, its count) │ job++ │ wake │ claim … claim │ finished == count?
- *        member                                                       │ claim (g, left → left - 1) │ work │ … none left │ finished += its pieces
+ *        caller    work, context, count │ each share = (g, its count) │ job++ │ wake │ claim … claim │
+ *                  finished == count?
+ *        member                                                       │ claim (g, left → left - 1) │ work │ … none left
+ *                  finished += its pieces
  *
  * Called about ten times a micro-batch, some 20 to 2000 us apart. */
 #include "engine/device/cpu/team.h"

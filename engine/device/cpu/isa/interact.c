@@ -4,10 +4,10 @@
  * so both passes work on blocks:
  *
  *             j0   j0+PAIR_COLS
- *        ┌──────────┐                        forward    PAIR_ROWS x PAIR_COLS dot products at once, a vector of partial sums each,
- *     i0 │ # # . .  │  VF pairs                         which are then added up together (vf_sums)
- *        │ # # . .  │                        backward   ROWS vectors' gradients at once: sums over j of g_ij e_j, g_ij broadcast from
- *        └──────────┘                                   row i of dout before the block, from column i behind it
+ *        ┌──────────┐               forward    PAIR_ROWS x PAIR_COLS dot products at once, a vector of sums each,
+ *     i0 │ # # . .  │  VF pairs                which are then added up together (vf_sums)
+ *        │ # # . .  │               backward   ROWS vectors' gradients at once: sums over j of g_ij e_j, g_ij broadcast
+ *        └──────────┘                          from row i of dout before the block, from column i behind it
  *
  * A dot product has a sum in each lane, over every VF-th term in order, and then adds the lanes along a tree; a
  * gradient adds its terms in the order of j. Both depend on S and D alone. */

@@ -2,12 +2,12 @@
  *
  * A piece is some rows times some panels of PANEL columns:
  *
- *              terms                      PANEL                  for each PRODUCT_TERMS terms, and at most PRODUCT_COLS columns:
- *          ┌──────────┐              ┌─┬─┬─┬─┬─┐                     pack these panels of the right factor (512 KiB, stay in L2)
- *    rows  │ left     │        terms │ │#│#│ │ │ right               for each TILE of rows (28 KiB of the left factor, stay in L1)
- *          │──────────│              │ │#│#│ │ │                         for each panel: TILE x PANEL sums in registers,
- *          │##########│ TILE         └─┴─┴─┴─┴─┘                             one multiply-add an element and term
- *          └──────────┘                                                      then bias and activation, or slope, or adding
+ *              terms                PANEL            for each PRODUCT_TERMS terms, and at most PRODUCT_COLS columns:
+ *          ┌──────────┐        ┌─┬─┬─┬─┬─┐               pack these panels of the right factor (512 KiB, stay in L2)
+ *    rows  │ left     │  terms │ │#│#│ │ │ right         for each TILE of rows (28 KiB of the left factor, stay in L1)
+ *          │──────────│        │ │#│#│ │ │                   for each panel: TILE x PANEL sums in registers,
+ *          │##########│ TILE   └─┴─┴─┴─┴─┘                       one multiply-add an element and term
+ *          └──────────┘                                          then bias and activation, or slope, or adding
  *
  * Where all blocks of its columns fit into the member's scratch, they stay for the pieces of the same columns
  * that follow (struct kept). Such pieces are small: members end together, even if the system takes one off its
@@ -574,7 +574,8 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
  * them than keep the members busy, and in step. */
 #define PIECES_EACH       2u
 #define PIECES_EACH_KEPT  8u
-#define PIECES_EACH_TILES 4u /* the first of a piece's strips is packed before anything is multiplied (bf16/block_amx.c) */
+/* The first of a piece's strips is packed before anything is multiplied (bf16/block_amx.c). */
+#define PIECES_EACH_TILES 4u
 void KERNEL(product_cut)(struct product *p, uint32_t members)
 {
     uint32_t col_chunks =

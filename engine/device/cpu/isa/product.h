@@ -1,6 +1,6 @@
 /* A product of two matrices, cut into pieces for a team, with what happens to its sums on their way out.
  *
- *     result [rows, cols] = end(left [rows, terms]  right [terms, cols])          all row-major or transposed, any strides
+ *     result [rows, cols] = end(left [rows, terms]  right [terms, cols])       all row-major or transposed, any strides
  *
  * With groups, each is a strided part of the whole: rows of their own (row_groups), or more terms
  * (term_groups). One of the two is 1.

@@ -84,7 +84,9 @@ ALWAYS_INLINE void strip_multiply(const uint32_t rows, const uint32_t panels, co
 }
 
 #define STRIP_CASE(rows, panels)                                                                                       \
-    case rows: strip_multiply(rows, panels, left, left_row, left_term, right, right_term, panel_step, terms, sums); break;
+    case rows:                                                                                                         \
+        strip_multiply(rows, panels, left, left_row, left_term, right, right_term, panel_step, terms, sums);           \
+        break;
 static inline void strip_one(uint32_t rows, const float *left, size_t left_row, size_t left_term, const float *right,
                              size_t right_term, size_t panel_step, uint32_t terms, float *sums)
 {

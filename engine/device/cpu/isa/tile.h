@@ -1,9 +1,9 @@
 /* What products of matrices are made of: tiles of sums in registers, and panels of the right factor.
  *
- *              terms                      PANEL
- *          ┌──────────┐              ┌─┬─┬─┬─┬─┐      a panel has PANEL columns of the right factor, packed term after term;
- *    rows  │ left     │        terms │ │ │#│ │ │      a tile is TILE rows of the left factor with one panel
- *          │##########│ TILE         └─┴─┴─┴─┴─┘
+ *              terms                PANEL
+ *          ┌──────────┐        ┌─┬─┬─┬─┬─┐      a panel has PANEL columns of the right factor, packed term after term;
+ *    rows  │ left     │  terms │ │ │#│ │ │      a tile is TILE rows of the left factor with one panel
+ *          │##########│ TILE   └─┴─┴─┴─┴─┘
  *          └──────────┘
  *
  * An element's terms are added in order, one after another, whatever the tile. Half a panel, VF columns, has

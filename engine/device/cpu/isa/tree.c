@@ -141,8 +141,8 @@ struct step_values {
 
 /* Constants as above; is_over: `to` is a, whose gradient is where it belongs. */
 ALWAYS_INLINE void vector_backward(const enum cell_op op, const enum activation act, const bool is_over,
-                                   const struct step_values *v, const uint32_t step_a, const uint32_t step_b, uint32_t i,
-                                   size_t left)
+                                   const struct step_values *v, const uint32_t step_a, const uint32_t step_b,
+                                   uint32_t i, size_t left)
 {
     const bool multiplies = op == CELL_MULTIPLY || op == CELL_FMA;
     vf d = vf_load_upto(v->dto + i, left), dx = d;

@@ -388,7 +388,10 @@ struct noise_room {
     uint16_t half[ROW_BF16_DIM_MAX + VF];
 };
 /* Halves from one row's noise to the next, of a table of this dim. */
-ALWAYS_INLINE uint32_t noise_stride(uint32_t dim) { return (dim + ROW_NOISE_COLS - 1) / ROW_NOISE_COLS * ROW_NOISE_COLS; }
+ALWAYS_INLINE uint32_t noise_stride(uint32_t dim)
+{
+    return (dim + ROW_NOISE_COLS - 1) / ROW_NOISE_COLS * ROW_NOISE_COLS;
+}
 ALWAYS_INLINE uint32_t noise_rows(uint32_t dim) { return ROW_BF16_DIM_MAX / noise_stride(dim); }
 /* Fills the noise of `count` rows, at most noise_rows(). */
 static __attribute__((noinline)) void noise_fill(struct noise_room *noise, struct random_stream stream,

@@ -1,10 +1,11 @@
 /* A block of terms of a product in bfloat16 by the matrix unit (product_bf16.c has what is around it, amx.h the unit).
  *
- *     right   packed[panel][group of terms][step][PANEL]      a step is a word of two terms; sixteen steps of half a panel are a tile, and
- *     left    [step / 16][row][16 words]                      sixteen rows of a strip too
+ *     right   packed[panel][group of terms][step][PANEL]      a step is a word of two terms; sixteen steps of half a
+ *     left    [step / 16][row][16 words]                      panel are a tile, and sixteen rows of a strip too
  *
  *     block: rows x columns       for each strip of 32 rows, packed (32 KiB, stay in L1)
- *                                     for each panel (512 KiB together, stay in L2): 2 x 2 tiles of sums, 4 products for 4 loads
+ *                                     for each panel (512 KiB together, stay in L2): 2 x 2 tiles of sums, 4 products
+ *                                     for 4 loads
  *
  * The unit is at four products for most of the time that their loads leave. Meanwhile the core brings the sums
  * of the panel before to their end, row after row, until it stores its own there, and packs a part of the strip

@@ -1,8 +1,8 @@
 /* A block of terms of a product in bfloat16 by vectors of words (product_bf16.c has what is around it,
  * pack_bf16.h what a word is).
  *
- *     left    [row][ROW_WORDS]     where terms lie side by side:  a tile's rows, in the piece's scratch, for all panels of the piece
- *             [step][VF]           where rows lie side by side
+ *     left    [row][ROW_WORDS]     where terms lie side by side:  a tile's rows, in the piece's scratch, for all panels
+ *             [step][VF]           where rows lie side by side    of the piece
  *
  *     block: rows x columns        for each TILE of rows: pack the tile (28 KiB of the left factor, stay in L1)
  *                                      for each panel (512 KiB together, stay in L2): TILE x PANEL sums in registers

@@ -3,9 +3,11 @@
  * Everything packed is made of words of 32 bits, a word a row (left) or column (right) and step, in one of two
  * ways that give the same bits:
  *
- *     pairs    a step is two terms t, t + 1; a word is both of them as bfloat16; VDPBF16PS adds word times word to a sum, t + 1 first
- *     single   a step is one term; a word is the term rounded to bfloat16, as a float32; terms come in the order t + 1, t, and a fused
- *              multiply-add adds word times word, as exactly: the product of two bfloat16 has 16 bits
+ *     pairs    a step is two terms t, t + 1; a word is both of them as bfloat16; VDPBF16PS adds word times word to
+ *              a sum, t + 1 first
+ *     single   a step is one term; a word is the term rounded to bfloat16, as a float32; terms come in the order t
+ *              + 1, t, and a fused multiply-add adds word times word, as exactly: the product of two bfloat16 has
+ *              16 bits
  *
  *     right    packed[panel][group of terms][step][PANEL]     shared: panels are packed by pieces of their own before
  *

@@ -3,7 +3,8 @@
  *
  *     piece: rows x columns        for each group of its rows
  *                                      for as many rows as there is room for sums that wait
- *                                          for each block of BLOCK_STEPS steps: block_bf16.c, or block_amx.c by the matrix unit
+ *                                          for each block of BLOCK_STEPS steps: block_bf16.c, or block_amx.c by the
+ *                                          matrix unit
  *
  * An element's terms are one chain of additions from zero, whatever the block: sums wait in the piece's scratch
  * for the next one. */
