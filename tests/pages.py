@@ -41,6 +41,7 @@ NOT_RUN = [
     ("heterps-run graph.bin --data train.tsv --out model --nodes", "a cluster; tests/e2e/test_nodes.sh runs it on one machine"),
     ("heterps-run launch --local 4 -- graph.bin", "long: four nodes; tests/e2e/test_nodes.sh runs fewer"),
     ("heterps-run launch --hosts", "a cluster; tests/e2e/test_hosts.sh runs it on hosts that are network namespaces"),
+    ("heterps-run launch --local 3 -- model.bin", "two lines, and workers; tests/e2e/test_waves.sh runs it"),
     ("heterps-run launch --local 3 -- doctor --cluster", "its link was cut by hand; tests/e2e/test_doctor_cluster.sh cuts it"),
     ("torchrun", "a cluster, and a launcher of PyTorch's; tests/quality/torchrun.sh runs it"),
     ("srun", "a cluster, and Slurm; tests/quality/slurm.sh runs it"),
