@@ -1,7 +1,7 @@
 /* The manifest of a save: what the model is, how far its training has come, by which recipe, and which files hold it.
  *
  *     {
- *       "format": "heterps-model", "version": 5, "heterps": VERSION, "model": NAME, "model_hash": HEX,
+ *       "format": "heterps-model", "version": 7, "heterps": VERSION, "model": NAME, "model_hash": HEX,
  *       "save": NUMBER,                                   1 more than any older save's
  *       "progress": {"step", "epoch", "epoch_examples", "examples", "pass_examples", "first_epoch", "first_step"},
  *       "data": {"files": [{"path", "bytes", "xxh3"}, …], absent where it is not known
