@@ -436,7 +436,8 @@ status compile_columns(struct compiler *c, const struct graph_source *source)
         if (strcmp(c->ini.sections[i].kind, "candidates") == 0) TRY(candidates_add(c, &c->ini.sections[i]));
     /* The default names a column that formats with free names have. */
     const struct ini_entry *label_entry = data ? ini_entry_find(data, "label") : NULL;
-    if (label_entry || names_have(&format->label, s->data_label)) TRY(names_each(c, data, label_entry, s->data_label, column_add, &label));
+    if (label_entry || names_have(&format->label, s->data_label))
+        TRY(names_each(c, data, label_entry, s->data_label, column_add, &label));
     TRY(columns_are_used(c));
     uint64_t key_count_max = 0;
     for (uint32_t i = 0; i < c->fields.count; i++) key_count_max += LIST_AT(c->fields, struct graph_field, i)->ids_max;

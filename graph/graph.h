@@ -1,19 +1,19 @@
 /* The compiled graph, in memory as in the file: fixed-size little-endian records in 64-byte aligned sections
  * behind one header, so that a file is read whole, validated once and used in place.
  *
- *   header | text | strings | tensors | args | nodes | layers | fields | denses | labels | tables | optimizers | updates |
- *   vocabularies | words
+ *   header | text | strings | tensors | args | nodes | layers | fields | denses | labels | tables | optimizers |
+ *   updates | vocabularies | words
  *
  * Data flows one way: nodes are in the order of execution, first all forward nodes, then all backward nodes;
  * updates follow once a step. Records refer to each other by index, to names by byte offset into `strings`.
  *
- *   kind          memory                           shape            offset
- *   FIELD         keys in the slot's micro_batch   -                -                    a sparse input column
- *   DENSE, LABEL  the slot's micro_batch           [B, cols]        floats / example     columns of its numbers, its labels
- *   ACTIVATION    the slot's arena                 [B, cols]        bytes / micro-batch  also gradients and what ops save
- *                                                  or [1, cols]                          of the micro-batch as a whole
- *   PARAM         the run's parameters             [rows, cols]     floats
- *   PARAM_GRAD    a lane's gradients               as its PARAM     floats, as its PARAM; of an alias behind all of those
+ *   kind          memory                           shape           offset
+ *   FIELD         keys in the slot's micro_batch   -               -                    a sparse input column
+ *   DENSE, LABEL  the slot's micro_batch           [B, cols]       floats / example     columns of numbers, of labels
+ *   ACTIVATION    the slot's arena                 [B, cols]       bytes / micro-batch  also gradients; kept by ops
+ *                                                  or [1, cols]                         of the micro-batch as a whole
+ *   PARAM         the run's parameters             [rows, cols]    floats
+ *   PARAM_GRAD    a lane's gradients               as its PARAM    floats, as its PARAM; of an alias behind all of them
  *
  * A PARAM is an alias if its node uses the parameter of a node before it: the same numbers, but a gradient of
  * its own, because the two nodes may lie in stages that run at the same time. The update adds it to the

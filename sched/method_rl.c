@@ -2,11 +2,11 @@
  * has drawn (HeterPS, Algorithm 1), and what it finds is the answer. rl has an LSTM, rl-rnn an Elman cell;
  * rl+polish climbs from the best plan of every restart.
  *
- * Departures from Algorithm 1, each of which pays (PAPERS: plain REINFORCE reaches 5 % of the optimum on two
- * thirds of hard instances):
- *   - Only the best plans of a batch push, and the best of the restart so far: the risk-seeking gradient of Petersen et al., "Deep Symbolic
- *     Regression", ICLR 2021, section 3.3, and the queue of Abolafia et al., "Neural Program Synthesis with Priority Queue Training", 2018.
- *     What counts is the best plan, not the mean.
+ * Departures from Algorithm 1, each of which pays (plain REINFORCE comes within 5 % of the optimum on two thirds of
+ * hard instances):
+ *   - Only the best plans of a batch push, and the best of the restart so far: the risk-seeking gradient of
+ *     Petersen et al., "Deep Symbolic Regression", ICLR 2021, section 3.3, and the queue of Abolafia et al.,
+ *     "Neural Program Synthesis with Priority Queue Training", 2018. What counts is the best plan, not the mean.
  *   - Once nothing better has come for some rounds, it starts again from other random weights.
  *   - A small share of the types is drawn uniformly, so that no type is ever lost.
  * rl-joint draws numbers of units, too: a column of the network is a type with so many of them (sched/joint.h).

@@ -5,8 +5,9 @@
  * passes and the next step's forward passes there are rounds, in each of which every node has something for
  * every other:
  *
- *     lanes ──own runs added up──▶ pieces ═══SUMS═══▶ slice's owner ──joined──▶ squares ═══SQUARES═══▶ all      where the norm is bounded
+ *     lanes ──own runs added up──▶ pieces ═══SUMS═══▶ slice's owner ──joined──▶ squares ═══SQUARES═══▶ all (a)
  *                                                          └──updated──▶ parameters ═══VALUES═══▶ all
+ *     (a) where the norm is bounded
  *
  * Sums and values travel in buckets, layers that follow one another: those of the last layers are sent while
  * the layers before them still compute their gradients, and come back while others are on the way.

@@ -1,12 +1,15 @@
 /* A synchronisation says when a micro-batch may start, which parameters it reads, where its gradients are added
  * and what follows a backward pass. Two contracts, and no more is known of each other:
  *
- *     pipeline ──sync_vt──▶ synchronisation    admit a slot; before a forward pass; within and after a backward pass; parts of what is summed and updated
+ *     pipeline ──sync_vt──▶ synchronisation    admit a slot; before a forward pass; within and after a backward pass;
+ *                                              parts of what is summed and updated
  *     pipeline ◀─sync_host─ synchronisation    a slot is done; a step is done; rows go
  *
- *   bsp        all examples of a step read the same parameters; a lane's gradients are added in order of micro-batches; the next step is
- *              admitted when every stage has updated. One result, whatever plan, threads, slots and timing.
- *   wsp, asp   engine/sync/wsp.h: each minibatch updates the parameters that the next finds; staleness is bounded (wsp) and measured.
+ *   bsp        all examples of a step read the same parameters; a lane's gradients are added in order of
+ *              micro-batches; the next step is admitted when every stage has updated. One result, whatever plan,
+ *              threads, slots and timing.
+ *   wsp, asp   engine/sync/wsp.h: each minibatch updates the parameters that the next finds; staleness is bounded
+ *              (wsp) and measured.
  *
  * To add one: its word, its line in engine/sync/syncs.def, its file. */
 #ifndef HETERPS_ENGINE_SYNC_SYNC_H
