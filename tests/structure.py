@@ -17,8 +17,7 @@ count = failed = 0
 
 # Files of more than this many lines, each with its reason.
 FILE_LINES, FILES_MAX, FUNCTION_LINES = 700, 3, 80
-# Lines that run past this many columns: lists and drawings. There may be fewer, never more.
-COLUMNS = 120
+COLUMNS = 120  # of a line, at most
 LONG_FILES = {
     "graph/graph_check.c": "one check after another of what a file may hold, in the order of its sections: read front to back",
 }
@@ -194,7 +193,6 @@ print(f"# folders {len(order)}, cycles of folders {len(knots)}, includes between
 print(f"# SYNC_ in engine/pipe {len(sync_places)}; is_card, is_sim in engine/pipe, engine/sync and the run {len(device_places)}")
 print(f"# functions {len(lengths)}, over {FUNCTION_LINES} lines {sum(n > FUNCTION_LINES for n, _ in lengths)}, the longest {lengths[0][0]} ({lengths[0][1]})")
 print(f"# static functions with a name of the C library's {len(shadows)}: {', '.join(shadows)}")
-print(f"# lines past {COLUMNS} columns {len(wide)}")
 print(f"# files over {FILE_LINES} lines: {', '.join(f'{f} {n}' for f, n in long_files.items()) or 'none'}; product lines {product_lines}")
 print(f"1..{count}")
 sys.exit(failed != 0)
