@@ -32,11 +32,14 @@ struct automaton_sight {
 /* The kind that the automaton takes there, one of those that are ready; NONE: it does not know the state. */
 uint32_t automaton_take(const struct automaton *m, const struct automaton_sight *sight);
 
+static inline uint32_t automaton_state_count(size_t word_count)
+{
+    return word_count ? (uint32_t)((word_count - 1) / AUTOMATON_STATE_WORDS) : 0;
+}
 /* Of words that have been checked; keeps them. None: it knows no state. */
 static inline struct automaton automaton_of(const uint32_t *words, size_t word_count)
 {
-    return (struct automaton){.state = words + 1,
-                              .state_count = word_count ? (uint32_t)((word_count - 1) / AUTOMATON_STATE_WORDS) : 0};
+    return (struct automaton){.state = word_count ? words + 1 : NULL, .state_count = automaton_state_count(word_count)};
 }
 /* Words of an automaton of kinds below kind_count, from whatever words there are; keeps them. INVALID: what is wrong,
  * and at which word. */

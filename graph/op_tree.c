@@ -52,7 +52,7 @@ void op_tree_words(const uint8_t *bytes_of_attr, char *text, size_t bytes)
                         is_named ? ", by " : "", is_named ? batching_names[attr.batching] : "");
     if (attr.batching == TREE_LEARNED && used > 0 && (size_t)used < bytes)
         snprintf(text + used, bytes - (size_t)used, " batches, %u states",
-                 automaton_of(NULL, attr.automaton_words).state_count);
+                 automaton_state_count(attr.automaton_words));
 }
 
 /* The kinds of the cells are the automaton's. */

@@ -90,7 +90,7 @@ static status process_start(struct launch *l, uint32_t rank, bool is_again)
     launch_stream_begin(&p->error, error[0], STDERR_FILENO, true);
     p->begin_ns = clock_ns();
     p->again_ns = 0;
-    p->is_done = false;
+    p->done_ns = 0;
     return ST_OK;
 }
 
@@ -175,7 +175,7 @@ static status process_ended(struct launch *l, uint32_t rank, int how)
         l->end_ns = clock_ns() + LAUNCH_GRACE_NS; /* of one that was started again and has come too late */
         return ST_OK;
     }
-    l->process[rank].is_done = end == LAUNCH_WELL;
+    if (end == LAUNCH_WELL) l->process[rank].done_ns = clock_ns();
     if (end == LAUNCH_WELL || (l->is_stopping && end != LAUNCH_FAILED)) return ST_OK;
     if (end != LAUNCH_FAILED && !is_read_once(l)) return process_again(l, rank, text, end == LAUNCH_UNREACHED);
     if (end != LAUNCH_FAILED) {
@@ -191,12 +191,22 @@ static status process_ended(struct launch *l, uint32_t rank, int how)
     return ST_OK;
 }
 
-/* Node 0 ends last. Where it was lost behind others' end it does the job once more, and needs them. */
+/* Node 0 ends last. Where it was lost behind others' end it does the job once more, and needs them: those that had
+ * ended before it was started again. Of one whose end was seen in the same look nobody knows; then node 0 goes on for
+ * longer than an end takes. */
 static status done_again(struct launch *l)
 {
-    for (uint32_t r = 1; r < l->count && !l->is_stopping && l->end_ns == 0; r++)
-        if (l->process[r].is_done && l->process[r].begin_ns < l->process[0].begin_ns)
-            TRY(process_start(l, r, true));
+    const struct launch_process *first = &l->process[0];
+    const uint64_t now = clock_ns();
+    for (uint32_t r = 1; r < l->count && first->pid > 0 && !l->is_stopping && l->end_ns == 0; r++) {
+        const struct launch_process *p = &l->process[r];
+        if (p->done_ns == 0 || p->begin_ns > first->begin_ns) continue;
+        if (p->done_ns > first->begin_ns && now - p->done_ns < LAUNCH_GRACE_NS) continue;
+        char name[LAUNCH_NAME_BYTES];
+        l->way->name(l, r, name);
+        log_warning("%s had ended when node 0 was lost: it is started again", name);
+        TRY(process_start(l, r, true));
+    }
     return ST_OK;
 }
 

@@ -40,7 +40,7 @@ struct launch_process {
     struct launch_stream out, error;
     uint64_t begin_ns, again_ns; /* its last start; when the next one is to be, 0: no next one is waited for */
     uint32_t misses;             /* starts one behind the other that have not reached its host              */
-    bool is_done;                /* it has ended well, and not been started since                           */
+    uint64_t done_ns;            /* when it has ended well; 0: it has not, since its last start             */
 };
 
 /* How a process has ended. */

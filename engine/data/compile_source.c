@@ -229,17 +229,18 @@ static status source_moments(void *context, const char *const *columns, uint32_t
 
 /* --- batches of trees ------------------------------------------------------------------------- */
 
-/* Micro-batches to learn from, and how many nodes they may have in all: then learning takes a second or two. */
+/* Micro-batches to learn from, and how many nodes and edges they may have in all: then learning takes a second or two. */
 #define LEARN_SETS   20u
 #define LEARN_NODES  40000u
 #define LEARN_SWEEPS 100u
 
-/* What is read of the trees: micro-batches of `micro` examples, whose nodes lie one behind the other. */
+/* What is read of the trees: micro-batches of `micro` examples, whose nodes and edges lie one behind the other. A key is
+ * a node, an edge, or both, so a micro-batch has of neither more than keys. */
 struct tree_sample {
     uint32_t micro, key_max, kind_count, count;
     struct tree_nodes set[LEARN_SETS + 1]; /* [count]; the next one */
     uint32_t *stack;                       /* [key_max] */
-    uint64_t node_count;
+    uint64_t node_count, edge_count;
 };
 
 static void tree_sample_layout(struct tree_sample *t, struct layout *l)
@@ -258,6 +259,7 @@ static void tree_sample_next(struct tree_sample *t)
 {
     const struct tree_nodes *full = &t->set[t->count++];
     t->node_count += full->count;
+    t->edge_count += full->child_begin[full->count];
     t->set[t->count] = (struct tree_nodes){.kind = full->kind + full->count,
                                            .number = full->number + full->count,
                                            .word = full->word + full->count,
@@ -276,7 +278,7 @@ static status tree_sample_read(struct tree_sample *t, struct reader *reader)
     TRY(arena_open(&arena, "reader", micro_batch_bytes(batch, shape)));
     micro_batch_place(&m, &arena, batch, shape);
     status st = reader_start(reader, 0);
-    while (st == ST_OK && !end && t->count < LEARN_SETS && t->node_count < LEARN_NODES) {
+    while (st == ST_OK && !end && t->count < LEARN_SETS && t->node_count < LEARN_NODES && t->edge_count < LEARN_NODES) {
         struct tree_nodes *nodes = &t->set[t->count];
         micro_batch_clear(&m);
         st = reader_fill(reader, &m, t->micro, &end);

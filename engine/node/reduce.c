@@ -480,6 +480,7 @@ static bool values_expect(const struct reduce *r, uint32_t from, uint32_t bucket
 static bool message_expect(struct reduce *r, uint32_t from, uint16_t kind, uint64_t step, uint64_t bytes,
                            struct reduce_message *message)
 {
+    if (r->exchange.waves && (kind < ROUNDS || is_values(kind))) return false; /* those of steps that all share */
     if (kind < ROUNDS) return round_expect(r, from, kind, message);
     if (is_values(kind)) return values_expect(r, from, kind - KIND_VALUES, message);
     *message = (struct reduce_message){.kind = kind, .part_count = 1};

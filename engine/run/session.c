@@ -148,7 +148,7 @@ static status sync_nodes_check(const struct settings *settings, const struct ses
     if (settings->train_sync == SYNC_BSP) return ST_OK;
     if (settings->train_sync == SYNC_ASP)
         FAIL(USAGE, "train.sync = asp is one node's only: between nodes nothing would bound how far one is behind "
-                    "another; --set train.sync=wsp and a great train.clock_distance are as free, and bounded");
+                    "another; --set train.sync=wsp with a larger train.clock_distance waits as seldom, and is bounded");
     if (by_stages)
         FAIL(USAGE, "train.sync = wsp makes each node a worker that has all stages, and the plan gives nodes stages of "
                     "one: give a plan without nodes, or --set train.sync=bsp");

@@ -42,6 +42,7 @@ struct wave_head {
     uint32_t in_flight, clock_distance;
     uint32_t record_count;
     uint32_t is_last; /* of the job                                                                    */
+    uint32_t is_exact, unused;
 };
 /* A minibatch that the wave has completed. */
 struct wave_record {

@@ -52,6 +52,29 @@ static size_t letter_begin(const struct sync_site *site)
     return sizeof(struct wave_head) + site->in_flight * sizeof(struct wave_record);
 }
 
+/* Rows are numbered by 32 bits, and a message has as many bytes at most. */
+static status sizes_check(const struct wsp *wsp)
+{
+    const struct sync_site *site = &wsp->sync.site;
+    uint64_t bytes = letter_begin(site) + wsp_slice_begin(wsp, 1) * sizeof(float), rows = 0;
+    for (uint32_t t = 0; t < site->graph->table_count; t++) {
+        const uint64_t of_table =
+            (uint64_t)site->in_flight * site->graph->header->micro * site->graph->tables[t].key_count_max;
+        rows = of_table > rows ? of_table : rows;
+        bytes += letter_rows_bytes(site->graph, t, of_table);
+    }
+    if (rows * (site->clock_distance + 3) > INT32_MAX)
+        FAIL(INVALID,
+             "a wave may change %" PRIu64 " rows of a table, and a node keeps those of %u waves: more than %d; lower "
+             "train.clock_distance, train.in_flight or train.batch",
+             rows, site->clock_distance + 3, INT32_MAX);
+    if (bytes > UINT32_MAX)
+        FAIL(INVALID,
+             "a wave may have %" PRIu64 " bytes, more than a message's %u; lower train.in_flight or train.batch", bytes,
+             UINT32_MAX);
+    return ST_OK;
+}
+
 status wsp_nodes_find(struct wsp *wsp)
 {
     const struct sync_site *site = &wsp->sync.site;
@@ -71,7 +94,7 @@ status wsp_nodes_find(struct wsp *wsp)
     wsp->nodes = nodes;
     wsp->worker_count = nodes->x->worker_count;
     wsp->shared_told = &nodes->x->shared_told;
-    return ST_OK;
+    return sizes_check(wsp);
 }
 
 /* Arrays of places, each of so many floats. */
@@ -152,9 +175,16 @@ static status head_check(const struct sync_site *site, uint32_t worker, uint64_t
              "node %u has waves of %u minibatches and a clock distance of %u, and this node of %u, and of %u: give all "
              "nodes the same --set train.in_flight=N, and train.clock_distance",
              worker, head->in_flight, head->clock_distance, site->in_flight, site->clock_distance);
-    if (head->wave != wave || head->record_count > head->in_flight)
-        FAIL(INVALID, "node %u sent wave %" PRIu64 " of %u minibatches; expected wave %" PRIu64 " of at most %u",
-             worker, head->wave, head->record_count, wave, head->in_flight);
+    if (head->is_exact != site->is_exact)
+        FAIL(INVALID, "train.exact is %s on node %u, and %s on this node: give all nodes the same",
+             head->is_exact ? "yes" : "no", worker, site->is_exact ? "yes" : "no");
+    const bool is_whole = head->record_count == head->in_flight;
+    if (head->wave != wave || head->is_last > 1 || is_whole == head->is_last || head->record_count > head->in_flight ||
+        head->minibatches % head->in_flight != head->record_count % head->in_flight)
+        FAIL(INVALID,
+             "node %u sent wave %" PRIu64 " of %u minibatches, of %" PRIu64 " in all; expected wave %" PRIu64
+             " of %u, or of fewer if it is the last",
+             worker, head->wave, head->record_count, head->minibatches, wave, head->in_flight);
     return ST_OK;
 }
 
@@ -398,7 +428,8 @@ static void wave_give(struct wsp *wsp, uint64_t minibatches, uint32_t count, boo
                                    .in_flight = wsp->sync.site.in_flight,
                                    .clock_distance = wsp->sync.site.clock_distance,
                                    .record_count = count,
-                                   .is_last = is_last};
+                                   .is_last = is_last,
+                                   .is_exact = wsp->sync.site.is_exact};
     memcpy(x->letter[place], &head, sizeof head);
     x->letter_bytes[place] = nodes->letter_bytes;
     /* For the own part of its round: letters of this worker are this thread's. */
@@ -433,6 +464,7 @@ void wsp_nodes_begin(struct wsp *wsp)
 {
     struct wsp_nodes *nodes = wsp->nodes;
     nodes->given = nodes->base;
+    nodes->wait_ns = 0;
     nodes->letter_bytes = letter_begin(&wsp->sync.site);
     nodes->has_change = false;
     for (uint32_t i = 0; i < wsp->sync.site.stage_count; i++)

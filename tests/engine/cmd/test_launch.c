@@ -34,7 +34,7 @@ static status prepare(struct launch *l, uint32_t rank, bool is_again, int *input
     return ST_OK;
 }
 /* Node 1 ends well; node 0 is killed behind that, and then needs it once more. */
-static void become(struct launch *l, uint32_t rank, bool is_again)
+static void become_late(struct launch *l, uint32_t rank, bool is_again)
 {
     (void)l;
     atomic_fetch_add(&shared->starts[rank], 1);
@@ -46,6 +46,16 @@ static void become(struct launch *l, uint32_t rank, bool is_again)
     await_starts(1, 1);
     usleep(200000);
     raise(SIGKILL);
+}
+/* Node 0 is killed while node 1 goes on, which ends a moment before node 0 does. */
+static void become_early(struct launch *l, uint32_t rank, bool is_again)
+{
+    (void)l;
+    atomic_fetch_add(&shared->starts[rank], 1);
+    if (rank == 0 && !is_again) raise(SIGKILL);
+    await_starts(0, 2);
+    usleep(rank == 1 ? 100000 : 400000);
+    _exit(0);
 }
 static void tell(struct launch *l, uint32_t rank, int signal) { (void)kill(l->process[rank].pid, signal); }
 static enum launch_end ended(struct launch *l, uint32_t rank, int how, char *text)
@@ -60,11 +70,11 @@ static void name(const struct launch *l, uint32_t rank, char *text)
     (void)l;
     snprintf(text, LAUNCH_NAME_BYTES, "node %u", rank);
 }
-static const struct launch_way way = {begin, prepare, become, tell, ended, name};
 
-static void all_run__node_0_lost_behind_the_others_end__all_start_again(void **state)
+/* Two nodes by a way; what they have been started. */
+static void nodes_run(void (*become)(struct launch *, uint32_t, bool), uint32_t first_starts, uint32_t other_starts)
 {
-    (void)state;
+    const struct launch_way way = {begin, prepare, become, tell, ended, name};
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
     struct launch *l = calloc(1, sizeof *l);
@@ -75,15 +85,28 @@ static void all_run__node_0_lost_behind_the_others_end__all_start_again(void **s
         l->process[r] = (struct launch_process){.listen_fd = -1, .order_fd = -1, .out.from = -1, .error.from = -1};
     assert_int_equal(all_run(l), ST_OK);
     assert_true(l->is_complete);
-    assert_int_equal(atomic_load(&shared->starts[0]), 2);
-    assert_int_equal(atomic_load(&shared->starts[1]), 2);
+    assert_int_equal(atomic_load(&shared->starts[0]), first_starts);
+    assert_int_equal(atomic_load(&shared->starts[1]), other_starts);
     free(l);
+}
+
+static void all_run__node_0_lost_behind_the_others_end__all_start_again(void **state)
+{
+    (void)state;
+    nodes_run(become_late, 2, 2);
+}
+
+static void all_run__node_0_lost_while_others_go_on__they_are_left_alone(void **state)
+{
+    (void)state;
+    nodes_run(become_early, 2, 1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_run__node_0_lost_behind_the_others_end__all_start_again),
+        cmocka_unit_test(all_run__node_0_lost_while_others_go_on__they_are_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -318,6 +318,27 @@ static void automaton__words_that_are_none__are_refused(void **state)
     graph_close(&g);
 }
 
+/* Two nodes a line and a hundred edges: as many of these as there is room for, and no more. */
+static void automaton__edges_without_nodes__are_counted(void **state)
+{
+    (void)state;
+    enum { LINES = 6000, AGAIN = 98 };
+    struct graph g;
+    char *text = malloc(LINES * (16 + AGAIN * 5)), *at = text;
+    assert_non_null(text);
+    for (uint32_t i = 0; i < LINES; i++) {
+        at += sprintf(at, "(two (leaf:1)");
+        for (uint32_t k = 0; k < AGAIN; k++) at += sprintf(at, " (#0)");
+        at += sprintf(at, ")\n");
+    }
+    file_put("trees", text);
+    free(text);
+    const char *const set[] = {"train.batch=512", "data.ids_max=100"};
+    must(compile_here(&g, TREES, set, 2));
+    assert_int_equal(attr_of(&g).batching, TREE_LEARNED);
+    graph_close(&g);
+}
+
 static void automaton__without_trees__says_so(void **state)
 {
     (void)state;
@@ -341,6 +362,7 @@ int main(void)
         cmocka_unit_test(moments__missing_values__do_not_count),
         cmocka_unit_test(automaton__of_first_trees__stays_with_the_graph),
         cmocka_unit_test(automaton__words_that_are_none__are_refused),
+        cmocka_unit_test(automaton__edges_without_nodes__are_counted),
         cmocka_unit_test(automaton__without_trees__says_so),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);

@@ -329,11 +329,21 @@ static void waves_letter__is_none__is_refused(void **state)
     nodes_open(&cut, waves_set(&set, 1, false), 0, NULL);
     struct exchange_waves *x = reduce_exchange(runners[0].training.reduce)->waves;
     uint8_t *letter = calloc(1, x->letter_max);
-    const struct wave_head head = {.in_flight = 2, .clock_distance = 1, .record_count = 1};
+    const struct wave_head head = {.minibatches = 1, .in_flight = 2, .clock_distance = 1, .record_count = 1, .is_last = 1};
     const struct wave_record record = {.step = 1, .example_count = 4};
     const size_t begin = sizeof head + 2 * sizeof record;
-    memcpy(letter, &head, sizeof head);
     memcpy(letter + sizeof head, &record, sizeof record);
+    struct wave_head other[] = {head, head, head, head, head};
+    other[0].is_last = 0;     /* of fewer than a wave has    */
+    other[1].record_count = 2; /* a whole one that is the last */
+    other[2].minibatches = 4;  /* which these can't be         */
+    other[3].is_exact = 1;
+    other[4].is_last = 2;
+    for (uint32_t i = 0; i < sizeof other / sizeof *other; i++) {
+        memcpy(letter, &other[i], sizeof head);
+        assert_true(x->come(x->context, 1, 0, letter, begin) != ST_OK);
+    }
+    memcpy(letter, &head, sizeof head);
     assert_true(x->come(x->context, 1, 1, letter, begin) != ST_OK);     /* of another wave        */
     assert_true(x->come(x->context, 1, 0, letter, begin - 8) != ST_OK); /* too short              */
     assert_true(x->come(x->context, 1, 0, letter, begin + 8) != ST_OK); /* a half of what rows have */
