@@ -229,13 +229,13 @@ static status source_moments(void *context, const char *const *columns, uint32_t
 
 /* --- batches of trees ------------------------------------------------------------------------- */
 
-/* Micro-batches to learn from, and how many nodes and edges they may have in all: then learning takes a second or two. */
+/* Micro-batches to learn from, and how many nodes, and edges, they may have: then learning takes a second or two. */
 #define LEARN_SETS   20u
 #define LEARN_NODES  40000u
 #define LEARN_SWEEPS 100u
 
-/* What is read of the trees: micro-batches of `micro` examples, whose nodes and edges lie one behind the other. A key is
- * a node, an edge, or both, so a micro-batch has of neither more than keys. */
+/* What is read of the trees: micro-batches of `micro` examples, whose nodes and edges lie one behind the other. A key
+ * is a node, an edge, or both, so a micro-batch has of neither more than keys. */
 struct tree_sample {
     uint32_t micro, key_max, kind_count, count;
     struct tree_nodes set[LEARN_SETS + 1]; /* [count]; the next one */
