@@ -50,7 +50,7 @@ static const char *text = model_text; /* that trainings are of */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 #define SEEDS_USUAL 1u
 #else
-#define SEEDS_USUAL 4u
+#define SEEDS_USUAL 2u
 #endif
 #define SEEDS (getenv("SEEDS") ? strtoull(getenv("SEEDS"), NULL, 10) : SEEDS_USUAL)
 

@@ -17,8 +17,8 @@
 #include "io/store/store_rows.h"
 #include "tests/engine/fixture_clicks.h"
 
-/* ThreadSanitizer makes everything slow: fewer runs of shorter data are enough for it. */
-#ifdef __SANITIZE_THREAD__
+/* Sanitizers make everything slow: fewer runs of shorter data are enough for them. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 #define SCALED(normal, sanitized) (sanitized)
 #else
 #define SCALED(normal, sanitized) (normal)
