@@ -207,7 +207,7 @@ static status nodes_numbered(struct cluster *c)
         }
         count += at[number] == 0;
         at[number] = 1;
-        c->types[t].node_plus = (uint32_t)number + 1; /* for now */
+        c->types[t].node_plus = (uint32_t)number + 1; /* an index below */
     }
     if (count == 0) return ST_OK;
     TRY(instance_nodes_make(&c->nodes, count, 1));
