@@ -58,8 +58,7 @@ static status sizes_check(const struct wsp *wsp)
     const struct sync_site *site = &wsp->sync.site;
     uint64_t bytes = letter_begin(site) + wsp_slice_begin(wsp, 1) * sizeof(float), rows = 0;
     for (uint32_t t = 0; t < site->graph->table_count; t++) {
-        const uint64_t of_table =
-            (uint64_t)site->in_flight * site->graph->header->micro * site->graph->tables[t].key_count_max;
+        const uint64_t of_table = wave_rows_max(site, t);
         rows = of_table > rows ? of_table : rows;
         bytes += letter_rows_bytes(site->graph, t, of_table);
     }

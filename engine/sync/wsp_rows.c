@@ -8,9 +8,9 @@
 
 /* --- letters ------------------------------------------------------------------------------------ */
 
-uint32_t wave_rows_max(const struct sync_site *site, uint32_t table)
+uint64_t wave_rows_max(const struct sync_site *site, uint32_t table)
 {
-    return site->in_flight * site->graph->header->micro * site->graph->tables[table].key_count_max;
+    return (uint64_t)site->in_flight * site->graph->header->micro * site->graph->tables[table].key_count_max;
 }
 
 size_t letter_rows_bytes(const struct graph *g, uint64_t table, uint64_t count)
@@ -33,7 +33,7 @@ bool letter_rows_at(const struct graph *g, const uint8_t *letter, size_t bytes, 
 void own_rows_layout(struct own_rows *out, struct layout *l, const struct sync_site *site, uint32_t table)
 {
     const size_t floats = site->graph->tables[table].span_floats;
-    struct own_rows rows = {.of_wave_max = wave_rows_max(site, table), .free = ROW_NONE, .bucket_mask = 1};
+    struct own_rows rows = {.of_wave_max = (uint32_t)wave_rows_max(site, table), .free = ROW_NONE, .bucket_mask = 1};
     rows.max = rows.of_wave_max * (site->clock_distance + 3);
     while (rows.bucket_mask < rows.max) rows.bucket_mask *= 2;
     LAYOUT_TAKE(l, rows.bucket, rows.bucket_mask);

@@ -44,7 +44,7 @@ struct letter_rows {
 };
 
 /* Most rows of a table that a wave changes. */
-uint32_t wave_rows_max(const struct sync_site *site, uint32_t table);
+uint64_t wave_rows_max(const struct sync_site *site, uint32_t table);
 /* Bytes of a letter's rows of a table. */
 size_t letter_rows_bytes(const struct graph *g, uint64_t table, uint64_t count);
 /* The rows at `at` of a letter that has so many bytes; false: there are none, or they are none. */

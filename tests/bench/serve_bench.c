@@ -367,8 +367,8 @@ static void singles_tell(struct server serve, struct server peer, double seconds
         others[i] = ask(peer, CONNECTIONS, seconds, 0);
     }
     const double of_serve = middle(served), of_peer = middle(others);
-    printf("single lines, 64 connections        serve %9.0f answers/s peer    %9.0f answers/s %.2f of the peer\n", of_serve,
-           of_peer, of_serve / of_peer);
+    printf("single lines, 64 connections        serve %9.0f answers/s peer    %9.0f answers/s %.2f of the peer\n",
+           of_serve, of_peer, of_serve / of_peer);
 }
 
 static void lines_tell(const char *program, const char *graph, const char *model, const char *path, struct server serve,

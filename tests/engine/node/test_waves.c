@@ -329,7 +329,8 @@ static void waves_letter__is_none__is_refused(void **state)
     nodes_open(&cut, waves_set(&set, 1, false), 0, NULL);
     struct exchange_waves *x = reduce_exchange(runners[0].training.reduce)->waves;
     uint8_t *letter = calloc(1, x->letter_max);
-    const struct wave_head head = {.minibatches = 1, .in_flight = 2, .clock_distance = 1, .record_count = 1, .is_last = 1};
+    const struct wave_head head = {
+        .minibatches = 1, .in_flight = 2, .clock_distance = 1, .record_count = 1, .is_last = 1};
     const struct wave_record record = {.step = 1, .example_count = 4};
     const size_t begin = sizeof head + 2 * sizeof record;
     memcpy(letter + sizeof head, &record, sizeof record);
