@@ -15,6 +15,8 @@
  * which is the reference. */
 #include "io/read/reader_internal.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,7 +152,7 @@ static uint32_t columns_of(struct criteo *c, const char *line, size_t bytes)
     return c->columns.separator_count + 1;
 }
 
-enum integer_result { INTEGER_OK, INTEGER_NOT, INTEGER_TOO_WIDE };
+enum integer_result { INTEGER_OK, INTEGER_NOT, INTEGER_TOO_WIDE, INTEGER_TOO_FAR };
 
 /* -?[0-9]+ of any length; *magnitude < 2^63, or 2^63 for a negative one. */
 static enum integer_result integer_parse_long(const char *text, uint32_t bytes, bool is_negative, uint64_t *magnitude)
@@ -212,7 +214,9 @@ static enum reader_found bad_integer(char *why, uint32_t column, uint32_t intege
 {
     char name[16];
     snprintf(name, sizeof name, "I%u", integer);
-    const char *expected = result == INTEGER_TOO_WIDE ? "an integer of at most 64 bits" : "an integer";
+    const char *expected = result == INTEGER_TOO_WIDE  ? "an integer of at most 64 bits"
+                           : result == INTEGER_TOO_FAR ? READER_STANDARD_WITHIN
+                                                       : "an integer";
     return reader_bad_column(why, column, name, expected, text, bytes);
 }
 
@@ -288,7 +292,11 @@ static enum reader_found criteo_parse(void *state, const char *line, size_t byte
     for (uint32_t i = 0; i < c->dense_count; i++) example->dense[i] = integer[c->dense_column[i]];
     for (uint32_t i = 0; c->is_scaled && i < c->dense_count; i++) {
         const uint32_t *at = begin + 1 + c->dense_column[i];
-        if (at[1] - at[0] > 1) example->dense[i] = (example->dense[i] - c->dense_mean[i]) * c->dense_scale[i];
+        if (at[1] - at[0] == 1) continue;
+        example->dense[i] = (example->dense[i] - c->dense_mean[i]) * c->dense_scale[i];
+        if (__builtin_expect(!(fabsf(example->dense[i]) <= FLT_MAX), 0))
+            return bad_integer(why, c->dense_column[i] + 1 + has_label, c->dense_column[i] + 1, INTEGER_TOO_FAR,
+                               line + at[0], at[1] - at[0] - 1);
     }
 
     begin += c->has_integer_fields ? 1 : 1 + INTEGER_COUNT;

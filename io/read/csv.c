@@ -11,6 +11,8 @@
  * once as a vector holds. Only a line with quotation marks is copied: its values, without the marks. */
 #include "io/read/reader_internal.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,7 @@
 #include "engine/base/fmath.h"
 #include "engine/base/nearest.h"
 #include "io/read/column_names.h"
+#include "io/read/csv_quotes.h"
 #include "io/read/decimal.h"
 #include "io/read/label_map.h"
 #include "io/read/text_field.h"
@@ -63,6 +66,7 @@ struct csv {
     float log1p_of[LOG1P_COUNT];
     /* of the file */
     uint32_t file_columns, file_columns_unlabelled; /* how many a line has; ABSENT: no line can lack the labels  */
+    bool may_be_absent; /* a number's or a field's column is a label's, too: lines without labels lack it */
     /* of the line that line_find has cut last, NULL: none that parse has not seen; whose columns lie in `begin` */
     const char *line;
     struct text_columns columns;
@@ -101,71 +105,15 @@ static size_t csv_line_find(void *state, const char *text, size_t bytes)
     return c->columns.line_bytes;
 }
 
-static const char *spaces_skip(const char *at, const char *end)
-{
-    while (at < end && *at == ' ') at++;
-    return at;
-}
-
-/* Copies what is between the quotation mark at `at` and the next single one; returns the place after that, or NULL. */
-static const char *quoted_copy(const char *at, const char *end, char **to)
-{
-    for (at++;;) {
-        const char *mark = at < end ? memchr(at, '"', (size_t)(end - at)) : NULL;
-        if (!mark) return NULL;
-        *to = mempcpy(*to, at, (size_t)(mark - at));
-        at = mark + 1;
-        if (at == end || *at != '"') return at;
-        *(*to)++ = '"';
-        at++;
-    }
-}
-
-/* The same for lines with quotation marks, which are copied without them. 0: the line is bad, *why says why. */
-static uint32_t columns_copy(struct csv *c, const char *line, uint32_t bytes, uint32_t limit, char *why)
-{
-    const char *at = line, *end = line + bytes;
-    char *to = c->copy;
-    uint32_t count = 0;
-    for (;; at++, to++) {
-        if (count <= limit) c->begin[count] = (uint32_t)(to - c->copy);
-        count++;
-        if (c->separator != ' ') at = spaces_skip(at, end);
-        const char *first = at;
-        if (at < end && *at == '"') {
-            at = quoted_copy(at, end, &to);
-            if (!at) {
-                reader_bad_column(why, count, "text in quotation marks",
-                                  "it to end on its line, for a value holds no line end", first, (size_t)(end - first));
-                return 0;
-            }
-            if (c->separator != ' ') at = spaces_skip(at, end);
-            if (at < end && *at != c->separator) {
-                reader_bad_column(why, count, "text in quotation marks", "a separator behind it", at,
-                                  (size_t)(end - at));
-                return 0;
-            }
-        } else {
-            const char *stop = at < end ? memchr(at, c->separator, (size_t)(end - at)) : NULL;
-            at = stop ? stop : end;
-            const char *last = at;
-            while (last > first && last[-1] == ' ') last--;
-            to = mempcpy(to, first, (size_t)(last - first));
-        }
-        if (at == end) break;
-    }
-    if (count <= limit) c->begin[count] = (uint32_t)(to - c->copy) + 1;
-    c->base = c->copy;
-    c->is_trimmed = true;
-    c->is_quoted = false;
-    return count;
-}
-
 static uint32_t columns_split(struct csv *c, const char *line, uint32_t bytes, uint32_t limit, char *why)
 {
     bool has_quote;
     uint32_t count = columns_find(c, line, bytes, limit, &has_quote);
-    return __builtin_expect(has_quote, 0) ? columns_copy(c, line, bytes, limit, why) : count;
+    if (__builtin_expect(!has_quote, 1)) return count;
+    c->base = c->copy;
+    c->is_trimmed = true;
+    c->is_quoted = false;
+    return csv_unquote(c->copy, c->begin, limit, line, bytes, c->separator, why);
 }
 
 /* The text of a column of the line that was split last; empty if it is absent. */
@@ -262,6 +210,7 @@ static status names_resolve(struct csv *c, uint32_t count, const char *where)
     uint32_t label_count = 0;
     c->file_columns = 0;
     c->file_columns_unlabelled = ABSENT;
+    c->may_be_absent = false;
     for (uint32_t w = 0; w < c->column_count; w++) c->column[w] = ABSENT;
     for (uint32_t i = 0; i < count; i++) {
         struct csv_span name = span_of(c, i);
@@ -280,6 +229,7 @@ static status names_resolve(struct csv *c, uint32_t count, const char *where)
             is_of_label |= c->column[l] == column;
         }
         c->unlabelled[w] = is_of_label || column == ABSENT ? ABSENT : column - before;
+        c->may_be_absent |= is_of_label && !is_label(c, w);
         label_count += is_label(c, w) && column != ABSENT;
     }
     c->file_columns = count;
@@ -459,16 +409,15 @@ static inline bool dense_parse(const struct csv *c, uint32_t i, struct csv_span 
     }
     if (!decimal_parse_ahead(s.text, s.bytes, &wide, &narrow)) return false;
     if (c->log1p) narrow = log1p_of(c, wide);
-    const struct reader_column *d = &c->dense[i];
-    *out = (narrow - d->mean) * d->scale;
-    return true;
+    *out = (narrow - c->mean[i]) * c->scale[i];
+    return fabsf(*out) <= FLT_MAX;
 }
 
 /* Notes where columns lie, for kernels; of those that are absent 0 bytes. Which have marks is hard to predict. */
 static void spans_find(const struct csv *c, const uint32_t *restrict column, uint32_t count)
 {
     uint32_t *restrict at = c->text_at, *restrict bytes = c->text_bytes;
-    const bool is_bare = c->is_trimmed && c->missing_bytes == 0, is_quoted = c->is_quoted;
+    const bool is_bare = c->is_trimmed && c->missing_bytes == 0 && !c->may_be_absent, is_quoted = c->is_quoted;
     for (uint32_t i = 0; i < count && is_bare; i++) {
         const uint32_t from = c->begin[column[i]], length = c->begin[column[i] + 1] - from - 1;
         const uint32_t has_marks = is_quoted ? (length > 0) & (c->base[from] == '"') : 0;
@@ -494,11 +443,13 @@ static bool integers_parse(const struct csv *c, const uint32_t *column, float *r
                                   c->log1p ? c->log1p_of : NULL, 0, c->number + i))
             return false;
     }
+    bool are_finite = true;
     for (uint32_t i = 0; i < c->dense_count; i++) {
         const float value = (c->number[i] - c->mean[i]) * c->scale[i];
         dense[i] = c->text_bytes[i] ? value : c->missing_value;
+        are_finite &= fabsf(dense[i]) <= FLT_MAX;
     }
-    return true;
+    return are_finite;
 }
 
 /* False: the text has no key, as an absent one. */
@@ -513,7 +464,7 @@ static inline struct csv_span item_next(const struct csv *c, const char **at, co
     const char *first = *at, *stop = first < end ? memchr(first, c->list_separator, (size_t)(end - first)) : NULL;
     const char *last = stop ? stop : end;
     *at = stop ? stop + 1 : NULL;
-    first = spaces_skip(first, last);
+    first = csv_spaces_skip(first, last);
     while (last > first && last[-1] == ' ') last--;
     return (struct csv_span){first, (uint32_t)(last - first)};
 }
@@ -542,7 +493,12 @@ static enum reader_found bad_value(const struct csv *c, char *why, uint32_t want
 static enum reader_found bad_number(const struct csv *c, char *why, uint32_t wanted, const uint32_t *column)
 {
     struct csv_span s = span_of(c, column[wanted]);
-    return bad_value(c, why, wanted, column, decimal_is_beyond(s.text, s.bytes) ? DECIMAL_WITHIN : "a number");
+    double wide;
+    float narrow;
+    const char *expected = decimal_parse(s.text, s.bytes, &wide, &narrow) ? READER_STANDARD_WITHIN
+                           : decimal_is_beyond(s.text, s.bytes)           ? DECIMAL_WITHIN
+                                                                          : "a number";
+    return bad_value(c, why, wanted, column, expected);
 }
 
 static enum reader_found label_parse(const struct csv *c, uint32_t i, const uint32_t *column,

@@ -83,6 +83,8 @@ const char *reader_quote(char out[READER_QUOTE_BYTES], const char *text, size_t 
 
 /* Writes the reason, if somebody wants it. Always FOUND_BAD, so that a parser can return it. */
 enum reader_found reader_bad(char *why, const char *format, ...) PRINTF_LIKE(2, 3);
+/* What is expected of a number whose distance from the mean, in deviations, is beyond float32. */
+#define READER_STANDARD_WITHIN "a number of at most 3.4028235e38 deviations from its column's mean"
 /* "column 3 (I2): expected EXPECTED, found "abc"" */
 enum reader_found reader_bad_column(char *why, uint32_t column, const char *name, const char *expected,
                                     const char *text, size_t bytes);

@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include "engine/base/fmath.h"
+#include "io/read/reader_internal.h"
 
 /* Reads one line under the options and leaves it as the only example of the batch. */
 static status read_line(struct reader_options options, const char *line, size_t bytes, struct test_batch *b)
@@ -234,6 +235,11 @@ static void criteo_parse__scaled_columns__leave_what_is_missing(void **state)
     assert_true(b.m.dense[0] == -0.5f);
     assert_true(b.m.dense[1] == 10);
     assert_true(b.m.dense[2] == 8);
+    static const struct reader_column far[] = {
+        {.name = "I1", .scale = 1}, {.name = "I13", .scale = 1}, {.name = "I3", .mean = 4, .scale = 3e37f}};
+    options.schema.dense = far;
+    assert_fails(INVALID, "column 4 (I3): expected " READER_STANDARD_WITHIN ", found \"20\"",
+                 read_line(options, line, bytes, &b));
     test_batch_close(&b);
 }
 

@@ -3,6 +3,7 @@
 #include "tests/io/read/format_test.h"
 
 #include "engine/base/fmath.h"
+#include "io/read/reader_internal.h"
 
 static const struct reader_column denses[] = {{.name = "age", .scale = 1}, {.name = "hours", .scale = 1}};
 static const struct reader_column fields[] = {
@@ -168,6 +169,23 @@ static void csv_parse__numbers__are_transformed(void **state)
     const float logs[] = {((float)fmath_log1p(10) - 2) * 0.25f,   -(float)fmath_log1p(10),    -3, -3,
                           ((float)fmath_log1p(4096) - 2) * 0.25f, -(float)fmath_log1p(5000.5)};
     for (uint32_t i = 0; i < 6; i++) assert_true(r.m.dense[i] == logs[i]);
+    test_read_close(&r);
+}
+
+/* 3e38 is a number of float32, and four times as much is none: a short integer and any other number alike. */
+static void csv_parse__number_many_deviations_away__is_bad(void **state)
+{
+    (void)state;
+    struct reader_options options = csv_options();
+    const struct reader_column scaled[] = {{.name = "age", .scale = 4}, {.name = "hours", .scale = 1e35f}};
+    options.schema.dense = scaled;
+    test_read_fails(options, "age,hours,work,tags,label\n3e38,1,a,b,1\n",
+                    "data:2: column 1 (age): expected " READER_STANDARD_WITHIN ", found \"3e38\"");
+    test_read_fails(options, "age,hours,work,tags,label\n1,-99999,a,b,1\n",
+                    "data:2: column 2 (hours): expected " READER_STANDARD_WITHIN ", found \"-99999\"");
+    struct test_read r;
+    assert_ok(test_read(&r, options, "age,hours,work,tags,label\n5e37,1000,a,b,1\n"));
+    assert_true(r.m.dense[0] == 5e37f * 4 && r.m.dense[1] == 1000 * 1e35f);
     test_read_close(&r);
 }
 
@@ -362,6 +380,21 @@ static void csv_parse__no_label__is_read_where_it_is_optional(void **state)
     test_read_close(&r);
     test_read_fails(options, "age,label,hours,second,work,tags\n1,1,2,a,b\n",
                     "data:2: expected 6 columns, or 4 without labels, found 5");
+    /* Labels that are numbers or fields, too: without labels, they are absent. */
+    const struct reader_column dense[] = {{.name = "age", .scale = 1}, {.name = "label", .scale = 1}};
+    const struct reader_column field[] = {{.name = "work", .seed = 7, .ids_max = 1, .vocabulary = READER_NONE},
+                                          {.name = "second", .seed = 8, .ids_max = 1, .vocabulary = READER_NONE}};
+    options.schema.dense = dense;
+    options.schema.field = field;
+    options.schema.missing_value = -3;
+    assert_ok(test_read(&r, options, "age,label,second,work\n1,0,2,a\n3,c\n"));
+    const float numbers[] = {1, 0, 3, -3};
+    for (uint32_t i = 0; i < 4; i++) assert_true(r.m.dense[i] == numbers[i]);
+    test_keys(&r, 0, 0, 7, "a");
+    test_keys(&r, 0, 1, 8, "2");
+    test_keys(&r, 1, 0, 7, "c");
+    test_keys(&r, 1, 1, 8, "");
+    test_read_close(&r);
 }
 
 static void csv_parse__bad_line__says_what_is_wrong(void **state)
@@ -576,6 +609,7 @@ int main(void)
         cmocka_unit_test(csv_open__names__come_from_data_columns),
         cmocka_unit_test(csv_parse__space_between_columns__leaves_them_what_they_are),
         cmocka_unit_test(csv_parse__numbers__are_transformed),
+        cmocka_unit_test(csv_parse__number_many_deviations_away__is_bad),
         cmocka_unit_test(csv_parse__empty_field__has_no_key_or_its_own),
         cmocka_unit_test(csv_parse__longer_lists__are_cut_and_counted_or_bad),
         cmocka_unit_test(csv_parse__words__are_the_only_keys),
