@@ -101,7 +101,7 @@ optimizer = adam 0.01
 clip_norm = 0.5
 CFG
 model=mixed
-"$HETERPS" gen criteo --rows 500 --vocab 50 -q -o "$work/train.tsv"
+"$HETERPS" gen criteo --rows 320 --vocab 50 -q -o "$work/train.tsv"
 if ! "$HETERPS" compile "$work/mixed.cfg" -o "$work/mixed.bin" >"$work/.out" 2>&1; then
     not_ok 'the model compiles'
     note <"$work/.out"
@@ -131,10 +131,10 @@ PYTHON
 HETERPS_EMU_SEED=5 check 'the card does its work in another order' train again "$EMU" --plan "$work/card.json" --set train.in_flight=2
 check 'and ends with the same bytes' same card again
 check 'and with other cuts between cards too' same card cards
-train halves "$EMU" --plan "$work/card.json" --set train.steps_max=3
+train halves "$EMU" --plan "$work/card.json" --set train.steps_max=2
 check 'a run that was stopped goes on' train halves "$EMU" --plan "$work/card.json" --resume "$work/halves"
 check 'and ends with the same bytes' same card halves
-train swapped "$HETERPS" --plan "$work/cpu.json" --set train.steps_max=3
+train swapped "$HETERPS" --plan "$work/cpu.json" --set train.steps_max=2
 check 'a card goes on where a CPU stopped' train swapped "$EMU" --plan "$work/card.json" --resume "$work/swapped" $each
 near 'and learns the same' cpu swapped
 
@@ -179,15 +179,15 @@ model=mixed
 
 # --- what is moved ----------------------------------------------------------------------------------------------------------------
 
-# Of 500 examples, floats: x and its gradient, 117 each, and the label; behind both, 141 each. A loss comes back besides.
+# Of 320 examples, floats: x and its gradient, 117 each, and the label; behind both, 141 each. A loss comes back besides.
 python3 - "$work" <<'PYTHON' && ok 'cards move what the cuts say' || not_ok 'cards move what the cuts say'
 import json, sys
 def stages(name):
     return [s for s in map(json.loads, open(f"{sys.argv[1]}/{name}.log")) if s["event"] == "done"][0]["stages"]
 card, middle = stages("card"), stages("middle")
-assert card[0]["cut_bytes"] == 500 * 4 * (2 * 117 + 1), card
-assert card[1].get("cut_bytes", 0) == 0 and card[1]["other_bytes"] == 500 * 4 * 2, card # loss, logit
-assert middle[0]["cut_bytes"] == 500 * 4 * 2 * 117 and middle[1]["cut_bytes"] == 500 * 4 * 2 * 141, middle
+assert card[0]["cut_bytes"] == 320 * 4 * (2 * 117 + 1), card
+assert card[1].get("cut_bytes", 0) == 0 and card[1]["other_bytes"] == 320 * 4 * 2, card # loss, logit
+assert middle[0]["cut_bytes"] == 320 * 4 * 2 * 117 and middle[1]["cut_bytes"] == 320 * 4 * 2 * 141, middle
 PYTHON
 
 # --- rows on a card ---------------------------------------------------------------------------------------------------------------
@@ -263,7 +263,8 @@ fails 1 'step [0-9]+: the loss is not finite; the first such value is in the out
 # --- the model of the samples -----------------------------------------------------------------------------------------------------
 
 model=ctrdnn
-"$HETERPS" compile samples/ctrdnn.cfg -o "$work/ctrdnn.bin" --set train.micro=64 -q
+"$HETERPS" compile samples/ctrdnn.cfg -o "$work/ctrdnn.bin" --set train.batch=128 --set train.micro=64 --set h1.units=128 \
+    --set h2.units=64 --set h3.units=32 -q
 "$HETERPS" gen criteo --rows 384 --vocab 200 -q -o "$work/train.tsv"
 plan "$work/one.json" '0-6:cpu'
 plan "$work/two.json" '0-0:cpu 1-6:emu'
