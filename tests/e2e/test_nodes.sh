@@ -410,7 +410,7 @@ alone() { # of two nodes one never comes: the other trains longer than cluster.p
     runs 0 timeout 60 "$h" tables.bin --data data.tsv --threads 1 --insecure --nodes "$places" --rank 0 --out alone.model --set cluster.connect=1 --set cluster.timeout=1 \
         --set cluster.progress=1 --set train.epochs="$1" && says 'begins without node 1'
 }
-check 'one of two nodes, for longer than cluster.progress' alone "$(scaled 500)"
+check 'one of two nodes, for longer than cluster.progress' alone "$(scaled 150)"
 
 # --- wrong starts ------------------------------------------------------------------------------------------------------------
 
