@@ -25,15 +25,46 @@ static const struct subject {
 
 /* --- output ------------------------------------------------------------------------------------ */
 
+/* How the run is printed: set by bench_run; and whose figures are under way. */
+static struct {
+    bool is_markdown;
+    const char *subject;
+} printed;
+
+static PRINTF_LIKE(2, 0) void line_print(const char *end, const char *format, va_list arguments)
+{
+    if (log_format() == LOG_JSON) return;
+    vprintf(format, arguments);
+    puts(end);
+    fflush(stdout);
+}
+
 void bench_line(const char *format, ...)
 {
     va_list arguments;
-    if (log_format() == LOG_JSON) return;
+    if (printed.is_markdown) return;
     va_start(arguments, format);
-    vprintf(format, arguments);
+    line_print("", format, arguments);
     va_end(arguments);
-    putchar('\n');
-    fflush(stdout);
+}
+
+void bench_note(const char *format, ...)
+{
+    va_list arguments;
+    if (log_format() != LOG_JSON) printf(printed.is_markdown ? "| %s | " : "  ", printed.subject);
+    va_start(arguments, format);
+    line_print(printed.is_markdown ? " | | | | | | |" : "", format, arguments);
+    va_end(arguments);
+}
+
+/* A line of the page, around the table. */
+static PRINTF_LIKE(1, 2) void markdown_line(const char *format, ...)
+{
+    va_list arguments;
+    if (!printed.is_markdown) return;
+    va_start(arguments, format);
+    line_print("", format, arguments);
+    va_end(arguments);
 }
 
 char *bench_number(char *buffer, size_t bytes, double value)
@@ -45,6 +76,7 @@ char *bench_number(char *buffer, size_t bytes, double value)
 
 void bench_heading(const char *subject)
 {
+    printed.subject = subject;
     for (size_t i = 0; i < BENCH_SUBJECT_COUNT; i++)
         if (strcmp(subjects[i].name, subject) == 0)
             bench_line("\n%s: %s; limit: %s", subject, subjects[i].what, subjects[i].limit);
@@ -106,8 +138,10 @@ void bench_tell(const struct bench_figure *f, bool is_line)
         bench_number(limit, sizeof limit, series_spread(f->limit).median);
         snprintf(share, sizeof share, "%.2f", bench_share(f));
     }
-    bench_line("  %-38s %7u %8s %19s %-10s %8s %6s", f->name, f->threads,
-               bench_number(median, sizeof median, ours.median), range, f->unit, limit, share);
+    bench_number(median, sizeof median, ours.median);
+    markdown_line("| %s | %s | %u | %s | %s | %s | %s | %s |", f->subject, f->name, f->threads, median, range, f->unit,
+                  limit, share);
+    bench_line("  %-38s %7u %8s %19s %-10s %8s %6s", f->name, f->threads, median, range, f->unit, limit, share);
 }
 
 /* --- the machine -------------------------------------------------------------------------------- */
@@ -125,6 +159,11 @@ static void machine_tell(const struct bench *b)
                words_size(left, available), m.huge_pages);
     bench_line("         medians of %u repeats, each behind one of its limit; share: of that limit, median",
                b->repeats);
+    markdown_line("heterps-run %s on %s, %u core%s, %s, memory of %s; medians of %u repeats, each after one of its "
+                  "limit; share: of that limit, median.\n",
+                  HETERPS_VERSION, cpu, b->cores.count, words_s(b->cores.count), b->isa_name, all, b->repeats);
+    markdown_line("| subject | figure | threads | median | least - greatest | unit | limit | share |\n"
+                  "|---|---|---:|---:|---:|---|---:|---:|");
     log_event_begin("machine");
     log_event_text("version", HETERPS_VERSION);
     log_event_text("cpu", cpu);
@@ -211,11 +250,13 @@ status bench_run(const struct bench_options *o)
         .o = o, .repeats = o->repeats ? o->repeats : BENCH_REPEATS, .vocab = o->vocab ? o->vocab : BENCH_VOCAB};
     bool is_all = strcmp(o->subject, "all") == 0;
     size_t chosen = 0;
+    printed.is_markdown = o->markdown;
+    if (o->markdown && log_format() == LOG_JSON) FAIL(USAGE, "expected one of --markdown and --json, found both");
     while (chosen < BENCH_SUBJECT_COUNT && strcmp(subjects[chosen].name, o->subject) != 0) chosen++;
     if (!is_all && chosen == BENCH_SUBJECT_COUNT)
         FAIL(USAGE,
-             "bench: expected gemm, gather, update, lookup, parse, feed, ring, disk, net, train, card or all, found "
-             "\"%s\"",
+             "bench: expected gemm, gather, update, lookup, parse, feed, ring, disk, net, trees, train, card or all, "
+             "found \"%s\"",
              o->subject);
     TRY(options_check(o, chosen));
     uint32_t precision = 0;

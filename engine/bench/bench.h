@@ -49,6 +49,7 @@ struct bench_options {
     uint64_t
         bytes; /* of the table that rows come from, disk: of the file, card: of what is copied; 0: what is sensible */
     uint32_t vocab;         /* values of a field in generated data; 0: BENCH_VOCAB                      */
+    bool markdown;          /* a table of Markdown in place of the one for terminals                    */
     bool quick;             /* small sizes, short repeats: whether it works, and roughly how fast        */
     const char *const *set; /* [set_count]: "section.key=value" for train                              */
     uint32_t set_count;
@@ -105,8 +106,10 @@ void bench_tell(const struct bench_figure *figure, bool is_line);
 /* A subject's heading, and that of figures' columns: in the table only. */
 void bench_heading(const char *subject);
 void bench_columns(void);
-/* A line of the table; nothing under --json. Flushed. */
+/* A line of the table for terminals; nothing under --json and --markdown. Flushed. */
 void bench_line(const char *format, ...) PRINTF_LIKE(1, 2);
+/* What is to be known of the subject's figures, as why some are missing: a line, of either table. */
+void bench_note(const char *format, ...) PRINTF_LIKE(1, 2);
 /* "285.1", "77.2", "0.934": four digits or so, for columns. */
 char *bench_number(char *buffer, size_t bytes, double value);
 

@@ -451,7 +451,7 @@ static status products_measure(struct card *c)
     for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++) {
         if (!bench_has_precision(c->b, precision)) continue;
         if (precision != PRECISION_F32 && c->gpu->capability < PRODUCT_MMA_CAPABILITY) {
-            bench_line("  %s: left out: this card has no matrix units for it", cfg_precisions[precision]);
+            bench_note("%s: left out: this card has no matrix units for it", cfg_precisions[precision]);
             continue;
         }
         for (uint32_t i = 0; i < count; i++) {
@@ -523,7 +523,7 @@ status bench_card(const struct bench *b)
     c.bytes = c.bytes / (COLS * sizeof(float)) * (COLS * sizeof(float));
     bench_heading("card");
     if (gpu_count(&why) == 0) {
-        bench_line("  left out: there is no card: %s", why);
+        bench_note("left out: there is no card: %s", why);
         return ST_OK;
     }
     TRY_GOTO(card_open(&c), done);

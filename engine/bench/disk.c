@@ -241,7 +241,7 @@ status bench_disk(const struct bench *b)
     void *buffer;
     bench_heading("disk");
     if (access(d.directory, W_OK | X_OK) != 0) {
-        bench_line("  left out: the present directory cannot be written to");
+        bench_note("left out: the present directory cannot be written to");
         log_warning("bench disk: left out: the present directory cannot be written to");
         return ST_OK;
     }

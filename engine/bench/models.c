@@ -299,7 +299,7 @@ static status model_measure(const struct bench *b, const char *name)
     model_file_close(&m);
     if (st != ST_MEMORY) return st;
     log_warning("%s is left out: %s", name, status_message());
-    bench_line("  %s is left out: not enough memory", name);
+    bench_note("%s is left out: not enough memory", name);
     return ST_OK;
 }
 

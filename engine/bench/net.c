@@ -273,7 +273,7 @@ static status side_open(struct side *s, struct address here[WAY_COUNT])
         const struct links_options o = options_of(s, way);
         if (!way_runs(way)) continue;
         TRY(links_open(&s->links[way], &s->arena, &o, &why));
-        if (why && s->is_first && way == 0) bench_line("  io_uring is refused here (%s): by poll", why);
+        if (why && s->is_first && way == 0) bench_note("io_uring is refused here (%s): by poll", why);
         if (s->is_first) TRY(links_listen(s->links[way], &here[way], &here[way]));
     }
     return ST_OK;
@@ -378,7 +378,7 @@ status bench_net(const struct bench *b)
     bench_heading("net");
     bench_columns();
     if (b->cores.count < 2) {
-        bench_line("  left out: needs two cores, and this process may use one");
+        bench_note("left out: needs two cores, and this process may use one");
         log_warning("bench net: left out: needs two cores, and this process may use one");
         return ST_OK;
     }

@@ -289,7 +289,7 @@ static status bits_look(struct party *p)
     TRY(bits_keep(p, BITS_RING, p->gradients.param[0]));
     if (p->rank > 0 || p->count == 2) return ST_OK;
     const double links = bits_differ(p, BITS_LINKS), ring = bits_differ(p, BITS_RING);
-    bench_line("  the same four lanes by 2 and by 4: floats that differ: by links %.1f %%, by a ring %.1f %%", links,
+    bench_note("the same four lanes by 2 and by 4: floats that differ: by links %.1f %%, by a ring %.1f %%", links,
                ring);
     log_event_begin("bits");
     log_event_f64("links_differ_percent", links);

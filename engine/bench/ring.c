@@ -96,7 +96,7 @@ status bench_ring(const struct bench *b)
     bench_heading("ring");
     bench_columns();
     if (b->cores.count < 2) {
-        bench_line("  left out: needs two cores, and this process may use one");
+        bench_note("left out: needs two cores, and this process may use one");
         log_warning("bench ring: left out: needs two cores, and this process may use one");
         return ST_OK;
     }

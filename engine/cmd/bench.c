@@ -9,7 +9,7 @@ struct bench_verb_options {
     const char *isa, *bytes, *precision;
     uint32_t threads, repeats, vocab, card;
     struct flag_list set, shape;
-    bool json, quick;
+    bool json, markdown, quick;
 };
 #define OFFSET(member) offsetof(struct bench_verb_options, member)
 static const struct flag flags[] = {
@@ -37,6 +37,8 @@ static const struct flag flags[] = {
     {"--card", FLAG_U32, "N", "card: the N-th one, as devices counts them; default: 0", OFFSET(card), 0, 1023, false},
     {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "train: override a setting of the model; may be repeated", OFFSET(set), 0,
      0, false},
+    {"--markdown", FLAG_SWITCH, NULL, "a table of Markdown, to be pasted, with the machine above it",
+     OFFSET(markdown), 0, 0, false},
     {"--json", FLAG_SWITCH, NULL, "one object a line on standard output; the same as --log json", OFFSET(json), 0, 0,
      false},
 };
@@ -58,6 +60,7 @@ static status run(const char *const *positionals, const void *options_pointer)
                                              .bytes = bytes,
                                              .vocab = o->vocab,
                                              .card = o->card,
+                                             .markdown = o->markdown,
                                              .quick = o->quick,
                                              .set = o->set.item,
                                              .set_count = o->set.count,

@@ -60,6 +60,14 @@ check 'the table says which machine, and fits' python3 -c '
 lines = open("log").read().split("\n")
 assert lines[0].startswith("machine  ") and "huge pages" in lines[1], lines
 assert max(map(len, lines)) <= 120 and sum(line.startswith("  rows of") for line in lines) == 2, lines'
+check 'a table of Markdown' run bench gather --quick --repeats 2 --threads 1 --markdown
+check 'has the machine, rows of eight columns, and nothing else' python3 -c '
+lines = open("log").read().rstrip("\n").split("\n")
+assert lines[0].startswith("heterps-run ") and ", medians of 2 repeats" in lines[0].replace(";", ","), lines[0]
+rows = lines[2:]
+assert lines[1] == "" and rows[0].startswith("| subject | figure |") and all(row.count("|") == 9 for row in rows), lines
+assert len(rows) == 4 and all(row.startswith("| gather | rows of ") for row in rows[2:]), rows'
+fails 2 'expected one of --markdown and --json, found both' 'two forms' sh -c '"$0" bench gather --markdown --json >log' "$h"
 check 'all of it' run bench --quick --repeats 2 --threads 1 --json --bytes 64MiB
 check 'all of it: every subject' python3 -c '
 import json
@@ -73,7 +81,7 @@ else
     check 'is said' grep -q 'warning: not enough memory for a table of 4 GiB: going on with' warnings
 fi
 
-fails 2 'expected gemm, gather, update, lookup, parse, feed, ring, disk, net, train, card or all, found "gem"' 'a subject that is none' "$h" bench gem
+fails 2 'expected gemm, gather, update, lookup, parse, feed, ring, disk, net, trees, train, card or all, found "gem"' 'a subject that is none' "$h" bench gem
 fails 2 'bench gemm takes no "x.bin"; only `bench train GRAPH`' 'a graph for another subject' "$h" bench gemm x.bin
 fails 2 'bench parse: expected criteo, .*libffm, found "cvs"' 'a format that is none' "$h" bench parse cvs
 fails 2 "--threads: expected at most $cores, the cores" 'more threads than cores' "$h" bench gemm --threads $((cores + 1))
