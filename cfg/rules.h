@@ -12,13 +12,15 @@
  *       (graph/compile_columns.c)
  *   10  admit_by = bloom has a filter for every shard of a table's keys (graph/compile_parse.c)
  *   11  the word `auto` is the default optimizer (graph/optimizer_auto.c); what it stands for is theirs
- *       a table's store may be bf16 (graph/compile_parse.c) */
+ *       a table's store may be bf16 (graph/compile_parse.c)
+ *   12  an fc with less than a tile of a matrix unit multiplies in float32, whatever train.precision
+ *       (graph/compile_fuse.c) */
 #ifndef HETERPS_CFG_RULES_H
 #define HETERPS_CFG_RULES_H
 
 #include "cfg/ini.h"
 
-enum { RULES_OLDEST = 8, RULES_NEWEST = 11 };
+enum { RULES_OLDEST = 8, RULES_NEWEST = 12 };
 
 /* The least that a table's store needs. */
 #define ROW_STORE_RULES 11

@@ -4,7 +4,7 @@
  *   fc(act) ─▶ y ─▶ fc           the second fc's backward pass multiplies its din by act'(y), so that the first reads
  *                                dz and not dy                                 if nobody else reads y
  *
- * Then every fc of more than one unit is told the precision of its products, which is no part of the model either. */
+ * Then every fc is told the precision of its products, which is no part of the model either. */
 #include "graph/compiler.h"
 
 #include <string.h>
@@ -31,6 +31,21 @@ static void node_remove(struct compiler *c, uint32_t index)
     struct graph_node *nodes = c->nodes.items;
     memmove(&nodes[index], &nodes[index + 1], (c->nodes.count - index - 1) * sizeof *nodes);
     c->nodes.count--;
+}
+
+/* What a matrix unit multiplies at a time, of bfloat16: units by inputs (TDPBF16PS). */
+#define TILE_UNITS  16u
+#define TILE_INPUTS 32u
+
+/* The factors of an fc are rounded where that gains something. Without a whole tile of them it does not: rounding takes
+ * as long as it saves with VDPBF16PS, and longer with anything else (bench gemm --shape 512x8x16). */
+static uint32_t precision_of(struct compiler *c, const struct graph_node *fc, const struct fc_attr *attr)
+{
+    const uint32_t wanted = c->settings.train_precision;
+    const uint32_t inputs = compiler_tensor(c, compiler_args(c, fc)[0])->cols / attr->groups;
+    const bool is_small = attr->units < TILE_UNITS || inputs < TILE_INPUTS;
+    if (attr->units == 1) return PRECISION_F32;
+    return wanted == PRECISION_BF16 && is_small && c->settings.model_rules >= 12 ? PRECISION_F32 : wanted;
 }
 
 void compile_fuse(struct compiler *c)
@@ -72,7 +87,7 @@ void compile_fuse(struct compiler *c)
         struct fc_attr attr;
         if (fc->op != OP_ID_fc) continue;
         memcpy(&attr, fc->attr, sizeof attr);
-        if (attr.units > 1) attr.precision = (uint8_t)c->settings.train_precision;
+        attr.precision = (uint8_t)precision_of(c, fc, &attr);
         memcpy(fc->attr, &attr, sizeof attr);
     }
 }

@@ -29,7 +29,8 @@
  * magnitudes, two roundings of 2^-11 a product. So what is learned depends, within that, on which layers a plan
  * gives to such a card.
  *
- * An fc of one unit is always float32: its products take no time, and it is mostly the logit. */
+ * Which fc of a model are rounded the compiler decides (graph/compile_fuse.c): none of one unit, whose products take no
+ * time, and which is mostly the logit, and in bf16 none of fewer than 16 units or 32 inputs. */
 #include "cfg/settings.h"
 #include "engine/base/bf16.h"
 #include "graph/init.h"

@@ -94,7 +94,7 @@ static void graph_open_set__older_rules__stay(void **state)
         uint32_t expected;
     } cases[] = {{NULL, "h.units=16", RULES_NEWEST},
                  {"model.rules=8", "h.units=16", RULES_OLDEST},
-                 {"model.rules=8", "model.rules=11", RULES_NEWEST},
+                 {"model.rules=8", "model.rules=12", RULES_NEWEST},
                  {"model.rules=9", "h.units=16", 9},
                  {"model.rules=9", "model.rules=8", RULES_OLDEST}};
     char path[] = "/tmp/heterps-test-rules-XXXXXX";
@@ -367,11 +367,39 @@ static void fuse__batch_norm_between__is_left_alone(void **state)
     graph_close(&g);
 }
 
+/* Of 16 units and 32 inputs on, where rounding gains something; before rules 12 of two units on. */
+static void precision__bf16__is_that_of_a_whole_tile(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *dim, *units, *set;
+        uint32_t precision;
+    } cases[] = {
+        {"16", "16", "train.precision=bf16", PRECISION_BF16}, {"15", "16", "train.precision=bf16", PRECISION_F32},
+        {"16", "15", "train.precision=bf16", PRECISION_F32},  {"16", "1", "train.precision=bf16", PRECISION_F32},
+        {"1", "2", "train.precision=tf32", PRECISION_TF32},   {"1", "1", "train.precision=tf32", PRECISION_F32},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        for (int old = 0; old < 2; old++) {
+            snprintf(text, sizeof text,
+                     "[data]\nsparse = C1, C2\n[table t]\ndim = %s\n[embedding e]\ntable = t\ninput = sparse\n[fc "
+                     "h]\ninput = e\nunits = %s\n[fc y]\ninput = h\nunits = 1\n[loss l]\ninput = y\n[model]\nrules = %d\n",
+                     cases[i].dim, cases[i].units, old ? 11 : 12);
+            struct graph g = compiled(text, cases[i].set);
+            const uint32_t whole = strstr(cases[i].set, "bf16") ? PRECISION_BF16 : PRECISION_TF32;
+            assert_int_equal(fc_attr_of(&g, "h").precision,
+                             old && strcmp(cases[i].units, "1") != 0 ? whole : cases[i].precision);
+            graph_close(&g);
+        }
+    }
+}
+
 /* Every fc of several units, and nothing that a trained model depends on. */
 static void precision__rounded__is_told_to_every_fc_but_that_of_one_unit(void **state)
 {
     (void)state;
-    static const char text[] = HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\n" TAIL;
+    static const char text[] = HEAD LOOKUP "[fc h0]\ninput = e\nunits = 32\n[fc h]\ninput = h0\nunits = 16\n" TAIL;
     struct graph f32 = compiled(text, NULL), bf16 = compiled(text, "train.precision=bf16");
     assert_int_equal(fc_attr_of(&f32, "h").precision, PRECISION_F32);
     assert_int_equal(fc_attr_of(&bf16, "h").precision, PRECISION_BF16);
@@ -731,6 +759,7 @@ int main(void)
         cmocka_unit_test(fuse__activation_in_the_same_layer__goes_into_the_fc),
         cmocka_unit_test(fuse__output_read_twice__is_left_alone),
         cmocka_unit_test(fuse__batch_norm_between__is_left_alone),
+        cmocka_unit_test(precision__bf16__is_that_of_a_whole_tile),
         cmocka_unit_test(precision__rounded__is_told_to_every_fc_but_that_of_one_unit),
         cmocka_unit_test(updates__batch_norm_and_data_norm__are_apart),
         cmocka_unit_test(updates__batch_norms__are_runs_behind_what_is_trained),

@@ -539,7 +539,7 @@ static void bench_run__options_without_use__are_refused_before_anything_is_print
         const char *message;
     } cases[] = {
         {{.subject = "gem"},
-         "bench: expected gemm, gather, update, lookup, parse, feed, ring, disk, net, train, card or all, found "
+         "bench: expected gemm, gather, update, lookup, parse, feed, ring, disk, net, trees, train, card or all, found "
          "\"gem\""},
         {{.subject = "lookup", .threads = 1},
          "--threads: bench lookup has no use for it; only gemm, gather, update, feed and train"},
