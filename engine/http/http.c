@@ -73,6 +73,7 @@ struct http {
     size_t held;
     uint64_t answers[CODE_COUNT];
     bool is_full, is_drained;
+    bool is_handling; /* libevent is in the middle of a connection's callback */
     char address[64];
 };
 
@@ -85,7 +86,13 @@ static void on_log(int severity, const char *message)
 struct event_base *http_base_new(void)
 {
     event_set_log_callback(on_log);
-    return event_base_new();
+    struct event_config *config = event_config_new();
+    if (config == NULL) return NULL;
+    /* What is waited for changes several times a request; the system is told once a round. */
+    (void)event_config_set_flag(config, EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST);
+    struct event_base *base = event_base_new_with_config(config);
+    event_config_free(config);
+    return base;
 }
 
 /* --- connections ------------------------------------------------------------------------------ */
@@ -219,6 +226,28 @@ static struct connection *connection_of(const struct http *h, struct evhttp_requ
 
 /* --- requests --------------------------------------------------------------------------------- */
 
+/* Something comes while a request is worked on: the next one, or the connection's end. It is read behind the answer. */
+static void on_early(struct bufferevent *bev, void *unused)
+{
+    (void)unused;
+    (void)bufferevent_disable(bev, EV_READ);
+}
+
+static void on_early_event(struct bufferevent *bev, short what, void *unused)
+{
+    (void)what;
+    on_early(bev, unused);
+}
+
+/* The server has stopped reading until the answer is written. Most clients send nothing before, so that the stop and the
+ * start would be two calls of the system for nothing: reading goes on, until something comes. */
+static void reading_go_on(struct connection *c)
+{
+    if (evbuffer_get_length(bufferevent_get_output(c->bev)) != 0) return; /* "100 Continue" is still being written */
+    bufferevent_setcb(c->bev, on_early, NULL, on_early_event, c);
+    (void)bufferevent_enable(c->bev, EV_READ);
+}
+
 static void on_request(struct evhttp_request *request, void *context)
 {
     struct http *h = context;
@@ -228,7 +257,10 @@ static void on_request(struct evhttp_request *request, void *context)
         c->is_asking = true;
         h->asking++;
     }
+    h->is_handling = true;
     h->options.handle(h->options.context, request);
+    h->is_handling = false;
+    if (c && c->is_asking) reading_go_on(c);
 }
 
 static void on_answered(struct evhttp_request *request, void *context)
@@ -253,6 +285,17 @@ bool http_answers(const struct http *h, uint32_t i, int *code, uint64_t *count)
     return true;
 }
 
+/* Writes the answer at once, which libevent would do when the socket says that it has room; it does so with what is left.
+ * The connection may be gone behind it. */
+static void answer_write(struct connection *c)
+{
+    struct evbuffer *output = bufferevent_get_output(c->bev);
+    evbuffer_unfreeze(output, 1);
+    (void)evbuffer_write(output, c->fd); /* an error is met again, and told, by libevent */
+    evbuffer_freeze(output, 1);
+    if (evbuffer_get_length(output) == 0) bufferevent_trigger(c->bev, EV_WRITE, 0);
+}
+
 void http_reply(struct http *h, struct evhttp_request *request, int code, const char *type, struct evbuffer *body)
 {
     struct connection *c = connection_of(h, request);
@@ -269,6 +312,7 @@ void http_reply(struct http *h, struct evhttp_request *request, int code, const 
     const uint32_t index = code_index(code);
     h->answers[index]++;
     evhttp_send_reply(request, codes[index].code, codes[index].phrase, body);
+    if (c && !h->is_handling) answer_write(c);
 }
 
 void http_reply_text(struct http *h, struct evhttp_request *request, int code, const char *format, ...)
@@ -389,7 +433,10 @@ static status server_open(struct http *h)
     evhttp_set_allowed_methods(h->server, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST);
     evhttp_set_max_headers_size(h->server, HEADERS_BYTES);
     evhttp_set_max_body_size(h->server, (ev_ssize_t)o->body_max);
-    evhttp_set_timeout(h->server, (int)o->idle_s);
+    /* One of all connections, so that those that begin to wait need not be put in order. */
+    const struct timeval *idle = event_base_init_common_timeout(o->base, &(struct timeval){.tv_sec = o->idle_s});
+    if (idle == NULL) FAIL(MEMORY, "no memory for a server");
+    evhttp_set_timeout_tv(h->server, idle);
     h->listener =
         evconnlistener_new_bind(o->base, NULL, NULL, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE,
                                 BACKLOG, &address.any, bytes);

@@ -52,7 +52,7 @@ static void rig_open(const struct http_options *options)
 {
     struct http_options o = *options;
     memset(&rig, 0, sizeof rig);
-    rig.base = event_base_new();
+    rig.base = http_base_new();
     assert_non_null(rig.base);
     assert_int_equal(event_base_priority_init(rig.base, 3), 0);
     o.base = rig.base;
@@ -199,7 +199,7 @@ static void http_reply__counts_follow_a_request(void **state)
     assert_int_equal(http_held_bytes(rig.http), held);
     http_reply_text(rig.http, rig.asked[0], 409, "%s, %d", "no", 7);
     assert_int_equal(http_asking_count(rig.http), 0);
-    assert_int_equal(http_busy_count(rig.http), 1); /* the answer is to be read */
+    assert_int_equal(http_busy_count(rig.http), 0); /* the answer is written */
     assert_true(client_receive(fd, text) > 0);
     assert_int_equal(strncmp(text, "HTTP/1.1 409 Conflict\r\n", 23), 0);
     assert_non_null(strstr(text, "Content-Type: text/plain; charset=utf-8\r\n"));
@@ -217,6 +217,81 @@ static void http_reply__counts_follow_a_request(void **state)
     until(rig.gone_count == 2);
     assert_int_equal(http_connection_count(rig.http), 0);
     assert_int_equal(http_held_bytes(rig.http), 0);
+    rig_close();
+}
+
+/* What a socket does not take at once is written as the client reads. */
+static void http_reply__larger_than_a_socket__is_busy_until_it_is_read(void **state)
+{
+    (void)state;
+    enum { BYTES = 8 << 20 };
+    char text[4096];
+    struct http_options o = usual;
+    o.held_max = 4 * BYTES;
+    rig_open(&o);
+    int fd = client_open();
+    client_send(fd, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    until(rig.asked_count == 1);
+    char *body = calloc(1, BYTES);
+    struct evbuffer *answer = evbuffer_new();
+    assert_true(body && answer && evbuffer_add(answer, body, BYTES) == 0);
+    http_reply(rig.http, rig.asked[0], 200, NULL, answer);
+    assert_int_equal(http_busy_count(rig.http), 1);
+    size_t got = client_receive(fd, text);
+    const char *end = strstr(text, "\r\n\r\n");
+    assert_non_null(end);
+    for (const size_t head = (size_t)(end + 4 - text); got < head + BYTES;) got += client_receive(fd, text);
+    until(http_busy_count(rig.http) == 0);
+    assert_int_equal(http_held_bytes(rig.http), 0);
+    evbuffer_free(answer);
+    free(body);
+    close(fd);
+    rig_close();
+}
+
+/* The next request, and the end of what a client sends, wait for the answer; both are answered. */
+static void http__what_comes_before_an_answer__is_read_behind_it(void **state)
+{
+    (void)state;
+    char text[4096];
+    rig_open(&usual);
+    int fd = client_open();
+    client_send(fd, "GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
+    until(rig.asked_count == 1);
+    client_send(fd, "GET /b HTTP/1.1\r\nHost: h\r\n\r\n");
+    for (int i = 0; i < 3; i++) assert_int_equal(event_base_loop(rig.base, EVLOOP_NONBLOCK), 0);
+    assert_int_equal(rig.asked_count, 1);
+    assert_int_equal(http_asking_count(rig.http), 1);
+    http_reply(rig.http, rig.asked[0], 200, NULL, NULL);
+    until(rig.asked_count == 2);
+    assert_true(client_receive(fd, text) > 0);
+    shutdown(fd, SHUT_WR);
+    for (int i = 0; i < 3; i++) assert_int_equal(event_base_loop(rig.base, EVLOOP_NONBLOCK), 0);
+    assert_int_equal(rig.gone_count, 0);
+    http_reply(rig.http, rig.asked[1], 200, NULL, NULL);
+    assert_true(client_receive(fd, text) > 0);
+    assert_int_equal(strncmp(text, "HTTP/1.1 200 OK\r\n", 17), 0);
+    assert_int_equal(client_receive(fd, text), 0);
+    assert_int_equal(answers(200), 2);
+    until(rig.gone_count == 1);
+    close(fd);
+    rig_close();
+}
+
+static void http__a_flood_before_an_answer__stays_in_the_socket(void **state)
+{
+    (void)state;
+    static char flood[100001];
+    rig_open(&usual);
+    int fd = client_open();
+    client_send(fd, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    until(rig.asked_count == 1);
+    memset(flood, 'x', sizeof flood - 1);
+    client_send(fd, flood);
+    for (int i = 0; i < 20; i++) assert_int_equal(event_base_loop(rig.base, EVLOOP_NONBLOCK), 0);
+    assert_true(http_held_bytes(rig.http) <= 16384); /* what is read at once */
+    assert_int_equal(rig.gone_count, 0);
+    close(fd);
     rig_close();
 }
 
@@ -369,6 +444,9 @@ int main(void)
         cmocka_unit_test(http_is_loopback__by_its_address),
         cmocka_unit_test(http_open__no_address_or_one_that_is_taken__fails),
         cmocka_unit_test(http_reply__counts_follow_a_request),
+        cmocka_unit_test(http_reply__larger_than_a_socket__is_busy_until_it_is_read),
+        cmocka_unit_test(http__what_comes_before_an_answer__is_read_behind_it),
+        cmocka_unit_test(http__a_flood_before_an_answer__stays_in_the_socket),
         cmocka_unit_test(http_reply__a_code_without_a_name__is_an_error_of_the_server),
         cmocka_unit_test(http__a_body_beyond_the_bound__is_not_handled),
         cmocka_unit_test(http__as_many_connections_as_there_may_be__others_wait),
