@@ -1,9 +1,12 @@
 #include "engine/base/thread.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 
 #include "engine/base/futex.h"
 #include "engine/base/scope_internal.h"
+
+#define NICE_MOST 19
 
 /* On the starter's stack, until the new thread has taken it. */
 struct start {
@@ -43,3 +46,6 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
         futex_wait(&start.shared_is_taken, 0);
     return error;
 }
+
+/* Of a thread, as Linux has it; lower is always allowed. */
+void thread_step_back(void) { (void)setpriority(PRIO_PROCESS, 0, NICE_MOST); }

@@ -142,6 +142,32 @@ static status words_open(struct servant *s)
     return rank_open(&s->rank, &s->crew, &lines);
 }
 
+struct reading {
+    struct model *model;
+    const char *path;
+    struct failure failure;
+};
+
+static void *reading_main(void *context)
+{
+    struct reading *r = context;
+    thread_step_back();
+    failure_keep(&r->failure, model_load(r->model, r->path));
+    return NULL;
+}
+
+/* Reads the model, which is nearly all that opening takes, on a thread that steps back. It starts none: those that
+ * compute answers are the caller's, and do not. */
+static status model_load_beside(struct model *model, const char *path)
+{
+    struct reading r = {.model = model, .path = path};
+    pthread_t thread;
+    const int error = thread_start(&thread, reading_main, &r);
+    if (error) FAIL(SYSTEM, "cannot start a thread that reads a model: %s", strerror(error));
+    pthread_join(thread, NULL);
+    return failure_adopt(&r.failure);
+}
+
 /* In the servant's scope. */
 static status parts_open(struct servant *s, const struct servant_options *o)
 {
@@ -160,7 +186,7 @@ static status parts_open(struct servant *s, const struct servant_options *o)
                                                  .texts = desk_texts(s->desk)},
                       &s->feed));
     TRY(setup_memory_check(&s->setup));
-    TRY(model_load(&s->setup.model, o->model));
+    TRY((o->is_beside ? model_load_beside : model_load)(&s->setup.model, o->model));
     if (s->rank) TRY(rank_begin(s->rank));
     int error = thread_start(&s->thread, servant_main, s);
     if (error) FAIL(SYSTEM, "cannot start a model's thread: %s", strerror(error));

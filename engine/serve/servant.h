@@ -17,6 +17,7 @@ struct servant_options {
     uint32_t set_count;
     uint32_t threads;
     const char *isa;
+    bool is_beside; /* others answer meanwhile, and go before what only reads the model */
 };
 
 struct servant;

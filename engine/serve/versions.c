@@ -164,7 +164,7 @@ static void version_enter(struct served *m, struct version *v)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-static status servant_of(const struct served *m, const char *path, struct servant **servant)
+static status servant_of(const struct served *m, const char *path, bool is_beside, struct servant **servant)
 {
     const struct serve_options *o = m->server->options;
     return servant_open(servant, &(struct servant_options){.graph = m->graph,
@@ -172,7 +172,8 @@ static status servant_of(const struct served *m, const char *path, struct servan
                                                            .set = o->set,
                                                            .set_count = o->set_count,
                                                            .threads = o->threads,
-                                                           .isa = o->isa});
+                                                           .isa = o->isa,
+                                                           .is_beside = is_beside});
 }
 
 static bool manifest_look(const struct watch *w, struct seen *seen)
@@ -195,7 +196,7 @@ static void *load_main(void *context)
     static const uint64_t one = 1;
     struct load *l = context;
     struct watch *w = l->watch;
-    status st = servant_of(w->model, l->path, &l->servant);
+    status st = servant_of(w->model, l->path, true, &l->servant);
     if (st == ST_OK && *l->tag && strcmp(servant_setup(l->servant)->model.tag, l->tag) != 0) {
         st = status_fail(ST_INVALID, __FILE__, __LINE__, "%s: there is no save %s", w->directory, l->tag);
         servant_close(l->servant, request_drop);
@@ -312,7 +313,7 @@ status versions_open(struct served *m)
 {
     struct servant *servant;
     TRY(watch_open(m));
-    TRY(servant_of(m, m->model, &servant));
+    TRY(servant_of(m, m->model, false, &servant));
     TRY(version_make(m, servant, &m->version));
     if (!can_change(m)) {
         log_info("model    %s: with rows on disk (store.ssd) new saves are not taken", m->name);

@@ -322,6 +322,11 @@ def saves_are_taken_while_it_is_asked():
         same(bodies.pop(), predictions("grows", version), f"version {version}")
 
 
+def priorities(server):
+    folder = f"/proc/{server.process.pid}/task"
+    return {int(open(f"{folder}/{thread}/stat").read().rsplit(")", 1)[1].split()[16]) for thread in os.listdir(folder)}
+
+
 @test
 def a_version_can_be_asked_for():
     line = read("rows.tsv").splitlines(True)[0]
@@ -351,6 +356,7 @@ def a_version_can_be_asked_for():
     with Server(model=("tiny.bin", "--model", f"grows/manifest.{older[0]}.json")) as server:
         same(server.ask(line)[1]["Heterps-Version"], older[0])
         same(server.ask("newest", path="/version")[2].decode().strip(), newest)
+        same(priorities(server), {os.getpriority(os.PRIO_PROCESS, 0)}, "priorities of the threads behind a change")
 
 
 @test
