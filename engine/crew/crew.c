@@ -52,6 +52,7 @@ status crew_finish(struct crew *c, struct setup *setup, const struct crew_option
                                            .share = o->share,
                                            .cores = &c->cores,
                                            .core_count = c->threads,
+                                           .beside = o->beside,
                                            .readers = settings->train_readers,
                                            .isa = o->isa,
                                            .card_row_bytes = settings->store_gpu,

@@ -13,6 +13,7 @@
 struct crew_options {
     uint32_t threads; /* 0: all processors that this process may use            */
     const char *isa;  /* instruction set by name, or NULL: the best here        */
+    uint32_t beside;  /* as pipeline_options                                    */
     bool share;       /* stages of the plan may share cores                     */
     bool may_change;  /* crew_change may follow: room for whatever plan of the same types comes */
     /* Of crew_finish: training and evaluating with other nodes, kept until close; NULL: there is one. */

@@ -32,6 +32,8 @@ struct pipeline_options {
     bool share;              /* stages share the cores, where the plan asks for more than there are          */
     const struct cores *cores;
     uint32_t core_count;     /* how many of them the stages may use                                              */
+    uint32_t beside;         /* threads of others that are to answer on the cores, too: where they would have none of
+                                  their own, who waits for an input leaves them its own at once                       */
     uint32_t readers;        /* threads that parse for its feed; 0: as its service cores allow                   */
     const char *isa;         /* as cpu_device_open's                                                             */
     uint64_t card_row_bytes; /* rows that stay on a card (engine/device/card/rows.h)                                */

@@ -166,7 +166,7 @@ static void workers_layout(struct pipeline *p, struct layout *l)
         LAYOUT_TAKE(l, w.updater.scratch, scratch);
         if (!l->arena) continue;
         worker_stations_list(p, &w);
-        w.spins = p->spins && place->core_count > 0;
+        w.spins = p->spins_idle && place->core_count > 0;
         w.bell = w.stations[0]->stage.bell;
         w.seat = worker_number(p, i);
         snprintf(w.name, sizeof w.name, is_pool ? "worker %u" : "worker %u: %.30s", i, w.stations[0]->stage.name);
@@ -398,6 +398,7 @@ static status open_parts(struct pipeline *p, const struct pipeline_options *o)
     uint32_t core_count = 0;
     for (uint32_t i = 0; i < p->worker_count; i++) core_count += p->placement.worker[i].core_count;
     p->spins = core_count <= o->cores->count;
+    p->spins_idle = core_count + o->beside <= o->cores->count;
     p->readers = readers_of(o->readers, p->placement.service_count);
     TRY(inputs_count(p, o));
     p->slot_count = p->in_flight * p->pipeline_count;

@@ -14,6 +14,7 @@
 
 /* Words that a request can ask for; as eval.top. */
 #define SERVANT_TOP_MAX 1000u
+#define HTTP_THREADS    1u
 
 struct servant {
     struct scope *scope;
@@ -174,7 +175,7 @@ static status parts_open(struct servant *s, const struct servant_options *o)
     TRY(setup_open(
         &s->setup,
         &(struct setup_options){.graph_path = o->graph, .set = o->set, .set_count = o->set_count, .model = o->model}));
-    TRY(crew_open(&s->crew, &s->setup, &(struct crew_options){.threads = o->threads, .isa = o->isa}));
+    TRY(crew_open(&s->crew, &s->setup, &(struct crew_options){.threads = o->threads, .isa = o->isa, .beside = HTTP_THREADS}));
     TRY(prediction_open(&s->prediction, &s->setup.graph));
     if (prediction_is_words(&s->setup.graph)) TRY(words_open(s));
     TRY(desk_make(s));
