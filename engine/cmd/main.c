@@ -9,6 +9,7 @@
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
 #include "engine/cmd/launch.h"
+#include "engine/http/blocks.h"
 #include "engine/image/image.h"
 
 /* The exit status of what has only printed. */
@@ -54,6 +55,7 @@ int main(int argument_count, char **arguments)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     log_open(LOG_TEXT, 0);
+    blocks_for_libevent();
     if (argument_count < 2) {
         log_error("expected a verb or a graph; see `heterps-run --help`");
         return 2;

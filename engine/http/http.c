@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <event2/bufferevent.h>
 #include <event2/listener.h>
+#include <event2/util.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdarg.h>
@@ -17,15 +18,14 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cfg/key.h"
-#include "engine/base/clock.h"
 #include "engine/base/log.h"
 
 #define BACKLOG       1024
 #define HEADERS_BYTES (16 << 10)
-#define SECOND_NS     UINT64_C(1000000000)
 /* What a connection may always hold, however much others do. */
 #define HELD_FREE_BYTES ((size_t)16 << 10)
 /* Descriptors that are not connections. */
@@ -56,9 +56,9 @@ struct connection {
     struct bufferevent *bev;
     struct connection *previous, *next;
     int fd;
-    uint64_t since_ns; /* the client owes something from then on; 0: it does not */
-    bool is_asking;    /* its request is worked on                              */
-    size_t held;       /* bytes in its buffers                                  */
+    uint64_t owes_since; /* the client owes something since that sweep; 0: it does not */
+    bool is_asking;      /* its request is worked on                                   */
+    size_t held;         /* bytes in its buffers                                       */
 };
 
 struct http {
@@ -71,6 +71,9 @@ struct http {
     struct connection **by_fd; /* [fd_max] */
     uint32_t fd_max, count, asking;
     size_t held;
+    uint64_t sweeps; /* one a second, the first has been */
+    time_t date_s;
+    char date[30]; /* of that second, as answers tell it */
     uint64_t answers[CODE_COUNT];
     bool is_full, is_drained;
     bool is_handling; /* libevent is in the middle of a connection's callback */
@@ -109,7 +112,7 @@ static void on_input(struct evbuffer *buffer, const struct evbuffer_cb_info *inf
     struct connection *c = context;
     (void)buffer;
     held_add(c, info->n_added, info->n_deleted);
-    if (info->n_added && c->since_ns == 0 && !c->is_asking) c->since_ns = clock_ns();
+    if (info->n_added && c->owes_since == 0 && !c->is_asking) c->owes_since = c->http->sweeps;
     /* No answer could say so in the middle of a request. */
     if (c->http->held > c->http->options.held_max && c->held > HELD_FREE_BYTES) shutdown(c->fd, SHUT_RDWR);
 }
@@ -210,10 +213,10 @@ static struct bufferevent *on_accept(struct event_base *base, void *context)
 static void on_sweep(evutil_socket_t unused, short what, void *context)
 {
     struct http *h = context;
-    const uint64_t now_ns = clock_ns();
     (void)unused, (void)what;
+    h->sweeps++;
     for (const struct connection *c = h->all; c; c = c->next)
-        if (c->since_ns && now_ns - c->since_ns > h->options.patience_s * SECOND_NS) shutdown(c->fd, SHUT_RDWR);
+        if (c->owes_since && h->sweeps - c->owes_since > h->options.patience_s) shutdown(c->fd, SHUT_RDWR);
 }
 
 /* NULL: it is noted nowhere. */
@@ -253,7 +256,7 @@ static void on_request(struct evhttp_request *request, void *context)
     struct http *h = context;
     struct connection *c = connection_of(h, request);
     if (c) {
-        c->since_ns = 0;
+        c->owes_since = 0;
         c->is_asking = true;
         h->asking++;
     }
@@ -266,7 +269,7 @@ static void on_request(struct evhttp_request *request, void *context)
 static void on_answered(struct evhttp_request *request, void *context)
 {
     struct connection *c = connection_of(context, request);
-    if (c) c->since_ns = 0;
+    if (c) c->owes_since = 0;
 }
 
 /* Where the code is in the table; of one that is not, the last. */
@@ -285,6 +288,15 @@ bool http_answers(const struct http *h, uint32_t i, int *code, uint64_t *count)
     return true;
 }
 
+/* libevent would make the date anew for each answer. */
+static const char *date_now(struct http *h)
+{
+    const time_t now = time(NULL);
+    if (now != h->date_s) (void)evutil_date_rfc1123(h->date, sizeof h->date, NULL);
+    h->date_s = now;
+    return h->date;
+}
+
 /* Writes the answer at once, which libevent would do when the socket says that it has room; it does so with what is left.
  * The connection may be gone behind it. */
 static void answer_write(struct connection *c)
@@ -300,12 +312,13 @@ void http_reply(struct http *h, struct evhttp_request *request, int code, const 
 {
     struct connection *c = connection_of(h, request);
     struct evkeyvalq *headers = evhttp_request_get_output_headers(request);
+    evhttp_add_header(headers, "Date", date_now(h));
     if (type) evhttp_add_header(headers, "Content-Type", type);
     evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
     if (h->is_drained) evhttp_add_header(headers, "Connection", "close");
     if (c) {
         c->is_asking = false;
-        c->since_ns = clock_ns();
+        c->owes_since = h->sweeps;
         h->asking--;
         evhttp_request_set_on_complete_cb(request, on_answered, h);
     }
@@ -453,6 +466,7 @@ status http_open(struct http **out, const struct http_options *o)
     *out = NULL;
     if (h == NULL) FAIL(MEMORY, "no memory for a server");
     h->options = *o;
+    h->sweeps = 1;
     status st = server_open(h);
     if (st != ST_OK)
         http_close(h);
@@ -485,7 +499,7 @@ void http_drain(struct http *h)
 uint32_t http_busy_count(const struct http *h)
 {
     uint32_t count = 0;
-    for (const struct connection *c = h->all; c; c = c->next) count += c->since_ns != 0 || c->is_asking;
+    for (const struct connection *c = h->all; c; c = c->next) count += c->owes_since != 0 || c->is_asking;
     return count;
 }
 

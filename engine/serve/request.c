@@ -5,6 +5,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/http/blocks.h"
 #include "engine/serve/server.h"
 
 /* Desks are rung when the thread has read all that has come, but after so many puts at the latest. */
@@ -15,7 +16,7 @@ void request_drop(void *request)
     struct request *r = request;
     evbuffer_free(r->lines);
     if (r->detail) r->detail_free(r->detail);
-    free(r);
+    blocks_give(r);
 }
 
 static void request_free(struct server *s, struct request *r)
@@ -28,14 +29,14 @@ static void request_free(struct server *s, struct request *r)
 static struct request *request_make(struct server *s, struct counter *counter, struct evhttp_request *http,
                                     size_t bytes)
 {
-    struct request *r = calloc(1, sizeof *r);
+    struct request *r = blocks_take(sizeof *r);
     struct evbuffer *lines = evbuffer_new();
     if (r == NULL || lines == NULL) {
-        free(r);
+        blocks_give(r);
         if (lines) evbuffer_free(lines);
         return NULL;
     }
-    *r = (struct request){.http = http, .counter = counter, .lines = lines, .held = bytes, .begin_ns = clock_ns()};
+    *r = (struct request){.http = http, .counter = counter, .lines = lines, .held = bytes};
     http_hold(s->http, (int64_t)bytes);
     counter->waiting++;
     return r;
@@ -147,7 +148,7 @@ void request_headers(const struct request *r, const struct ask *ask)
 }
 
 /* The last line is there. */
-static void request_end(struct server *s, struct request *r, const struct ask *ask)
+static void request_end(struct server *s, struct request *r, const struct ask *ask, uint64_t now_ns)
 {
     if (ask->is_over)
         http_reply_text(s->http, r->http, 503, "%s", ask->why);
@@ -158,12 +159,13 @@ static void request_end(struct server *s, struct request *r, const struct ask *a
         http_reply_text(s->http, r->http, 500, "no memory for the answer");
     else
         r->finish(s, r, ask);
-    if (r->counter->figures) figures_add(r->counter->figures, clock_ns() - r->begin_ns, ask->bad_count);
+    if (r->counter->figures) figures_add(r->counter->figures, now_ns - ask->arrival_ns, ask->bad_count);
     request_free(s, r);
 }
 
 static void pieces_take(struct server *s, const struct answers *a)
 {
+    const uint64_t now_ns = clock_ns();
     size_t begin = 0;
     for (uint32_t i = 0; i < a->count; begin = a->piece[i++].end) {
         struct request *r = a->piece[i].ask->owner;
@@ -171,7 +173,7 @@ static void pieces_take(struct server *s, const struct answers *a)
         r->is_cut |= evbuffer_add(r->lines, a->text + begin, bytes) != 0;
         r->held += bytes;
         http_hold(s->http, (int64_t)bytes);
-        if (a->piece[i].is_last) request_end(s, r, a->piece[i].ask);
+        if (a->piece[i].is_last) request_end(s, r, a->piece[i].ask, now_ns);
     }
 }
 

@@ -11,6 +11,7 @@
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/stop.h"
+#include "engine/http/blocks.h"
 #include "engine/serve/inference.h"
 #include "engine/serve/server.h"
 
@@ -124,7 +125,8 @@ static status server_open(struct server *s)
                                                    .handle = route,
                                                    .gone = request_ring_soon,
                                                    .context = s}));
-    memory_note("http", s->held_max + INFERENCE_MEMORY_BYTES + http_connection_max(s->http) * CONNECTION_BYTES);
+    memory_note("http", s->held_max + BLOCKS_KEPT_MAX + INFERENCE_MEMORY_BYTES +
+                            http_connection_max(s->http) * CONNECTION_BYTES);
     for (uint32_t i = 0; i < 2; i++)
         if (event_add(s->signals[i], NULL) != 0) FAIL(SYSTEM, "signals cannot be waited for");
     return ST_OK;
@@ -165,6 +167,7 @@ static void start_tell(const struct server *s)
 status serve_run(const struct serve_options *options)
 {
     struct server s = {.options = options};
+    blocks_keep();
     status st = server_open(&s);
     if (st == ST_OK) {
         start_tell(&s);
@@ -173,5 +176,6 @@ status serve_run(const struct serve_options *options)
         failure_keep(&s.result, st);
     }
     server_close(&s);
+    blocks_drop();
     return failure_adopt(&s.result);
 }

@@ -323,8 +323,13 @@ def saves_are_taken_while_it_is_asked():
 
 
 def priorities(server):
-    folder = f"/proc/{server.process.pid}/task"
-    return {int(open(f"{folder}/{thread}/stat").read().rsplit(")", 1)[1].split()[16]) for thread in os.listdir(folder)}
+    folder, found = f"/proc/{server.process.pid}/task", set()
+    for thread in os.listdir(folder):
+        try:
+            found.add(int(open(f"{folder}/{thread}/stat").read().rsplit(")", 1)[1].split()[16]))
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # it has ended
+    return found
 
 
 @test
