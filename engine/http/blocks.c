@@ -10,7 +10,7 @@
 
 /* What lies before a block's bytes. */
 struct block {
-    alignas(16) size_t class; /* its bytes in steps of BLOCKS_STEP; beyond BLOCKS_CLASSES it is malloc's */
+    alignas(16) size_t steps; /* its bytes in steps of BLOCKS_STEP; beyond BLOCKS_CLASSES it is malloc's */
     struct block *next;       /* of those that are kept */
 };
 
@@ -22,34 +22,34 @@ static _Thread_local struct {
 
 void blocks_for_libevent(void) { event_set_mem_functions(blocks_take, blocks_retake, blocks_give); }
 
-static size_t bytes_of(size_t class) { return sizeof(struct block) + class * BLOCKS_STEP; }
+static size_t bytes_of(size_t steps) { return sizeof(struct block) + steps * BLOCKS_STEP; }
 
 void blocks_keep(void) { own.keeps = true; }
 
 void blocks_drop(void)
 {
     own.keeps = false;
-    for (size_t class = 0; class <= BLOCKS_CLASSES; class ++) {
-        for (struct block *b = own.kept[class], *next; b; b = next) {
+    for (size_t steps = 0; steps <= BLOCKS_CLASSES; steps++) {
+        for (struct block *b = own.kept[steps], *next; b; b = next) {
             next = b->next;
             free(b);
         }
-        own.kept[class] = NULL;
-        own.kept_bytes[class] = 0;
+        own.kept[steps] = NULL;
+        own.kept_bytes[steps] = 0;
     }
 }
 
 void *blocks_take(size_t bytes)
 {
-    const size_t class = bytes / BLOCKS_STEP + (bytes % BLOCKS_STEP != 0);
-    struct block *b = class <= BLOCKS_CLASSES ? own.kept[class] : NULL;
+    const size_t steps = bytes / BLOCKS_STEP + (bytes % BLOCKS_STEP != 0);
+    struct block *b = steps <= BLOCKS_CLASSES ? own.kept[steps] : NULL;
     if (b) {
-        own.kept[class] = b->next;
-        own.kept_bytes[class] -= bytes_of(class);
+        own.kept[steps] = b->next;
+        own.kept_bytes[steps] -= bytes_of(steps);
         return b + 1;
     }
-    if (bytes > SIZE_MAX - sizeof *b - BLOCKS_STEP || (b = malloc(bytes_of(class))) == NULL) return NULL;
-    b->class = class;
+    if (bytes > SIZE_MAX - sizeof *b - BLOCKS_STEP || (b = malloc(bytes_of(steps))) == NULL) return NULL;
+    b->steps = steps;
     return b + 1;
 }
 
@@ -57,22 +57,22 @@ void blocks_give(void *block)
 {
     if (block == NULL) return;
     struct block *b = (struct block *)block - 1;
-    const size_t class = b->class;
-    if (!own.keeps || class > BLOCKS_CLASSES || own.kept_bytes[class] + bytes_of(class) > BLOCKS_CLASS_BYTES) {
+    const size_t steps = b->steps;
+    if (!own.keeps || steps > BLOCKS_CLASSES || own.kept_bytes[steps] + bytes_of(steps) > BLOCKS_CLASS_BYTES) {
         free(b);
         return;
     }
-    own.kept_bytes[class] += bytes_of(class);
-    b->next = own.kept[class];
-    own.kept[class] = b;
+    own.kept_bytes[steps] += bytes_of(steps);
+    b->next = own.kept[steps];
+    own.kept[steps] = b;
 }
 
 void *blocks_retake(void *block, size_t bytes)
 {
     if (block == NULL) return blocks_take(bytes);
     struct block *b = (struct block *)block - 1;
-    const size_t has = b->class * BLOCKS_STEP;
-    if (bytes <= has && b->class <= BLOCKS_CLASSES) return block;
+    const size_t has = b->steps * BLOCKS_STEP;
+    if (bytes <= has && b->steps <= BLOCKS_CLASSES) return block;
     void *other = blocks_take(bytes);
     if (other == NULL) return NULL;
     memcpy(other, block, has < bytes ? has : bytes);

@@ -21,8 +21,8 @@
 /* Of all classes, of a thread that keeps. */
 #define BLOCKS_KEPT_MAX (BLOCKS_CLASSES * BLOCKS_CLASS_BYTES)
 
-/* From now on all memory of libevent comes from here: before anything of libevent is called. What it gives for others to
- * free, such as evhttp_htmlescape, is not free's then. */
+/* From now on all memory of libevent comes from here: before anything of libevent is called. What it gives for
+ * others to free, such as evhttp_htmlescape, is not free's then. */
 void blocks_for_libevent(void);
 
 /* The calling thread keeps what is given back; until blocks_drop, which frees what it has kept. */

@@ -242,8 +242,8 @@ static void on_early_event(struct bufferevent *bev, short what, void *unused)
     on_early(bev, unused);
 }
 
-/* The server has stopped reading until the answer is written. Most clients send nothing before, so that the stop and the
- * start would be two calls of the system for nothing: reading goes on, until something comes. */
+/* The server has stopped reading until the answer is written. Most clients send nothing before, so that the stop and
+ * the start would be two calls of the system for nothing: reading goes on, until something comes. */
 static void reading_go_on(struct connection *c)
 {
     if (evbuffer_get_length(bufferevent_get_output(c->bev)) != 0) return; /* "100 Continue" is still being written */
@@ -297,8 +297,8 @@ static const char *date_now(struct http *h)
     return h->date;
 }
 
-/* Writes the answer at once, which libevent would do when the socket says that it has room; it does so with what is left.
- * The connection may be gone behind it. */
+/* Writes the answer at once, which libevent would do when the socket says that it has room; it does so with what is
+ * left. The connection may be gone behind it. */
 static void answer_write(struct connection *c)
 {
     struct evbuffer *output = bufferevent_get_output(c->bev);

@@ -114,7 +114,7 @@ struct pipeline {
     struct hops *hops;         /* where stages lie on several nodes, or NULL */
     bool by_lane;              /* sync_vt's; true where nothing is trained */
     bool spins;
-    bool spins_idle; /* also a worker that has no task */
+    bool spins_idle;    /* also a worker that has no task */
     uint32_t in_flight; /* Nm, a pipeline */
     uint32_t pipeline_count, stage_count, lanes, micro_count;
     bool is_idle;                  /* of several nodes this is one without lanes: passes do nothing */

@@ -175,7 +175,8 @@ static status parts_open(struct servant *s, const struct servant_options *o)
     TRY(setup_open(
         &s->setup,
         &(struct setup_options){.graph_path = o->graph, .set = o->set, .set_count = o->set_count, .model = o->model}));
-    TRY(crew_open(&s->crew, &s->setup, &(struct crew_options){.threads = o->threads, .isa = o->isa, .beside = HTTP_THREADS}));
+    TRY(crew_open(&s->crew, &s->setup,
+                  &(struct crew_options){.threads = o->threads, .isa = o->isa, .beside = HTTP_THREADS}));
     TRY(prediction_open(&s->prediction, &s->setup.graph));
     if (prediction_is_words(&s->setup.graph)) TRY(words_open(s));
     TRY(desk_make(s));

@@ -67,7 +67,7 @@ struct request {
     struct evbuffer *lines;  /* of the answer, so far */
     bool is_cut;             /* there was no memory for some of them */
     size_t held;             /* bytes of its text, and of the lines */
-    int refused_code; /* of a text whose beginning is wrong */
+    int refused_code;        /* of a text whose beginning is wrong */
     /* what `finish` needs besides, or NULL; freed with the request */
     void *detail;
     void (*detail_free)(void *detail);
