@@ -1,12 +1,14 @@
 /* Samples of what training has predicted: cells by micro-batch, a ring of the last of them, a copy of that. */
 #include "engine/eval/progressive.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/node/talk.h"
 
 /* Where a micro-batch's samples wait until its step is told. */
 struct cell {
@@ -18,6 +20,13 @@ enum { CELL_FREE, CELL_BUSY, CELL_FULL };
 /* A loss's samples. */
 struct samples {
     union head_sample *cell, *ring, *kept; /* [cell_count, micro], [window], [window]; NULL: the head is no loss */
+    union head_sample *line;               /* [window]; of several nodes, on rank 0, which measures it */
+};
+
+/* Of several nodes: examples in a row that one of them has, in a block; a record of each is behind it. 0: that was
+ * all. */
+struct piece {
+    uint64_t first, count;
 };
 
 struct progressive {
@@ -30,10 +39,19 @@ struct progressive {
     struct cell *cells;                             /* [cell_count]: by cell_of */
     struct samples *samples;                        /* [heads.count] */
     float *cell_weight, *ring_weight, *kept_weight; /* as samples; NULL: all are 1 */
+    struct reduce *reduce;  /* of several nodes; NULL: there is one, and none of the following */
+    bool measures;          /* this one */
+    uint32_t record_bytes;  /* of an example in a piece: a sample of each loss, and a weight */
+    bool *ring_own;         /* [window]: this node has predicted it */
+    float *line_weight;
     /* by who ends steps */
     uint64_t ring_end; /* examples that have entered the window: number n is at n % window */
-    /* of the copy */
+    /* of the copy: the oldest first, but of several nodes number n at n % window, of which the own ones are as of this
+     * time, and those of others as they have come */
     uint32_t kept_count;
+    uint64_t kept_end, joined_end; /* of several nodes: numbers below it are kept, are on rank 0 */
+    uint64_t own_count;            /* of those between: that this node has predicted */
+    bool *kept_own;                /* [window] */
 };
 
 static bool is_loss(const struct head *head) { return op_table[head->node->op].traits & OP_IS_LOSS; }
@@ -49,25 +67,51 @@ static void layout_make(struct layout *l, struct progressive *p)
         LAYOUT_TAKE(l, s->cell, in_cells);
         LAYOUT_TAKE(l, s->ring, p->window);
         LAYOUT_TAKE(l, s->kept, p->window);
+        if (p->measures) LAYOUT_TAKE(l, s->line, p->window);
     }
+    if (p->reduce) LAYOUT_TAKE(l, p->ring_own, p->window);
+    if (p->reduce) LAYOUT_TAKE(l, p->kept_own, p->window);
     if (!p->has_weight) return;
+    if (p->measures) LAYOUT_TAKE(l, p->line_weight, p->window);
     LAYOUT_TAKE(l, p->cell_weight, in_cells);
     LAYOUT_TAKE(l, p->ring_weight, p->window);
     LAYOUT_TAKE(l, p->kept_weight, p->window);
 }
 
-status progressive_open(struct progressive **out, const struct graph *g, uint32_t window, uint32_t cell_count)
+static size_t piece_bytes(const struct progressive *p, uint64_t count)
+{
+    return sizeof(struct piece) + count * p->record_bytes;
+}
+
+static status nodes_open(struct progressive *p)
+{
+    if (p->reduce == NULL) return ST_OK;
+    p->measures = reduce_rank(p->reduce) == 0;
+    p->cell_count = 2 * batch_micro_count(p->batch); /* of the step that is open, and of the one being closed */
+    for (uint32_t i = 0; i < p->heads.count; i++)
+        if (is_loss(&p->heads.items[i])) p->record_bytes += (uint32_t)sizeof(union head_sample);
+    if (p->has_weight) p->record_bytes += (uint32_t)sizeof(float);
+    if (piece_bytes(p, 1) > TALK_BYTES)
+        FAIL(INVALID, "an example of %u heads has more figures than %u bytes; --set train.progressive=0", p->heads.count,
+             TALK_BYTES);
+    return ST_OK;
+}
+
+status progressive_open(struct progressive **out, const struct graph *g, uint32_t window, uint32_t cell_count,
+                        struct reduce *reduce)
 {
     *out = NULL;
     struct progressive *p = calloc(1, sizeof *p);
     if (p == NULL) FAIL(MEMORY, "no memory for the figures of progress");
     *p = (struct progressive){
-        .batch = graph_batch(g), .window = window, .cell_count = cell_count, .has_weight = graph_example(g).has_weight};
+        .batch = graph_batch(g), .window = window, .cell_count = cell_count, .has_weight = graph_example(g).has_weight,
+        .reduce = reduce};
     struct layout sum = {0}, place = {.arena = &p->arena};
     status st;
     TRY_GOTO(heads_open(&p->heads, g), failed);
     for (uint32_t i = 0; i < p->heads.count; i++) p->heads.items[i].metrics.has_group = false;
     TRY_GOTO(heads_reserve(&p->heads, window), failed);
+    TRY_GOTO(nodes_open(p), failed);
     layout_make(&sum, p);
     TRY_GOTO(arena_open(&p->arena, "progress", sum.bytes), failed);
     layout_make(&place, p);
@@ -86,9 +130,11 @@ void progressive_close(struct progressive *p)
     free(p);
 }
 
-/* Apart for those that are under way: micro-batches of one step, or, where steps overlap, steps of one micro-batch. */
+/* Apart for those that are under way: micro-batches of one step, or, where steps overlap, steps of one micro-batch; of
+ * several nodes those of two steps. */
 static uint32_t cell_of(const struct progressive *p, uint64_t step, uint32_t micro_index)
 {
+    if (p->reduce) return (uint32_t)(step % 2) * (p->cell_count / 2) + micro_index;
     return (uint32_t)((step + micro_index) % p->cell_count);
 }
 
@@ -97,6 +143,7 @@ void progressive_take(struct progressive *p, const struct slot *slot)
     const struct micro_batch *m = &slot->input->batch;
     const uint32_t index = cell_of(p, m->step, m->micro_index);
     struct cell *cell = &p->cells[index];
+    if (m->example_count == 0) return; /* of a node that has nothing of a short step, and no step tells it */
     uint32_t is_free = CELL_FREE;
     /* Acquire pairs with the release in progressive_step(): what was there has been copied. */
     if (!atomic_compare_exchange_strong_explicit(&cell->shared_state, &is_free, CELL_BUSY, memory_order_acquire,
@@ -111,6 +158,13 @@ void progressive_take(struct progressive *p, const struct slot *slot)
     atomic_store_explicit(&cell->shared_state, CELL_FULL, memory_order_release);
 }
 
+/* Of several nodes: the first number that is kept, and not on rank 0. */
+static uint64_t rest_begin(const struct progressive *p)
+{
+    const uint64_t oldest = p->kept_end - p->kept_count;
+    return p->joined_end > oldest ? p->joined_end : oldest;
+}
+
 /* `count` items to the ring, the first as number ring_end. */
 static void ring_put(const struct progressive *p, void *ring, const void *from, uint32_t count, size_t item_bytes)
 {
@@ -122,6 +176,14 @@ static void ring_put(const struct progressive *p, void *ring, const void *from, 
     memcpy(ring, source + first * item_bytes, (rest - first) * item_bytes);
 }
 
+/* `count` examples enter the window, whoever has predicted them. */
+static void ring_pass(struct progressive *p, uint32_t count, bool is_own)
+{
+    for (uint32_t i = count > p->window ? count - p->window : 0; i < count && p->reduce; i++)
+        p->ring_own[(p->ring_end + i) % p->window] = is_own;
+    p->ring_end += count;
+}
+
 void progressive_step(struct progressive *p, const struct step_done *done)
 {
     for (uint32_t m = 0; (uint64_t)m * p->batch.micro < done->example_count; m++) {
@@ -130,13 +192,15 @@ void progressive_step(struct progressive *p, const struct step_done *done)
         const size_t begin = (size_t)index * p->batch.micro;
         struct cell *cell = &p->cells[index];
         /* Acquire pairs with the release in progressive_take(). */
-        if (atomic_load_explicit(&cell->shared_state, memory_order_acquire) != CELL_FULL || cell->step != done->step)
+        if (atomic_load_explicit(&cell->shared_state, memory_order_acquire) != CELL_FULL || cell->step != done->step) {
+            if (p->reduce) ring_pass(p, count, false);
             continue;
+        }
         for (uint32_t i = 0; i < p->heads.count; i++)
             if (p->samples[i].cell)
                 ring_put(p, p->samples[i].ring, p->samples[i].cell + begin, count, sizeof *p->samples[i].cell);
         if (p->has_weight) ring_put(p, p->ring_weight, p->cell_weight + begin, count, sizeof *p->cell_weight);
-        p->ring_end += count;
+        ring_pass(p, count, true);
         /* Release pairs with the acquire in progressive_take(). */
         atomic_store_explicit(&cell->shared_state, CELL_FREE, memory_order_release);
     }
@@ -145,23 +209,169 @@ void progressive_step(struct progressive *p, const struct step_done *done)
 /* The oldest first. */
 static void ring_copy(const struct progressive *p, void *to, const void *ring, size_t item_bytes)
 {
-    const uint32_t begin = (uint32_t)((p->ring_end - p->kept_count) % p->window),
+    const uint32_t begin = (uint32_t)((p->kept_end - p->kept_count) % p->window),
                    first = p->kept_count < p->window - begin ? p->kept_count : p->window - begin;
     memcpy(to, (const uint8_t *)ring + begin * item_bytes, first * item_bytes);
     memcpy((uint8_t *)to + first * item_bytes, ring, (p->kept_count - first) * item_bytes);
 }
 
+/* What this node has predicted since the last time, where it is in the ring. */
+static void own_keep(struct progressive *p)
+{
+    memcpy(p->kept_own, p->ring_own, p->window * sizeof *p->kept_own);
+    p->own_count = 0;
+    for (uint64_t n = rest_begin(p); n < p->kept_end; n++) {
+        const uint32_t at = (uint32_t)(n % p->window);
+        if (!p->kept_own[at]) continue;
+        p->own_count++;
+        for (uint32_t i = 0; i < p->heads.count; i++)
+            if (p->samples[i].kept) p->samples[i].kept[at] = p->samples[i].ring[at];
+        if (p->has_weight) p->kept_weight[at] = p->ring_weight[at];
+    }
+}
+
 void progressive_keep(struct progressive *p)
 {
     p->kept_count = p->ring_end < p->window ? (uint32_t)p->ring_end : p->window;
+    p->kept_end = p->ring_end;
+    if (p->reduce) {
+        own_keep(p);
+        return;
+    }
     for (uint32_t i = 0; i < p->heads.count; i++)
         if (p->samples[i].ring) ring_copy(p, p->samples[i].kept, p->samples[i].ring, sizeof *p->samples[i].ring);
     if (p->has_weight) ring_copy(p, p->kept_weight, p->ring_weight, sizeof *p->ring_weight);
 }
 
+/* --- several nodes ---------------------------------------------------------------------------- */
+
+/* What is kept at a place, in a piece. */
+static void record_write(const struct progressive *p, uint32_t place, uint8_t *to)
+{
+    for (uint32_t i = 0; i < p->heads.count; i++) {
+        if (p->samples[i].kept == NULL) continue;
+        memcpy(to, &p->samples[i].kept[place], sizeof *p->samples[i].kept);
+        to += sizeof *p->samples[i].kept;
+    }
+    if (p->has_weight) memcpy(to, &p->kept_weight[place], sizeof *p->kept_weight);
+}
+
+static void record_read(const struct progressive *p, uint32_t place, const uint8_t *from)
+{
+    for (uint32_t i = 0; i < p->heads.count; i++) {
+        if (p->samples[i].kept == NULL) continue;
+        memcpy(&p->samples[i].kept[place], from, sizeof *p->samples[i].kept);
+        from += sizeof *p->samples[i].kept;
+    }
+    if (p->has_weight) memcpy(&p->kept_weight[place], from, sizeof *p->kept_weight);
+}
+
+/* Another node's: the next piece from *number on, that fits into so many bytes; false: none is left, or fits. */
+static bool piece_next(const struct progressive *p, uint64_t *number, size_t room, struct piece *piece)
+{
+    uint64_t n = *number;
+    for (; n < p->kept_end && !p->kept_own[n % p->window];) n++;
+    *number = n;
+    for (; n < p->kept_end && p->kept_own[n % p->window] && piece_bytes(p, n + 1 - *number) <= room;) n++;
+    *piece = (struct piece){*number, n - *number};
+    *number = n;
+    return piece->count > 0;
+}
+
+static status own_say(const struct progressive *p)
+{
+    uint64_t number = rest_begin(p);
+    struct piece piece;
+    uint8_t *at;
+    while (piece_next(p, &number, TALK_BYTES, &piece)) {
+        uint32_t used = 0;
+        TRY(reduce_say_place(p->reduce, 0, &at));
+        do {
+            memcpy(at + used, &piece, sizeof piece);
+            used += (uint32_t)sizeof piece;
+            for (uint64_t n = piece.first; n < piece.first + piece.count; n++, used += p->record_bytes)
+                record_write(p, (uint32_t)(n % p->window), at + used);
+        } while (piece_next(p, &number, TALK_BYTES - used, &piece));
+        reduce_say(p->reduce, 0, used);
+    }
+    return ST_OK;
+}
+
+status progressive_joined(struct progressive *p)
+{
+    static const struct piece none = {0};
+    if (p->reduce == NULL || p->measures) return ST_OK;
+    return reduce_say_all(p->reduce, 0, &none, sizeof none);
+}
+
+static status none_come(void)
+{
+    FAIL(INVALID, "figures of progress that are none have come: not all nodes run the same program");
+}
+
+/* One node's block; *left: examples that are missing still. */
+static status block_take(struct progressive *p, const uint8_t *at, uint32_t bytes, uint64_t *left, bool *is_last)
+{
+    struct piece piece;
+    for (uint32_t used = 0; used < bytes; used += (uint32_t)piece_bytes(p, piece.count)) {
+        if (bytes - used < sizeof piece) return none_come();
+        memcpy(&piece, at + used, sizeof piece);
+        *is_last = piece.count == 0;
+        if (*is_last) return bytes == sizeof piece ? ST_OK : none_come();
+        if (piece.count > *left || piece.first < rest_begin(p) || piece.first > p->kept_end - piece.count ||
+            piece_bytes(p, piece.count) > bytes - used)
+            return none_come();
+        const uint8_t *record = at + used + sizeof piece;
+        for (uint64_t n = piece.first; n < piece.first + piece.count; n++, record += p->record_bytes)
+            record_read(p, (uint32_t)(n % p->window), record);
+        *left -= piece.count;
+    }
+    return ST_OK;
+}
+
+static status all_hear(struct progressive *p)
+{
+    uint64_t left = p->kept_end - rest_begin(p) - p->own_count;
+    for (uint32_t n = 1; n < reduce_node_count(p->reduce); n++)
+        for (bool is_last = false; !is_last;) {
+            const uint8_t *at;
+            uint32_t bytes;
+            TRY(reduce_hear(p->reduce, n, &at, &bytes));
+            const status st = block_take(p, at, bytes, &left, &is_last);
+            reduce_heard(p->reduce, n);
+            if (st != ST_OK) return st;
+        }
+    if (left > 0)
+        FAIL(INVALID, "of the figures of progress those of %" PRIu64 " examples have not come: not all nodes run the same "
+                      "program", left);
+    return ST_OK;
+}
+
+status progressive_join(struct progressive *p)
+{
+    if (p->reduce == NULL) return ST_OK;
+    TRY(p->measures ? all_hear(p) : own_say(p));
+    p->joined_end = p->kept_end;
+    return ST_OK;
+}
+
+static uint64_t line_measure(struct progressive *p)
+{
+    if (!p->measures) return 0;
+    if (p->has_weight) ring_copy(p, p->line_weight, p->kept_weight, sizeof *p->line_weight);
+    for (uint32_t i = 0; i < p->heads.count; i++) {
+        struct samples *s = &p->samples[i];
+        if (s->kept == NULL) continue;
+        ring_copy(p, s->line, s->kept, sizeof *s->line);
+        head_samples_measure(&p->heads.items[i], s->line, p->line_weight, p->kept_count);
+    }
+    return p->kept_count;
+}
+
 uint64_t progressive_measure(struct progressive *p, const struct heads **heads)
 {
     *heads = &p->heads;
+    if (p->reduce) return line_measure(p);
     for (uint32_t i = 0; i < p->heads.count; i++)
         if (p->samples[i].kept)
             head_samples_measure(&p->heads.items[i], p->samples[i].kept, p->kept_weight, p->kept_count);

@@ -10,7 +10,7 @@
 #include "engine/model/recipe.h"
 
 /* Of what nodes say to each other: a program of another number is refused before it is understood. */
-#define PROTOCOL 5u
+#define PROTOCOL 6u
 
 static void fact_add(void *out, const char *what, const char *value) { fprintf(out, "%s\t%s\n", what, value); }
 
@@ -34,6 +34,7 @@ static status facts_put(FILE *out, const struct facts_options *o)
     fact_add(out, "cluster.slices", o->slices);
     fact_add(out, "cluster.rows", o->rows);
     number_add(out, "cluster.bucket", "%" PRIu64, o->bucket_bytes);
+    number_add(out, "train.progressive", "%" PRIu64, o->progressive);
     if (o->stages) fact_add(out, "the stages of the plan (--plan)", o->stages);
     if (o->stages) number_add(out, "train.in_flight", "%" PRIu64, o->in_flight);
     fact_add(out, "a directory for saves (--out)", o->saves ? "given" : "missing");

@@ -23,6 +23,7 @@ struct facts_options {
     bool saves;                /* there is an --out */
     const char *stages;        /* where they lie (engine/node/stages.h); NULL: nodes have lanes */
     uint32_t in_flight;        /* train.in_flight, with them                                    */
+    uint32_t progressive;      /* train.progressive: with the graph */
     const char *verb;          /* what they do */
 };
 /* MEMORY; INVALID: the graph has too many settings. The text is the facts' until facts_free. */

@@ -3,7 +3,8 @@
  *     rank 0   job begins ──▶ a few steps ahead are granted ── as steps end, the next ones, up to the job's bound
  *              somebody wants to stop ──▶ what has been granted is the end, or what a stream has given by then
  *
- * A node begins no step that is not granted, and its job is over behind the last step that is. */
+ * A node begins no step that is not granted, and its job is over behind the last step that is. A grant may mark its last
+ * step: behind that all nodes keep what rank 0 then wants to know of all. */
 #include <inttypes.h>
 
 #include "engine/node/reduce_internal.h"
@@ -45,6 +46,19 @@ static void grant_set(struct reduce *r, uint64_t job, uint64_t until, enum excha
     gate_ring(r);
 }
 
+/* Before the grant of the steps up to there. Release pairs with reduce_marked(). */
+static void mark_set(struct reduce *r, uint64_t until)
+{
+    atomic_store_explicit(&r->grants.shared_marked, until, memory_order_release);
+}
+
+void reduce_mark(struct reduce *r) { atomic_store_explicit(&r->grants.shared_mark_wish, true, memory_order_relaxed); }
+
+uint64_t reduce_marked(const struct reduce *r)
+{
+    return atomic_load_explicit(&r->grants.shared_marked, memory_order_acquire);
+}
+
 /* Rank 0's: grants what may be granted of its job. */
 static status grants_send(struct reduce *r, uint64_t job)
 {
@@ -66,10 +80,14 @@ static status grants_send(struct reduce *r, uint64_t job)
     if (is_wished) until = g->until; /* what is granted is run: somebody may have begun it */
     if (is_wished) g->stopped = job;
     if (!is_new && g->word == EXCHANGE_GOES_ON && until < g->until + ahead / 2) return ST_OK;
+    /* Relaxed: a wish, and nothing else. */
+    const bool is_marked =
+        until > g->until && atomic_exchange_explicit(&g->shared_mark_wish, false, memory_order_relaxed);
     g->until = until;
+    if (is_marked) mark_set(r, until);
     grant_set(r, job, until, g->word);
     uint64_t *body = &g->body[g->body_count++ % GRANT_CELLS];
-    *body = job << 2 | g->word;
+    *body = job << 3 | (uint64_t)is_marked << 2 | g->word;
     for (uint32_t n = 1; n < r->exchange.node_count; n++) TRY(part_send(r, n, KIND_GRANT, until, body, sizeof *body));
     return ST_OK;
 }
@@ -107,12 +125,13 @@ static bool grant_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_
 
 static status grant_arrived(struct reduce *r, uint32_t from, const struct reduce_message *message)
 {
-    const uint64_t word = r->peers[from].word, job = word >> 2,
+    const uint64_t word = r->peers[from].word, job = word >> 3,
                    own = atomic_load_explicit(&r->exchange.shared_job, memory_order_acquire);
-    if (job < own) return ST_OK; /* it is over here, with the data or a pass of them */
-    if (job - own >= EXCHANGE_JOBS)
+    if (job > own && job - own >= EXCHANGE_JOBS)
         FAIL(INVALID, "node %u grants steps of job %" PRIu64 "; expected one near job %" PRIu64, reduce_name(r, from),
              job, own);
+    if (word >> 2 & 1) mark_set(r, message->step); /* perhaps of the next job */
+    if (job < own) return ST_OK; /* it is over here, with the data or a pass of them */
     grant_set(r, job, message->step, (enum exchange_word)(word & 3));
     return ST_OK;
 }

@@ -125,6 +125,10 @@ struct reduce_rows reduce_rows(const struct reduce *reduce);
 /* The least that this node sends of the dense part in a step: the sums of others' slices, and the own slice's values to
  * all others that compute. */
 uint64_t reduce_least_bytes(const struct reduce *reduce);
+/* By rank 0's main thread, while a job runs: some step that is still to come is marked, once, on all nodes; by whoever
+ * ends steps: how many are done behind the one that was marked last. 0: none was. */
+void reduce_mark(struct reduce *reduce);
+uint64_t reduce_marked(const struct reduce *reduce);
 /* Payload bytes that this node has sent. By any thread, exact while nobody sends. */
 uint64_t reduce_sent_bytes(const struct reduce *reduce);
 

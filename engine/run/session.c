@@ -184,6 +184,7 @@ static status nodes_meet(struct session *s, const struct session_options *o)
                                         .saves = nodes->saves,
                                         .stages = s->stages,
                                         .in_flight = settings->train_in_flight,
+                                        .progressive = settings->train_progressive,
                                         .verb = nodes->verb};
     TRY(lanes_say(s, o, &says));
     TRY(facts_make(&s->facts, &facts));

@@ -24,6 +24,9 @@
 
 /* --- while the pipeline runs ------------------------------------------------------------------ */
 
+/* Whether several nodes tell it together: all behind the same step, which rank 0 has marked. */
+static bool joins(const struct trainer *t) { return t->node && t->progressive; }
+
 /* Writes down how training stands. */
 static void standing_take(struct trainer *t)
 {
@@ -57,7 +60,9 @@ static void step_done(void *context, const struct step_done *done)
     const struct train_watch *watch = t->options->watch;
     if (watch) watch->step_done(watch->context, p, t->row_count);
     /* Acquire pairs with standing_look(): what stood there has been read. */
-    if (atomic_load_explicit(&t->standing.shared_state, memory_order_acquire) == STANDING_WANTED) standing_take(t);
+    const bool is_wanted =
+        atomic_load_explicit(&t->standing.shared_state, memory_order_acquire) == STANDING_WANTED;
+    if (joins(t) ? reduce_marked(node_reduce(t->node)) == p->step : is_wanted) standing_take(t);
 }
 
 /* A worker has predicted a micro-batch. */
@@ -84,17 +89,30 @@ static void progress_tell(struct trainer *t)
     t->examples_reported = s->progress.examples;
 }
 
+/* It is there: tells it, of several nodes together, as all of them do then. */
+static status standing_tell(struct trainer *t)
+{
+    if (joins(t)) TRY(progressive_join(t->progressive));
+    progress_tell(t);
+    /* Release pairs with step_done(): it has been read. */
+    atomic_store_explicit(&t->standing.shared_state, STANDING_NONE, memory_order_release);
+    return joins(t) ? progressive_joined(t->progressive) : ST_OK;
+}
+
 /* Tells how training stood, if that has come, or asks for it, if it is time. */
 static void standing_look(struct trainer *t)
 {
     _Atomic uint32_t *state = &t->standing.shared_state;
     /* Acquire pairs with standing_take(). */
     uint32_t is = atomic_load_explicit(state, memory_order_acquire);
-    if (is == STANDING_THERE) progress_tell(t);
-    if (is == STANDING_THERE) atomic_store_explicit(state, STANDING_NONE, memory_order_relaxed);
-    /* Release pairs with step_done(). */
-    if (is == STANDING_NONE && report_is_due(&t->report))
-        atomic_store_explicit(state, STANDING_WANTED, memory_order_release);
+    if (t->standing_result != ST_OK) return;
+    if (is == STANDING_THERE) t->standing_result = standing_tell(t);
+    if (is != STANDING_NONE || !report_is_due(&t->report) || (joins(t) && node_index(t->node) > 0)) return;
+    /* Release pairs with step_done(). Of several nodes the mark may have come by now, and it stays as it is there. */
+    if (atomic_compare_exchange_strong_explicit(state, &is, STANDING_WANTED, memory_order_release,
+                                                memory_order_relaxed) &&
+        joins(t))
+        reduce_mark(node_reduce(t->node));
 }
 
 /* Tells who follows where the time has gone. */
@@ -124,7 +142,7 @@ static bool tick(void *context)
     look_tell(t, false);
     trace_tell();
     bool is_over = train_saves_look(t);
-    return stop_requested() || is_over;
+    return stop_requested() || is_over || t->standing_result != ST_OK;
 }
 
 /* A signal wakes a feed that is stuck; of several nodes none ends before the others. */
@@ -301,6 +319,7 @@ static status loop(struct trainer *t)
         if (st != ST_OK) return train_fail_unsaved(t, st);
         standing_look(t);
         look_tell(t, false);
+        if (t->standing_result != ST_OK) return train_fail_unsaved(t, t->standing_result);
         if (t->save_result != ST_OK) return train_fail_unsaved(t, t->save_result);
         if (is_end) st = train_nodes_data_end(t);
         if (st != ST_OK && stop_requested() && t->node == NULL) {
@@ -369,7 +388,7 @@ static status train(struct trainer *t)
              feed_counts(t->feed).bad_count ? ": every line is malformed" : "");
     if (s->setup.model.progress.step > first_step) {
         standing_take(t);
-        progress_tell(t);
+        TRY(standing_tell(t));
     }
     TRY(train_save_settle(t));
     TRY(tables_count(t));

@@ -37,6 +37,7 @@ struct trainer {
     double loss_sum;                 /* of all examples of this run; written where steps end */
     struct progressive *progressive; /* figures of the last examples; NULL: none */
     struct standing standing;
+    status standing_result; /* of several nodes: of telling it; its message is this thread's last */
     /* at the last report */
     double loss_reported;
     uint64_t examples_reported;

@@ -92,8 +92,9 @@ static status progressive_begin(struct trainer *t)
     const struct session *s = t->session;
     const uint32_t window = s->setup.settings.train_progressive, inputs = pipeline_input_count(s->crew.pipeline),
                    micro_count = batch_micro_count(graph_batch(t->graph));
-    if (window == 0 || t->node) return ST_OK; /* a node predicts the examples of its lanes alone */
-    return progressive_open(&t->progressive, t->graph, window, inputs > micro_count ? inputs : micro_count);
+    struct reduce *reduce = t->node ? node_reduce(t->node) : NULL;
+    if (window == 0 || (reduce && reduce_exchange(reduce)->waves)) return ST_OK; /* waves have no order */
+    return progressive_open(&t->progressive, t->graph, window, inputs > micro_count ? inputs : micro_count, reduce);
 }
 
 /* What `row_count` and `accounts` lie in. */

@@ -454,7 +454,7 @@ static void progressive__steps__the_last_examples_of_all_that_were_told(void **s
         const struct heads *heads;
         uint32_t told_numbers[512], told_count = 0, number = 0;
         scene_open(&s, with_weight ? weighted_text : plain_text);
-        assert_ok(progressive_open(&p, &s.g, WINDOW, 4));
+        assert_ok(progressive_open(&p, &s.g, WINDOW, 4, NULL));
         progressive_keep(p);
         assert_int_equal(progressive_measure(p, &heads), 0);
         assert_true(isnan(figure(&heads->items[0], "logloss")));
@@ -483,7 +483,7 @@ static void progressive__late_steps__are_left_out(void **state)
     struct progressive *p;
     const struct heads *heads;
     scene_open(&s, plain_text);
-    assert_ok(progressive_open(&p, &s.g, WINDOW, 2));
+    assert_ok(progressive_open(&p, &s.g, WINDOW, 2, NULL));
     micro_take(&s, p, 0, 0, 0, 2);
     micro_take(&s, p, 1, 0, 2, 2);
     micro_take(&s, p, 2, 0, 4, 2); /* the cell of step 0, which is not told yet */
@@ -497,7 +497,7 @@ static void progressive__late_steps__are_left_out(void **state)
     window_check(p, (const uint32_t[]){0, 1, 2, 3, 6, 7}, 6, false);
     progressive_close(p);
     /* A micro-batch of more than the window has its last ones there. */
-    assert_ok(progressive_open(&p, &s.g, 3, 1));
+    assert_ok(progressive_open(&p, &s.g, 3, 1, NULL));
     micro_take(&s, p, 0, 0, 0, 1);
     step_tell(p, 0, 1);
     micro_take(&s, p, 1, 0, 10, 4);
@@ -531,7 +531,7 @@ static void eval__no_memory__says_so_fault(void **state)
     setup_csv(false, "c");
     log_open(LOG_TEXT, -1);
     EACH_ALLOCATION_FAILS(columns_open(&c, &setup, "c"), columns_close(c));
-    EACH_ALLOCATION_FAILS(progressive_open(&p, &s.g, WINDOW, 4), progressive_close(p));
+    EACH_ALLOCATION_FAILS(progressive_open(&p, &s.g, WINDOW, 4, NULL), progressive_close(p));
     example_set(&s, 0, 0, 1, 1);
     for (int64_t n = 0, is_over = 0; !is_over; n++) {
         assert_ok(columns_open(&c, &setup, "c"));
