@@ -14,6 +14,7 @@ struct eval_options {
     const char *by;
     uint32_t by_max;
     struct run_nodes nodes;
+    struct run_shown shown;
     bool again;
 };
 #define NONE RUN_NONE
@@ -36,8 +37,10 @@ static const struct flag flags[] = {
      "with --by: tell of N values, those with the most examples, and of all others together; default: 20",
      offsetof(struct eval_options, by_max), 1, 1000000, false},
     SAVED_FLAGS,
-    RUN_NODES_FLAGS(struct eval_options, nodes, "measure on several nodes, each of which has a part of the tables", ""),
-    RUN_USE_FLAGS(struct eval_options, nodes, again),
+    RUN_NODES_FLAGS(struct eval_options, nodes,
+                    "measure on several nodes, each of which has a part of the tables",
+                    "; with --metrics: whoever reaches the address may ask"),
+    RUN_USE_FLAGS(struct eval_options, nodes, again, shown),
 };
 
 /* The measuring of a set by the values of a column. */
@@ -163,6 +166,9 @@ static status nodes_eval(const char *graph, const struct eval_options *o)
                                                 .again = o->again,
                                                 .use = &use,
                                                 .nodes = o->nodes,
+                                                .trace = o->shown.trace,
+                                                .metrics = o->shown.metrics,
+                                                .token_file = o->shown.token_file,
                                                 .eval = o->data,
                                                 .set = o->saved.set});
 }
@@ -171,8 +177,9 @@ static status run(const char *const *positionals, const void *options)
 {
     struct eval_options o = *(const struct eval_options *)options;
     struct node_place place;
-    TRY(run_place_find(&place, &(struct run_options){.nodes = o.nodes}));
+    TRY(run_place_find(&place, &(struct run_options){.nodes = o.nodes, .metrics = o.shown.metrics}));
     if (place.count > 0) return nodes_eval(positionals[0], &o);
+    TRY(run_shown_check(&o.shown));
     log_results_to_output();
     TRY(saved_model(positionals[0], o.saved.model, &o.saved.model));
     return saved_run(positionals[0], &o.saved, eval);

@@ -20,6 +20,7 @@ struct export_options {
     double score; /* NaN: none */
     struct flag_list set;
     struct run_nodes nodes;
+    struct run_shown shown;
     bool again;
 };
 #define NONE RUN_NONE
@@ -48,8 +49,9 @@ static const struct flag flags[] = {
     {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated",
      offsetof(struct export_options, set), 0, 0, false},
     RUN_NODES_FLAGS(struct export_options, nodes,
-                    "export from several nodes, each of which has a part of the tables, and node 0 writes", ""),
-    RUN_USE_FLAGS(struct export_options, nodes, again),
+                    "export from several nodes, each of which has a part of the tables, and node 0 writes",
+                    "; with --metrics: whoever reaches the address may ask"),
+    RUN_USE_FLAGS(struct export_options, nodes, again, shown),
 };
 
 static status format_read(const struct export_options *o, enum model_export_format *format)
@@ -273,8 +275,14 @@ static status nodes_export(const char *graph, const struct export_options *o)
     if (o->eval) FAIL(USAGE, "--eval measures on one node: leave it out, and measure the file by `heterps-run eval`");
     if (o->format && strcmp(o->format, "onnx") == 0)
         FAIL(USAGE, "--format onnx: a net has at most 2 GB, which one node holds: export it from one node");
-    return run_use(graph, &(struct run_options){
-                              .resume = o->model, .again = o->again, .use = &use, .nodes = o->nodes, .set = o->set});
+    return run_use(graph, &(struct run_options){.resume = o->model,
+                                                .again = o->again,
+                                                .use = &use,
+                                                .nodes = o->nodes,
+                                                .trace = o->shown.trace,
+                                                .metrics = o->shown.metrics,
+                                                .token_file = o->shown.token_file,
+                                                .set = o->set});
 }
 
 static status run(const char *const *positionals, const void *options_pointer)
@@ -282,10 +290,11 @@ static status run(const char *const *positionals, const void *options_pointer)
     const struct export_options *o = options_pointer;
     struct setup setup;
     struct node_place place;
-    TRY(run_place_find(&place, &(struct run_options){.nodes = o->nodes}));
+    TRY(run_place_find(&place, &(struct run_options){.nodes = o->nodes, .metrics = o->shown.metrics}));
     if (o->purpose == NULL && (o->store || o->eval || !isnan(o->score)))
         FAIL(USAGE, "--store, --score and --eval need --for serving");
     if (place.count > 0) return nodes_export(positionals[0], o);
+    TRY(run_shown_check(&o->shown));
     if (o->purpose) return export_lean(positionals[0], o);
     if (o->format && strcmp(o->format, "onnx") == 0) return export_onnx(positionals[0], o);
     TRY(setup_open(

@@ -39,6 +39,14 @@ status run_place_find(struct node_place *place, const struct run_options *o)
     return ST_OK;
 }
 
+status run_shown_check(const struct run_shown *shown)
+{
+    const char *given = shown->trace ? "--trace" : shown->metrics ? "--metrics" : shown->token_file;
+    if (given == NULL) return ST_OK;
+    if (given == shown->token_file) given = "--token-file";
+    FAIL(USAGE, "%s is for several nodes here: give --nodes, too, or leave it out", given);
+}
+
 static status anew(void *context, const struct node_past *past)
 {
     struct run_place *place = context;

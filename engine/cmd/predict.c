@@ -21,6 +21,7 @@ struct predict_options {
     const char *data, *output, *with;
     bool header, tree_nodes, again;
     struct run_nodes nodes;
+    struct run_shown shown;
 };
 #define NONE RUN_NONE
 static const struct predict_options defaults = {
@@ -44,8 +45,9 @@ static const struct flag flags[] = {
      offsetof(struct predict_options, tree_nodes), 0, 0, false},
     SAVED_FLAGS,
     RUN_NODES_FLAGS(struct predict_options, nodes,
-                    "predict on several nodes, each of which has a part of the tables", ""),
-    RUN_USE_FLAGS(struct predict_options, nodes, again),
+                    "predict on several nodes, each of which has a part of the tables",
+                    "; with --metrics: whoever reaches the address may ask"),
+    RUN_USE_FLAGS(struct predict_options, nodes, again, shown),
 };
 
 struct predictions {
@@ -392,6 +394,9 @@ static status nodes_predict(const char *graph, const struct predict_options *o)
                                                 .again = o->again,
                                                 .use = &use,
                                                 .nodes = o->nodes,
+                                                .trace = o->shown.trace,
+                                                .metrics = o->shown.metrics,
+                                                .token_file = o->shown.token_file,
                                                 .set = o->saved.set});
 }
 
@@ -399,8 +404,9 @@ static status run(const char *const *positionals, const void *options)
 {
     struct predict_options o = *(const struct predict_options *)options;
     struct node_place place;
-    TRY(run_place_find(&place, &(struct run_options){.nodes = o.nodes}));
+    TRY(run_place_find(&place, &(struct run_options){.nodes = o.nodes, .metrics = o.shown.metrics}));
     if (place.count > 0) return nodes_predict(positionals[0], &o);
+    TRY(run_shown_check(&o.shown));
     TRY(saved_model(positionals[0], o.saved.model, &o.saved.model));
     return saved_run(positionals[0], &o.saved, predict);
 }

@@ -103,10 +103,42 @@ MUST_USE status run_place_take(struct run_place *place, const struct run_options
 MUST_USE status run_metrics_take(struct scrape_options *metrics, const struct run_options *options,
                                  const struct node_place *place, bool *is_given);
 
+/* How a verb that uses a saved model is followed on several nodes: --trace, --metrics, --token-file; NULL: not
+ * given. */
+struct run_shown {
+    const char *trace, *metrics, *token_file;
+};
+/* USAGE: one of them is given, and there is one node. */
+MUST_USE status run_shown_check(const struct run_shown *shown);
+
 /* Of a verb that uses a saved model, on several nodes, as SAVED_FLAGS and RUN_NODES_FLAGS have them: the flags that the
- * others lack. */
-#define RUN_USE_FLAGS(TYPE, AT, AGAIN)                                                                                 \
+ * others lack; SHOWN: a struct run_shown. */
+#define RUN_USE_FLAGS(TYPE, AT, AGAIN, SHOWN)                                                                          \
     {"--lanes", FLAG_TEXT, "N", "with --nodes: as of a training", offsetof(TYPE, AT.lanes), 0, 0, false},              \
+        {"--trace",                                                                                                    \
+         FLAG_WRITE,                                                                                                   \
+         "FILE",                                                                                                       \
+         "with --nodes: write what every thread does, for chrome://tracing or Perfetto",                               \
+         offsetof(TYPE, SHOWN.trace),                                                                                  \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         false},                                                                                                       \
+        {"--metrics",                                                                                                  \
+         FLAG_TEXT,                                                                                                    \
+         "ADDR:PORT",                                                                                                  \
+         "with --nodes: answer GET /metrics (figures for Prometheus), /healthz and /readyz at PORT + the node's rank", \
+         offsetof(TYPE, SHOWN.metrics),                                                                                \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         false},                                                                                                       \
+        {"--token-file",                                                                                               \
+         FLAG_TEXT,                                                                                                    \
+         "FILE",                                                                                                       \
+         "with --metrics: tokens, a line each: only who sends one may ask for figures",                                \
+         offsetof(TYPE, SHOWN.token_file),                                                                             \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         false},                                                                                                       \
         {"--roster-fd",                                                                                                \
          FLAG_U32,                                                                                                     \
          "N",                                                                                                          \

@@ -39,10 +39,10 @@ struct progressive {
     struct cell *cells;                             /* [cell_count]: by cell_of */
     struct samples *samples;                        /* [heads.count] */
     float *cell_weight, *ring_weight, *kept_weight; /* as samples; NULL: all are 1 */
-    struct reduce *reduce;  /* of several nodes; NULL: there is one, and none of the following */
-    bool measures;          /* this one */
-    uint32_t record_bytes;  /* of an example in a piece: a sample of each loss, and a weight */
-    bool *ring_own;         /* [window]: this node has predicted it */
+    struct reduce *reduce; /* of several nodes; NULL: there is one, and none of the following */
+    bool measures;         /* this one */
+    uint32_t record_bytes; /* of an example in a piece: a sample of each loss, and a weight */
+    bool *ring_own;        /* [window]: this node has predicted it */
     float *line_weight;
     /* by who ends steps */
     uint64_t ring_end; /* examples that have entered the window: number n is at n % window */
@@ -92,8 +92,8 @@ static status nodes_open(struct progressive *p)
         if (is_loss(&p->heads.items[i])) p->record_bytes += (uint32_t)sizeof(union head_sample);
     if (p->has_weight) p->record_bytes += (uint32_t)sizeof(float);
     if (piece_bytes(p, 1) > TALK_BYTES)
-        FAIL(INVALID, "an example of %u heads has more figures than %u bytes; --set train.progressive=0", p->heads.count,
-             TALK_BYTES);
+        FAIL(INVALID, "an example of %u heads has more figures than %u bytes; --set train.progressive=0",
+             p->heads.count, TALK_BYTES);
     return ST_OK;
 }
 
@@ -103,9 +103,11 @@ status progressive_open(struct progressive **out, const struct graph *g, uint32_
     *out = NULL;
     struct progressive *p = calloc(1, sizeof *p);
     if (p == NULL) FAIL(MEMORY, "no memory for the figures of progress");
-    *p = (struct progressive){
-        .batch = graph_batch(g), .window = window, .cell_count = cell_count, .has_weight = graph_example(g).has_weight,
-        .reduce = reduce};
+    *p = (struct progressive){.batch = graph_batch(g),
+                              .window = window,
+                              .cell_count = cell_count,
+                              .has_weight = graph_example(g).has_weight,
+                              .reduce = reduce};
     struct layout sum = {0}, place = {.arena = &p->arena};
     status st;
     TRY_GOTO(heads_open(&p->heads, g), failed);
@@ -342,8 +344,10 @@ static status all_hear(struct progressive *p)
             if (st != ST_OK) return st;
         }
     if (left > 0)
-        FAIL(INVALID, "of the figures of progress those of %" PRIu64 " examples have not come: not all nodes run the same "
-                      "program", left);
+        FAIL(INVALID,
+             "of the figures of progress those of %" PRIu64 " examples have not come: not all nodes run the same "
+             "program",
+             left);
     return ST_OK;
 }
 

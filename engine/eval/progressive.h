@@ -6,9 +6,9 @@
  *     last stage's forward pass ──progressive_take──▶ cell: samples of a micro-batch
  *         ──progressive_step, in order──▶ window: the last n ──progressive_keep──▶ its copy ──▶ figures
  *
- * Of several nodes each predicts the examples of its lanes, or has the last stage, and keeps them by their numbers in the
- * order of the data; behind a step that is marked for all (engine/node/reduce.h) rank 0 hears what it lacks, in blocks of
- * engine/node/talk.h, and measures: its figures are one node's.
+ * Of several nodes each predicts the examples of its lanes, or has the last stage, and keeps them by their
+ * numbers in the order of the data; behind a step that is marked for all (engine/node/reduce.h) rank 0 hears
+ * what it lacks, in blocks of engine/node/talk.h, and measures: its figures are one node's.
  *
  * A prediction is that of training: dropout drops, batch normalisation takes its statistics from the
  * micro-batch. Of each loss its figures without weights of heads, as an evaluation's (engine/eval/heads.h): of

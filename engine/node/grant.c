@@ -131,7 +131,7 @@ static status grant_arrived(struct reduce *r, uint32_t from, const struct reduce
         FAIL(INVALID, "node %u grants steps of job %" PRIu64 "; expected one near job %" PRIu64, reduce_name(r, from),
              job, own);
     if (word >> 2 & 1) mark_set(r, message->step); /* perhaps of the next job */
-    if (job < own) return ST_OK; /* it is over here, with the data or a pass of them */
+    if (job < own) return ST_OK;                   /* it is over here, with the data or a pass of them */
     grant_set(r, job, message->step, (enum exchange_word)(word & 3));
     return ST_OK;
 }

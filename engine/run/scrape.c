@@ -50,7 +50,8 @@ struct scrape {
     /* under the lock: what the training lends */
     pthread_mutex_t lock;
     const struct session *session;
-    const struct feed *feed; /* NULL: it has not begun, or is over */
+    bool is_lent;            /* it has begun, and is not over */
+    const struct feed *feed; /* NULL: it does not train, but uses a model */
     /* [table_count of the graph], made before the first step */
     _Atomic uint64_t *shared_rows;
     _Atomic bool shared_has_rows; /* a step has said how many */
@@ -128,6 +129,7 @@ static void on_begun(void *context, struct feed *feed, const struct progress *fr
     PUT(s->shared_examples, from->examples);
     pthread_mutex_lock(&s->lock);
     s->feed = feed;
+    s->is_lent = true;
     pthread_mutex_unlock(&s->lock);
     PUT(s->shared_state, STATE_READY);
 }
@@ -137,7 +139,7 @@ static void on_ending(void *context)
     struct scrape *s = context;
     PUT(s->shared_state, STATE_OVER);
     pthread_mutex_lock(&s->lock);
-    s->feed = NULL;
+    s->is_lent = false;
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -329,15 +331,15 @@ static void metrics_put(void *context, struct evbuffer *to)
     exposition_u64(to, "heterps_planned_memory_bytes", "gauge", "The plan of memory.", memory_planned_bytes());
     saves_put(s, to);
     pthread_mutex_lock(&s->lock);
-    if (s->feed) {
+    if (s->is_lent && s->feed) {
         const struct feed_counts read = feed_counts(s->feed);
         progress_put(s, to);
         figures_put(s, to);
         times_put(s, to, &read);
         data_put(to, &read);
         tables_put(s, to);
-        nodes_put(s, s->session->node, to);
     }
+    if (s->is_lent) nodes_put(s, s->session->node, to);
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -60,8 +60,7 @@ static void step_done(void *context, const struct step_done *done)
     const struct train_watch *watch = t->options->watch;
     if (watch) watch->step_done(watch->context, p, t->row_count);
     /* Acquire pairs with standing_look(): what stood there has been read. */
-    const bool is_wanted =
-        atomic_load_explicit(&t->standing.shared_state, memory_order_acquire) == STANDING_WANTED;
+    const bool is_wanted = atomic_load_explicit(&t->standing.shared_state, memory_order_acquire) == STANDING_WANTED;
     if (joins(t) ? reduce_marked(node_reduce(t->node)) == p->step : is_wanted) standing_take(t);
 }
 
@@ -356,6 +355,8 @@ static status tables_count(struct trainer *t)
 static status use(struct trainer *t)
 {
     const struct train_use *use = t->options->use;
+    const struct train_watch *watch = t->options->watch;
+    if (watch) watch->begun(watch->context, NULL, &t->session->setup.model.progress);
     stop_listen(NULL, NULL); /* a forward pass, and who writes, look for signals by themselves */
     const status st = use->run(use->context, t->session, &t->eval);
     if (st == ST_STOPPED) FAIL(AGAIN, "a signal has asked to stop before all was done");

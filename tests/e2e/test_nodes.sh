@@ -130,9 +130,12 @@ figures_same() { # those of one.log and of out
     python3 - one.log out <<'PY'
 import json, sys
 def figures(path):
-    events = [e for e in map(json.loads, open(path)) if e["event"] == "eval"]
+    events = [e for e in map(json.loads, open(path)) if e["event"] in ("eval", "progress")]
+    told = [e for e in events if e["event"] == "progress"]
+    events = [e for e in events if e not in told[:-1]] # when the others come is the clock's
     for e in events:
-        del e["seconds"]
+        for key in ("seconds", "samples_per_s", "eta_s", "loss" if e in told else "time"):
+            e.pop(key, None)
         e.pop("time", None)
         e.pop("node", None)
     return events
@@ -183,10 +186,21 @@ life() { # rows come and go, and are evaluated meanwhile
         exported life.bin life2.model again && same_bytes life again
 }
 check 'rows come and go' life
+progress_same() { # what is told within a training, by a clock, one node finds behind as many steps
+    rm -f long.tsv
+    for i in 1 2 3 4 5 6 7 8; do cat data.tsv; done >long.tsv
+    launched 0 3 tables.bin --data long.tsv --log json --set train.epochs=40 --set train.progressive=900 --lanes 3,5,0 || return 1
+    grep '"event":"progress"' out | sed 's/.*"step":\([0-9]*\).*"window"/\1 "window"/' >told
+    [ "$(wc -l <told)" -gt 1 ] && read -r step figures <told || { cat told; return 1; }
+    runs 0 "$h" tables.bin --data long.tsv --log json --set train.epochs=40 --set train.progressive=900 --threads 1 --set train.steps_max=$step &&
+        [ "$(grep '"event":"progress"' out | tail -1 | sed 's/.*"window"/"window"/')" = "$figures" ] || { echo "step $step: $figures"; grep progress out | tail -1; return 1; }
+}
+check 'what nodes have predicted before they learned from it: the figures of one, within a training, too' progress_same
 measured() { # what one node finds of two sets, with bins; nodes have the rows in RAM, each some
     sets='--data new=test.tsv --data old=short.tsv --bins'
     runs 0 "$h" eval life.bin --model life.model $sets && sed 's/, [0-9.]* s)$/)/' out >one.out && [ "$(grep -c eval one.out)" = 2 ] &&
-        launched 0 2 eval life.bin --model life.model $sets && sed 's/, [0-9.]* s)$/)/' out | diff one.out - &&
+        launched 0 2 eval life.bin --model life.model $sets --trace eval.json --metrics 127.0.0.1:0 && says '^\[1\] metrics  http://127' &&
+        [ "$(grep -c '"forward"' eval.json)" -gt 2 ] && grep -q 'heterps-run node 1' eval.json && sed 's/, [0-9.]* s)$/)/' out | diff one.out - &&
         launched 0 3 eval life.bin --model life.model $sets --lanes 5,3,0 && sed 's/, [0-9.]* s)$/)/' out | diff one.out - &&
         launched 1 2 eval life.bin --model life.model --data - && says '\[0\] .*error: - is a stream: on several nodes' &&
         runs 0 "$h" eval life.bin --model life.model $sets --by C1 --by-max 4 && sed 's/, [0-9.]* s)$/)/' out >one.out &&

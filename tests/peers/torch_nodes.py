@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
-"""samples/ctrdnn.cfg on two processes of one core, by heterps-run and by PyTorch 2's DistributedDataParallel over Gloo with
-sparse gradients, in turn, from memory; and what the number of processes does to the bits of each.
+"""samples/ctrdnn.cfg on two processes of one core, by heterps-run, by PyTorch 2's DistributedDataParallel over Gloo with
+sparse gradients, and by TorchRec over Gloo, in turn, from memory; and what the number of processes does to the bits of each.
 
-    python3 tests/peers/torch_nodes.py PROGRAM [--rounds 5] [--rows 32768] [--batch 4096] [--passes 3]
+    python3 tests/peers/torch_nodes.py PROGRAM [--rounds 5] [--rows 32768] [--batch 4096] [--passes 3] [--torchrec PYTHON]
 
-Prints examples/s of both, the ratio of each round and their median, and digests of the trained parameters for one and for
-two processes. Says whether TorchRec loads here, or why not. Rows of
-both are 16 floats with Adagrad; PyTorch's tables have as many rows as the data have values, ours grow. The first pass is not
-counted: it reads text, or warms up."""
+Prints examples/s of all, the ratio of each round to the better peer and their median, and digests of the trained parameters
+for one and for two processes. Rows are 16 floats with Adagrad everywhere; PyTorch's tables have as many rows as the data have
+values, ours grow. The first pass is not counted: it reads text, or warms up.
+
+TorchRec is that of the interpreter --torchrec (default: this one): one EmbeddingBagCollection whose 26 columns share a table,
+cut by rows, Adagrad fused into its backward pass, the dense part in DDP. Its kernels are fbgemm-gpu-cpu's, whose binary fits
+one version of PyTorch each: 1.9.0 loads beside 2.14.1, and not beside 2.15.0, where symbols are missing. So
+    python3 -m venv rec && rec/bin/pip install torch==2.14.1 fbgemm-gpu-cpu==1.9.0 torchrec==1.9.2 numpy
+and --torchrec rec/bin/python. Where it does not load it is left out, with its reason."""
 import argparse, hashlib, json, os, socket, statistics, subprocess, sys, tempfile, time
 
 DENSE, FIELDS, DIM, UNITS = 13, 26, 16, (512, 256, 128)
@@ -27,7 +32,7 @@ def arrays(path):
     return np.array(label, np.float32), np.array(dense, np.float32), np.array(keys, np.int64), len(numbers)
 
 
-def worker(rank, world, port, folder, batch, passes):
+def worker(who, rank, world, port, folder, batch, passes):
     """One process: prints seconds of the passes behind the first, and a digest of all parameters."""
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo")
     if hasattr(os, "sched_setaffinity"):
@@ -44,20 +49,10 @@ def worker(rank, world, port, folder, batch, passes):
     data = np.load(f"{folder}/data.npz")
     label, dense, keys = (torch.from_numpy(data[n]) for n in ("label", "dense", "keys"))
 
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.rows = nn.Embedding(int(data["count"]), DIM, sparse=True)
-            nn.init.uniform_(self.rows.weight, -0.01, 0.01)
-            sizes = (FIELDS * DIM + DENSE, *UNITS)
-            self.layers = nn.Sequential(*(m for a, b in zip(sizes, UNITS) for m in (nn.Linear(a, b), nn.ReLU())), nn.Linear(UNITS[-1], 1))
-
-        def forward(self, dense, keys):
-            return self.layers(torch.cat([self.rows(keys).view(len(keys), -1), dense], 1)).squeeze(1)
-
-    net = Net()
-    ddp = nn.parallel.DistributedDataParallel(net) if world > 1 else net
-    optimizers = [torch.optim.Adagrad(net.rows.parameters(), lr=0.03), torch.optim.Adagrad(net.layers.parameters(), lr=0.01)]
+    sizes = (FIELDS * DIM + DENSE, *UNITS)
+    layers = nn.Sequential(*(m for a, b in zip(sizes, UNITS) for m in (nn.Linear(a, b), nn.ReLU())), nn.Linear(UNITS[-1], 1))
+    make = torchrec_net if who == "torchrec" else ddp_net
+    net, optimizers, parameters = make(layers, int(data["count"]), world)
     loss_of = nn.BCEWithLogitsLoss()
     share = batch // world
     begin = None
@@ -69,15 +64,86 @@ def worker(rank, world, port, folder, batch, passes):
             own = slice(at + rank * share, at + (rank + 1) * share)
             for optimizer in optimizers:
                 optimizer.zero_grad(set_to_none=True)
-            loss_of(ddp(dense[own], keys[own]), label[own]).backward()
+            loss_of(net(dense[own], keys[own]), label[own]).backward()
             for optimizer in optimizers:
                 optimizer.step()
     dist.barrier()
     seconds = time.perf_counter() - begin
-    digest = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in net.parameters())).hexdigest()[:16]
+    with torch.no_grad():
+        loss = torch.tensor([float(loss_of(net(dense[rank * share:(rank + 1) * share], keys[rank * share:(rank + 1) * share]),
+                                           label[rank * share:(rank + 1) * share]))])
+    dist.all_reduce(loss)
+    whole = parameters()
     if rank == 0:
-        print(json.dumps({"seconds": seconds, "digest": digest, "loss": float(loss_of(net(dense[:batch], keys[:batch]), label[:batch]))}))
+        digest = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in whole)).hexdigest()[:16]
+        print(json.dumps({"seconds": seconds, "digest": digest, "loss": float(loss) / world}))
     dist.destroy_process_group()
+
+
+def ddp_net(layers, count, world):
+    """The net, its optimizers, and what gives all parameters."""
+    import torch
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rows = nn.Embedding(count, DIM, sparse=True)
+            nn.init.uniform_(self.rows.weight, -0.01, 0.01)
+            self.layers = layers
+
+        def forward(self, dense, keys):
+            return self.layers(torch.cat([self.rows(keys).view(len(keys), -1), dense], 1)).squeeze(1)
+
+    net = Net()
+    optimizers = [torch.optim.Adagrad(net.rows.parameters(), lr=0.03), torch.optim.Adagrad(net.layers.parameters(), lr=0.01)]
+    return nn.parallel.DistributedDataParallel(net) if world > 1 else net, optimizers, lambda: list(net.parameters())
+
+
+def torchrec_net(layers, count, world):
+    """The same; the table is cut by rows, and updated within the backward pass."""
+    import torch
+    import torch.distributed as dist
+    import torchrec
+    from torch import nn
+    from torchrec.distributed import DistributedModelParallel
+    from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+    from torchrec.distributed.sharding_plan import construct_module_sharding_plan, row_wise
+    from torchrec.distributed.types import ShardingEnv, ShardingPlan
+    from torchrec.optim.apply_optimizer_in_backward import apply_optimizer_in_backward
+
+    columns = [f"C{f}" for f in range(FIELDS)]
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rows = torchrec.EmbeddingBagCollection(
+                tables=[torchrec.EmbeddingBagConfig(name="emb", embedding_dim=DIM, num_embeddings=count, feature_names=columns,
+                                                    init_fn=lambda w: nn.init.uniform_(w, -0.01, 0.01))], device=torch.device("cpu"))
+            self.layers = layers
+
+        def forward(self, dense, keys):
+            jagged = torchrec.KeyedJaggedTensor(columns, keys.t().reshape(-1), lengths=torch.ones(keys.numel(), dtype=torch.int32))
+            return self.layers(torch.cat([self.rows(jagged).values(), dense], 1)).squeeze(1)
+
+    net = Net()
+    apply_optimizer_in_backward(torch.optim.Adagrad, net.rows.parameters(), {"lr": 0.03})
+    cut = construct_module_sharding_plan(net.rows, {"emb": row_wise(compute_kernel="fused")}, EmbeddingBagCollectionSharder(),
+                                         local_size=world, world_size=world, device_type="cpu")
+    model = DistributedModelParallel(net, env=ShardingEnv.from_process_group(dist.group.WORLD), device=torch.device("cpu"),
+                                     plan=ShardingPlan({"rows": cut}))
+
+    def parameters():
+        whole = []
+        for value in model.state_dict().values():
+            if hasattr(value, "local_shards"):
+                place = torch.empty(value.size()) if dist.get_rank() == 0 else None
+                value.gather(0, place)
+                value = place
+            whole.append(value)
+        return whole
+
+    return model, [torch.optim.Adagrad(layers.parameters(), lr=0.01)], parameters
 
 
 def port_free():
@@ -86,13 +152,14 @@ def port_free():
         return s.getsockname()[1]
 
 
-def torch_run(world, o):
-    port = port_free()
-    command = [sys.executable, os.path.abspath(__file__), "--worker", o.folder, str(world), str(port), str(o.batch), str(o.passes)]
-    running = [subprocess.Popen([*command, str(r)], stdout=subprocess.PIPE, text=True) for r in range(world)]
-    said = [p.communicate()[0] for p in running]
-    assert all(p.returncode == 0 for p in running), said
-    return json.loads(said[0].splitlines()[-1])
+def peer_run(who, world, o):
+    port, python = port_free(), o.torchrec if who == "TorchRec" else sys.executable
+    command = [python, os.path.abspath(__file__), "--worker", who.lower(), o.folder, str(world), str(port), str(o.batch), str(o.passes)]
+    running = [subprocess.Popen([*command, str(r)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for r in range(world)]
+    said = [p.communicate() for p in running]
+    if any(p.returncode for p in running):
+        raise RuntimeError(said[0][1][-2000:])
+    return json.loads(said[0][0].splitlines()[-1])
 
 
 def ours_seconds(nodes, o, passes):
@@ -113,9 +180,13 @@ def ours_run(nodes, o):
     return {"seconds": seconds, "digest": digest}
 
 
-def torchrec_tell():
-    said = subprocess.run([sys.executable, "-c", "import torchrec"], stderr=subprocess.PIPE, text=True)
-    print("TorchRec", "loads; it is not run yet" if said.returncode == 0 else f"does not load: {said.stderr.strip().splitlines()[-1]}")
+def torchrec_loads(o):
+    said = subprocess.run([o.torchrec, "-c", "import torchrec, torch; print(torchrec.__version__, torch.__version__)"], capture_output=True, text=True)
+    if said.returncode != 0:
+        print(f"TorchRec is left out: it does not load: {said.stderr.strip().splitlines()[-1]}")
+        return False
+    print("TorchRec {} beside PyTorch {}".format(*said.stdout.split()[-2:]))
+    return True
 
 
 def main():
@@ -123,6 +194,7 @@ def main():
     parser.add_argument("program")
     for name, value in (("rounds", 5), ("rows", 32768), ("batch", 4096), ("passes", 3)):
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--torchrec", default=sys.executable)
     o = parser.parse_args()
     o.program = os.path.abspath(o.program)
     sample = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../samples/ctrdnn.cfg")
@@ -135,24 +207,25 @@ def main():
                         "--set", "cache.ram=1GiB"], check=True)
         label, dense, keys, count = arrays("data.tsv")
         np.savez("data.npz", label=label, dense=dense, keys=keys, count=count)
-        rates, ratios = {"ours": [], "torch": []}, []
+        runs = {"heterps-run": ours_run, "DDP": lambda n, o: peer_run("DDP", n, o)}
+        if torchrec_loads(o):
+            runs["TorchRec"] = lambda n, o: peer_run("TorchRec", n, o)
+        names, rates, ratios = list(runs), {name: [] for name in runs}, []
         for turn in range(o.rounds):
-            found = {}
-            for who in ("ours", "torch") if turn % 2 == 0 else ("torch", "ours"):
-                found[who] = ours_run(2, o) if who == "ours" else torch_run(2, o)
-                rates[who].append(o.rows * o.passes / found[who]["seconds"])
-            ratios.append(rates["ours"][-1] / rates["torch"][-1])
-            print(f"round {turn + 1}: heterps-run {rates['ours'][-1]:.0f}, DDP {rates['torch'][-1]:.0f} examples/s, ratio {ratios[-1]:.2f}", flush=True)
-        print(f"median of {o.rounds}: heterps-run {statistics.median(rates['ours']):.0f}, DDP {statistics.median(rates['torch']):.0f} examples/s, "
-              f"ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
-        for who, run in (("heterps-run", ours_run), ("DDP", torch_run)):
-            one, two = (run(n, o)["digest"] for n in (1, 2))
-            print(f"bits of {who}: one process {one}, two {two}: {'the same' if one == two else 'others'}")
-        torchrec_tell()
+            for name in names if turn % 2 == 0 else names[::-1]:
+                rates[name].append(o.rows // o.batch * o.batch * o.passes / runs[name](2, o)["seconds"])
+            ratios.append(rates["heterps-run"][-1] / max(rates[name][-1] for name in names[1:]))
+            print(f"round {turn + 1}: " + ", ".join(f"{name} {rates[name][-1]:.0f}" for name in names) + f" examples/s, over the better peer {ratios[-1]:.2f}", flush=True)
+        print(f"median of {o.rounds}: " + ", ".join(f"{name} {statistics.median(rates[name]):.0f}" for name in names) +
+              f" examples/s, over the better peer {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+        for name in names:
+            one, two = (runs[name](n, o) for n in (1, 2))
+            losses = f", losses {one['loss']:.6f} and {two['loss']:.6f}" if "loss" in one else ""
+            print(f"bits of {name}: one process {one['digest']}, two {two['digest']}: {'the same' if one['digest'] == two['digest'] else 'others'}{losses}")
 
 
 if len(sys.argv) > 1 and sys.argv[1] == "--worker":
-    folder, world, port, batch, passes, rank = sys.argv[2], *map(int, sys.argv[3:])
-    worker(rank, world, port, folder, batch, passes)
+    who, folder, world, port, batch, passes, rank = sys.argv[2], sys.argv[3], *map(int, sys.argv[4:])
+    worker(who, rank, world, port, folder, batch, passes)
 else:
     main()
