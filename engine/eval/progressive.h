@@ -39,9 +39,9 @@ void progressive_step(struct progressive *progressive, const struct step_done *d
 /* Whoever may call progressive_step: the window as it is now becomes what is measured. Not while that is done. */
 void progressive_keep(struct progressive *progressive);
 
-/* Of several nodes, by the main thread of each, when all have kept the window after the same step: the others say what of
- * it they have not said before, and rank 0 hears it. What the exchange has failed with; INVALID: other examples have come
- * than are missing. */
+/* Of several nodes, by the main thread of each, when all have kept the window after the same step: the others
+ * say what of it they have not said before, and rank 0 hears it. What the exchange has failed with; INVALID:
+ * other examples have come than are missing. */
 MUST_USE status progressive_join(struct progressive *progressive);
 /* Behind that, of another node than rank 0: it may keep the window again. Rank 0 returns from progressive_join when all
  * have said so. */

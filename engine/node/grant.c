@@ -3,8 +3,8 @@
  *     rank 0   job begins ──▶ a few steps ahead are granted ── as steps end, the next ones, up to the job's bound
  *              somebody wants to stop ──▶ what has been granted is the end, or what a stream has given by then
  *
- * A node begins no step that is not granted, and its job is over behind the last step that is. A grant may mark its last
- * step: behind that all nodes keep what rank 0 then wants to know of all. */
+ * A node begins no step that is not granted, and its job is over behind the last step that is. A grant may mark
+ * its last step: behind that all nodes keep what rank 0 then wants to know of all. */
 #include <inttypes.h>
 
 #include "engine/node/reduce_internal.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/doing.h"
 #include "engine/base/trace.h"
 #include "engine/node/reduce_internal.h"
 #include "engine/node/stream.h"
@@ -223,6 +224,7 @@ static void turn_begin(struct reduce *r, uint64_t *begun_ns)
 {
     const uint64_t now_ns = *begun_ns = clock_ns();
     if (r->turns++ == 0) r->turns_ns = now_ns;
+    doing_begin(DOING_sums);
     r->last = r->exchange.rank;
 }
 
@@ -230,6 +232,7 @@ static void turn_end(struct reduce *r, enum exchange_round round, uint32_t bucke
 {
     const uint64_t now_ns = clock_ns();
     trace_span(TRACE_EXCHANGE, round_names[round], begun_ns, now_ns, r->step, bucket);
+    doing_end(DOING_sums);
     if (--r->turns > 0) return;
     figure_add(&r->shared_rounds_ns, now_ns - r->turns_ns);
     figure_add(&r->shared_last_ns[r->last], now_ns - r->turns_ns);

@@ -7,6 +7,8 @@
 
 #include "engine/node/reduce_internal.h"
 
+#include "engine/base/doing.h"
+
 /* By the thread that reads. */
 void step_ask(struct exchange *x, const struct asked_step *asked)
 {
@@ -34,6 +36,7 @@ static status letters_send(struct reduce *r)
     uint32_t number;
     if (r->asked || !ring_try_pop(&r->asked_ring, &number)) return ST_OK;
     const struct asked_step *asked = r->asked = r->asked_waits[number];
+    doing_begin(DOING_rows);
     CHECK(asked->step == r->open_until);
     for (uint32_t i = 0; i < x->node_count; i++) {
         const uint32_t to = (x->rank + i) % x->node_count;
@@ -103,6 +106,7 @@ static void rows_look(struct reduce *r)
     r->open_until = r->asked->step + 1;
     for (uint32_t n = 0; n < x->node_count; n++) r->peers[n].next_rows = r->open_until;
     r->asked = NULL;
+    doing_end(DOING_rows);
     /* Release pairs with the acquire in exchange_has_rows(): values, and what is asked for. */
     atomic_store_explicit(&x->rows.shared_step, r->open_until, memory_order_release);
     gate_ring(r);

@@ -6,6 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/cores.h"
+#include "engine/base/doing.h"
 #include "engine/base/trace.h"
 
 /* Examples that a resumed run drops between two looks at whether it should stop. */
@@ -290,7 +291,9 @@ static status micro_read(struct feed *feed, struct place *at, uint32_t micro, st
     uint64_t begin_ns = clock_ns();
     micro_batch_clear(m);
     source_enter(feed);
+    doing_begin(DOING_reading);
     status st = reader_fill(feed->source, m, feed->shape.micro, &at->is_end);
+    doing_end(DOING_reading);
     at->is_open = source_leave(feed);
     if (feed->is_left) return ST_OK;
     at->step_examples += m->example_count;

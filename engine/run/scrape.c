@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cfg/key.h"
+#include "engine/base/doing.h"
 #include "engine/base/heap.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
@@ -320,6 +321,14 @@ static void nodes_put(struct scrape *s, struct node *node, struct evbuffer *to)
     others_put(node, to);
 }
 
+static void doing_put(struct evbuffer *to)
+{
+    exposition_head(to, "heterps_train_doing", "gauge", "How many threads, or rounds between nodes, are at it now.");
+    for (int i = 0; i < DOING_COUNT; i++)
+        evbuffer_add_printf(to, "heterps_train_doing{what=\"%s\"} %u\n", doing_name((enum doing)i),
+                            doing_count((enum doing)i));
+}
+
 static void metrics_put(void *context, struct evbuffer *to)
 {
     struct scrape *s = context;
@@ -330,6 +339,7 @@ static void metrics_put(void *context, struct evbuffer *to)
                    memory_resident_bytes_max());
     exposition_u64(to, "heterps_planned_memory_bytes", "gauge", "The plan of memory.", memory_planned_bytes());
     saves_put(s, to);
+    doing_put(to);
     pthread_mutex_lock(&s->lock);
     if (s->is_lent && s->feed) {
         const struct feed_counts read = feed_counts(s->feed);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/doing.h"
 #include "engine/base/heap.h"
 #include "engine/base/isa.h"
 #include "engine/base/log.h"
@@ -210,7 +211,10 @@ static status nodes_meet(struct session *s, const struct session_options *o)
                                          .past = nodes->past,
                                          .anew = nodes->anew,
                                          .anew_context = nodes->anew_context};
-    TRY(node_open(&s->node, &options));
+    doing_begin(DOING_handshake);
+    const status st = node_open(&s->node, &options);
+    doing_end(DOING_handshake);
+    TRY(st);
     return node_count(s->node) > 0 ? node_divide(s->node) : ST_OK;
 }
 

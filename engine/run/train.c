@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/doing.h"
 #include "engine/base/log.h"
 #include "engine/base/stop.h"
 #include "engine/base/trace.h"
@@ -50,6 +51,8 @@ static void step_done(void *context, const struct step_done *done)
         p->epoch_examples = 0;
     }
     p->step++;
+    if (t->recovers) doing_end(DOING_recovery);
+    t->recovers = false;
     p->epoch_examples += done->example_count;
     p->examples += done->example_count;
     t->loss_sum += done->loss_sum;
@@ -181,7 +184,9 @@ static status evaluate_set(struct trainer *t, uint32_t i, bool *is_better)
     struct store *store = t->session->setup.model.store;
     const uint64_t *rows = rows_here(t);
     if (st == ST_OK && rows) st = store_sees_until(store, rows, t->ticket);
+    doing_begin(DOING_eval);
     if (st == ST_OK) st = eval_feeds_measure(&t->eval, &t->session->crew, &t->heads, NULL);
+    doing_end(DOING_eval);
     if (st == ST_OK) report_eval(&t->report, t->eval.sets.item[i].name, &t->heads, t->eval_step);
     feed_listen(t, t->feed);
     eval_feeds_shut(&t->eval); /* its thread uses the store till then */
@@ -370,6 +375,8 @@ static status train(struct trainer *t)
     if (t->options->dry_run) return ST_OK;
     TRY(train_best_open(t));
     if (t->options->look) return t->options->look(t->options->look_context, s, t->options, &t->eval.sets);
+    t->recovers = t->options->resume != NULL;
+    if (t->recovers) doing_begin(DOING_recovery);
     TRY(train_model_fill(t));
     TRY(train_nodes_begin(t));
     if (t->options->use) return use(t);

@@ -54,6 +54,7 @@ struct trainer {
     status save_result;   /* of one that has ended beside training; its message is this thread's last */
     bool save_is_owed;    /* one fell due while another was being written                */
     bool is_woken;        /* by tick, for the save that is owed                          */
+    bool recovers;        /* goes on from a save, and has done no step yet               */
     bool nodes_stopped;   /* of several nodes: the last job has ended by a wish to stop  */
     uint64_t begun_step;  /* of the last save, or UINT64_MAX                            */
     uint64_t saved_step;  /* of the last one that is complete, or UINT64_MAX            */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/doing.h"
 #include "engine/base/heap.h"
 #include "engine/base/log.h"
 #include "engine/base/trace.h"
@@ -159,13 +160,14 @@ status train_save(struct trainer *t, enum save_how how)
     uint64_t begin = clock_ns();
     status st = how == SAVE_UNCHECKED ? ST_OK : model_check(t);
     if (st != ST_OK) return train_fail_unsaved(t, st);
-    if (t->saver == NULL) {
-        TRY(save_whole(t, begin));
-    } else {
-        TRY(save_begin(t));
+    doing_begin(DOING_save);
+    st = t->saver ? save_begin(t) : save_whole(t, begin);
+    if (st == ST_OK && t->saver) {
         t->save_pause_ms = (double)(clock_ns() - begin) * 1e-6;
-        if (how != SAVE_BESIDE) TRY(train_save_settle(t));
+        if (how != SAVE_BESIDE) st = train_save_settle(t);
     }
+    doing_end(DOING_save);
+    if (st != ST_OK) return st;
     t->begun_step = model->progress.step;
     report_pause(&t->report, clock_ns() - begin);
     trace_span(TRACE_SAVE, "save", begin, clock_ns(), model->progress.step, 0);

@@ -29,6 +29,7 @@
 #include <stddef.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/doing.h"
 #include "engine/base/trace.h"
 #include "engine/slot/fold.h"
 #include "engine/sync/sync.h"
@@ -502,9 +503,13 @@ static status sum_run(struct bsp *b, const struct updater *w, const struct stage
 static status update_run(struct bsp *b, const struct updater *w, const struct stage *stage, const struct update *u,
                          const struct sync_part *part)
 {
-    if (b->slices == NULL) return sync_update_run(&b->sync, w, stage, u, part->index);
-    return exchange_update_run(b->exchange, w, part->bucket, &share_of(b, stage->index, part->bucket)->extent, u,
-                               b->sync.site.model->store, part->index);
+    doing_begin(DOING_update);
+    const status st = b->slices == NULL ? sync_update_run(&b->sync, w, stage, u, part->index)
+                                        : exchange_update_run(b->exchange, w, part->bucket,
+                                                              &share_of(b, stage->index, part->bucket)->extent, u,
+                                                              b->sync.site.model->store, part->index);
+    doing_end(DOING_update);
+    return st;
 }
 
 static const struct {

@@ -1,9 +1,12 @@
 #!/bin/sh
-# Usage: sh tests/quality/nodes.sh [RUNS] [PROGRAM]       defaults: 100, ./heterps-run; SEED=N repeats a series; MODEL=dense: numbers alone
+# Usage: sh tests/quality/nodes.sh [RUNS] [PROGRAM]       defaults: 100, ./heterps-run; SEED=N repeats a series; MODEL=dense: numbers alone;
+#                                                         LONG=1: pauses of 10 to 60 s; VERBOSE=1: a line a run
 # Trainings on 2 to 4 nodes over loopback, of any lanes each, or of none, which serve rows and slices alone or with the
-# others, of which one is killed, or stands still for a while, at a random moment, or
-# none is and nothing is saved: each has to end, and with the bytes and the last figures of one node, of a table whose
-# rows come and go. Prints a line a run that does not, and how many of each kind there were; status 1 if one did not.
+# others, of which one is killed, or stands still for a while, or none is and nothing is saved: each has to end, and with the bytes and the last figures of
+# one node, of a table whose rows come and go. Half of the moments are random; the others are of a kind that aim.py waits for, in turn: handshake, recovery
+# (behind another kill, once there is a save), reading, rows, sums, update, save. One training in five goes on from a day before (--continue), one in five
+# from what so many other nodes have left at a signal (--resume). Prints a line a run that is wrong, how many of each kind there were, and how often a
+# hit node was at what, of which several things may go on at once; status 1 if a run was wrong.
 set -u
 runs=${1:-100} h=${2:-./heterps-run}
 case $h in /*) ;; *) h=$PWD/$h ;; esac
@@ -20,53 +23,117 @@ dense) dense_model train.epochs=40 checkpoint.every=50 eval.every=70 cluster.min
 esac && "$h" gen criteo --rows 500 --skip 6000 -o test.tsv -q && one_node --eval test.tsv --log json >one.log || exit 1
 figures() { grep '"event":"eval"' "$1" | tail -1 | sed 's/"seconds":[^,]*,//; s/"time":[^,]*,//; s/"node":[^,]*,//'; }
 [ -n "$(figures one.log)" ] || { echo "no evaluation: $(cat one.log)"; exit 1; }
+"$h" gen criteo --rows 6000 --skip 7000 -o day.tsv -q && "$h" model.bin --data day.tsv --continue one.model --out day.model --threads 1 --eval test.tsv --log json >day.log &&
+    "$h" export model.bin --model day.model -o day -q || exit 1
 seed=${SEED:-$(date +%s)}
 echo "seed $seed"
-awk -v seed="$seed" -v runs="$runs" 'function place(servers) { x = int(rand() * 3); return x == 1 ? "local" : x == 2 && servers ? "servers" : "spread" }
+awk -v seed="$seed" -v runs="$runs" -v long="${LONG:-0}" -v kinds="handshake recovery reading$([ "${MODEL:-}" = dense ] || echo ' rows') sums update save" '
+function place(servers) { x = int(rand() * 3); return x == 1 ? "local" : x == 2 && servers ? "servers" : "spread" }
+function lanes_of(nodes,    left, n, x, lanes) {
+    left = 8; servers = 0; lanes = ""
+    for (n = 1; n < nodes; n++) { x = rand() < 0.4 ? 0 : 1 + int(rand() * (left - nodes + n)); servers += x == 0; left -= x; lanes = lanes "," x }
+    if (rand() < 0.2) { servers = 0; return "auto" }
+    return left lanes
+}
 BEGIN {
-    srand(seed)
+    srand(seed); count = split(kinds, kind, " ")
     for (i = 0; i < runs; i++) {
-        nodes = 2 + int(rand() * 3); left = 8; servers = 0; lanes = ""
-        for (n = 1; n < nodes; n++) { x = rand() < 0.4 ? 0 : 1 + int(rand() * (left - nodes + n)); servers += x == 0; left -= x; lanes = lanes "," x }
-        lanes = rand() < 0.2 ? "auto" : left lanes
-        print nodes, int(rand() * 4), 0.1 + rand() * 1.5, int(rand() * 3), 0.1 + rand() * 3, lanes, place(lanes != "auto" && servers), place(lanes != "auto" && servers)
+        nodes = 2 + int(rand() * 3); lanes = lanes_of(nodes)
+        what = rand() < 0.5 ? "any" : kind[1 + aimed++ % count]
+        x = rand(); from = x < 0.2 ? "day" : x < 0.4 ? "half" : "new"
+        x = rand(); how = x < 0.1 && what == "any" && from == "new" ? "none" : x < 0.55 ? "kill" : "pause"
+        print nodes, int(rand() * 4), 0.1 + rand() * 1.5, how, long ? 10 + rand() * 50 : 0.1 + rand() * 3, lanes, place(servers), place(servers), what, from, 2 + int(rand() * 3)
     }
 }' >draws
-killed=0 paused=0 unsaved=0 late=0 served=0
-while read -r nodes victim delay kind pause lanes rows slices; do
-    rm -rf many.model
-    out='--out many.model' what="$nodes nodes of $lanes lanes, rows $rows, slices $slices"
-    case $lanes in *,0*) served=$((served + 1)) ;; esac
-    [ "$kind" != 0 ] || out=
-    timeout 120 "$h" launch --local "$nodes" -- model.bin --data data.tsv --eval test.tsv $out --lanes "$lanes" --set cluster.rows="$rows" --set cluster.slices="$slices" --log json >many.log 2>log &
+: >hits
+killed=0 paused=0 unsaved=0 served=0 continued=0 resumed=0
+start() { # NODES ARGUMENT...: begins a training, of the data of today
+    start_nodes=$1
+    shift
+    timeout 300 "$h" launch --local "$start_nodes" -- model.bin --eval test.tsv --log json "$@" >many.log 2>log &
     launcher=$!
-    if [ "$kind" = 0 ]; then
-        unsaved=$((unsaved + 1)) what="$what, nothing saved"
-    else
-        sleep "$delay"
-        pid=$(pgrep -f -- "^heterps-run model.bin .*--rank=$((victim % nodes))( |\$)" | head -1)
-        [ -n "$pid" ] || late=$((late + 1))
-        if [ "$kind" = 1 ]; then
-            killed=$((killed + 1)) what="$what, $((victim % nodes)) killed after $delay s"
-            [ -z "$pid" ] || kill -9 "$pid" 2>/dev/null
-        else
-            paused=$((paused + 1)) what="$what, $((victim % nodes)) paused after $delay s for $pause s"
-            [ -z "$pid" ] || { kill -STOP "$pid" 2>/dev/null; sleep "$pause"; kill -CONT "$pid" 2>/dev/null; }
-        fi
-    fi
+}
+ended() { # STATUS: of the launcher
     wait $launcher
     status=$?
     launcher=
-    if [ $status != 0 ]; then
+    [ $status = "$1" ]
+}
+rank() { echo "^heterps-run model.bin .*--rank=$1( |\$)"; }
+aim() { # WHAT RANK: waits beside this for a moment to hit it as the draw says
+    case $how in kill) set -- "$1" "$2" kill ;; *) set -- "$1" "$2" pause "$pause" ;; esac
+    python3 "$root/tests/quality/aim.py" "$3" $4 "$1" 8 "$(rank "$2")" >hit &
+    aimer=$!
+}
+aimed() { # RANK: waits until that is done, and notes at what it was
+    wait $aimer
+    cat hit >>hits
+    what="$what, $1 ${how}ed at: $(cat hit)"
+}
+saved() { # there is a save, or the training is over
+    left=100
+    while [ $left -gt 0 ] && ! ls many.model/manifest*.json >/dev/null 2>&1 && kill -0 $launcher 2>/dev/null; do left=$((left - 1)); sleep 0.05; done
+}
+while read -r nodes victim delay how pause lanes rows slices aim from before; do
+    rm -rf many.model
+    data=data.tsv expected=one first= victim=$((victim % nodes))
+    what="$nodes nodes of $lanes lanes, rows $rows, slices $slices, from $from, at $aim after $delay s"
+    case $lanes in *,0*) served=$((served + 1)) ;; esac
+    set -- --out many.model --lanes "$lanes" --set cluster.rows="$rows" --set cluster.slices="$slices"
+    case $from in
+    day)
+        continued=$((continued + 1)) data=day.tsv expected=day
+        set -- "$@" --continue one.model
+        ;;
+    half) # so many others have begun it
+        resumed=$((resumed + 1))
+        start "$before" --data data.tsv --out many.model
+        saved
+        kill -TERM $launcher 2>/dev/null
+        ended 75 || [ $status = 0 ] || { echo "not ok: $what: $before nodes that were to stop end with $status"; tail -3 log; bad=$((bad + 1)); continue; }
+        set -- "$@" --resume many.model
+        ;;
+    esac
+    if [ "$how" = none ]; then
+        shift 2
+        unsaved=$((unsaved + 1)) what="$what, nothing saved"
+    fi
+    case $lanes,$aim in *,any | auto,*) ;; *) [ "$(echo "$lanes" | cut -d, -f$((victim + 1)))" != 0 ] || victim=0 ;; esac
+    case $how in kill) killed=$((killed + 1)) ;; pause) paused=$((paused + 1)) ;; esac
+    case $how,$from,$aim in
+    *,*,handshake | *,half,recovery | *,day,recovery) # which come at once
+        aim $aim $victim
+        start "$nodes" --data $data "$@"
+        aimed $victim
+        ;;
+    *,new,recovery) # of another node, which the end of the first one leads to
+        start "$nodes" --data $data "$@"
+        saved
+        aim recovery $(((victim + 1) % nodes))
+        python3 "$root/tests/quality/aim.py" kill any 1 "$(rank $victim)" >/dev/null
+        aimed $(((victim + 1) % nodes))
+        ;;
+    none*) start "$nodes" --data $data "$@" ;;
+    *)
+        start "$nodes" --data $data "$@"
+        sleep "$delay"
+        aim $aim $victim
+        aimed $victim
+        ;;
+    esac
+    if ! ended 0; then
         echo "not ok: $what: status $status"
         tail -3 log
         bad=$((bad + 1))
-    elif [ "$(figures many.log)" != "$(figures one.log)" ]; then
+    elif [ "$(figures many.log)" != "$(figures $expected.log)" ] && [ "$(figures many.log)" ]; then
         echo "not ok: $what: other figures"
         bad=$((bad + 1))
-    elif [ -n "$out" ]; then
-        as_one_node many.model || { echo "not ok: $what: other bytes"; bad=$((bad + 1)); }
+    elif [ "$how" != none ]; then
+        rm -rf many
+        "$h" export model.bin --model many.model -o many -q && diff -r $expected many >/dev/null || { echo "not ok: $what: other bytes"; bad=$((bad + 1)); }
     fi
+    [ -z "${VERBOSE:-}" ] || echo "$what"
 done <draws
-echo "$runs runs: $killed with a node killed, $paused paused, $unsaved without a save; of $late the node had ended; $served with parameter servers; $bad of them wrong"
+echo "$runs runs: $killed with a node killed, $paused paused, $unsaved without a save; $continued went on from a day before, $resumed from other nodes; $served with parameter servers; $bad of them wrong"
+tr ' ' '\n' <hits | sort | uniq -c | awk '{ line = line (NR > 1 ? ", " : "") $2 " " $1 } END { print "hit nodes were at: " line " (of '"$(wc -l <hits)"' hits)" }'
 [ $bad = 0 ]
