@@ -378,7 +378,10 @@ static status train(struct trainer *t)
     t->recovers = t->options->resume != NULL;
     if (t->recovers) doing_begin(DOING_recovery);
     TRY(train_model_fill(t));
-    TRY(train_nodes_begin(t));
+    doing_begin(DOING_handshake);
+    const status st = train_nodes_begin(t);
+    doing_end(DOING_handshake);
+    TRY(st);
     if (t->options->use) return use(t);
     const uint64_t first_step = s->setup.model.progress.step,
                    first_pass_examples = s->setup.model.progress.pass_examples;

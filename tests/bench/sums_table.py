@@ -12,6 +12,8 @@ is left out, with the reason. Needs ./heterps-run; and, each for its lines,
     PyTorch            with Gloo, of the interpreter PYTHON (default: python3)
     a shaped wire      root, ip and tc (Debian: iproute2): loopback of a network namespace, through a tbf
 RATE (default: 1gbit) is that of each process for lines of a shaped wire; all share the one loopback, which has as many times that."""
+import array
+import json
 import os
 import re
 import shutil
@@ -19,7 +21,7 @@ import subprocess
 import sys
 
 import table
-from table import Skip, median
+from table import HETERPS, Skip, median
 
 RATE = os.environ.get("RATE", "1gbit")
 PYTHON = os.environ.get("PYTHON", "python3")
@@ -78,13 +80,29 @@ class Table(table.Table):
             raise Skip("tests/peers/sums_mpi.c does not compile: apt-get install openmpi-bin libopenmpi-dev")
         return program
 
-    def mpi(self, count):
+    def mpi(self, count, *path):
         program = self.once("mpi", self.mpi_program)
         options = ["--oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"]
-        return self.values(self.run([MPIRUN, *options, "-np", str(count), program], ROOT_TOO), count)
+        said = self.run([MPIRUN, *options, "-np", str(count), program, *path], ROOT_TOO)
+        return None if path else self.values(said, count)
 
-    def gloo(self, count):
-        return self.values(self.run([PYTHON, "tests/peers/sums_gloo.py", str(count)], {"OMP_NUM_THREADS": "1"}), count)
+    def gloo(self, count, *path):
+        said = self.run([PYTHON, "tests/peers/sums_gloo.py", str(count), *path], {"OMP_NUM_THREADS": "1"})
+        return None if path else self.values(said, count)
+
+    def differ(self, name, one, two):
+        """Percent of the sums of the same four lanes that are other bits by so many processes."""
+        sums = []
+        for count in (one, two):
+            path = os.path.join(self.folder, f"{name}.{count}")
+            getattr(self, name)(count, path)
+            sums.append(array.array("I", open(path, "rb").read()))
+        return 100 * sum(a != b for a, b in zip(*sums)) / len(sums[0])
+
+    def ours_differ(self, side):
+        """The same by bench, of two and of four processes: links, or ring."""
+        lines = self.run([HETERPS, "bench", "--json", "net", "--repeats", "1"]).splitlines()
+        return next(event[f"{side}_differ_percent"] for event in map(json.loads, lines) if f"{side}_differ_percent" in event)
 
     # --- rounds -----------------------------------------------------------------------------------------------
 
@@ -150,6 +168,12 @@ def rows():
             yield (f"{size} by {count}, sealed", "a copy of the same bytes, both ways", None,
                    lambda t, s=size, n=count: t.over(s, n, "copy", side="sealed"), "heterps-run bench net")
     yield "1 KiB by 2", "at most: round trips that do not sleep", 2.5, lambda t: t.over("1 KiB", 2, "turn"), "heterps-run bench net"
+    what = "four lanes by 2 and by 4: % of floats that differ"
+    for side, name in (("links", "at most: links"), ("ring", "a plain ring")):
+        yield what, name, 0 if side == "links" else None, lambda t, s=side: t.once(f"bits {s}", lambda: t.ours_differ(s)), "heterps-run bench net"
+    for peer, name in (("mpi", "Open MPI"), ("gloo", "Gloo")):
+        yield what, name, None, lambda t, p=peer: t.differ(p, 2, 4), script + "'differ'"
+        yield what.replace("2 and by 4", "1 and by 2"), name, None, lambda t, p=peer: t.differ(p, 1, 2), script + "'differ'"
     for count in (2, 4):
         yield (f"64 MiB by {count}, {RATE} a process", "at most: the wire's time", 1.05, lambda t, n=count: t.wire("64 MiB", n),
                f"RATE={RATE} " + script + f"'by {count}.*wire'")

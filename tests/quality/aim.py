@@ -3,7 +3,8 @@
 The process is the first whose command line PATTERN is found in. WHAT: `any`, at once; or a kind of engine/base/doing.h, for
 which it waits at most LIMIT seconds, whichever process has the command line by then, and hits at once if that is over. The
 process is stopped, its counts of what it is doing are read from its memory, and if they fit it is killed, or goes on after
-SECONDS. Prints the kinds that it was at, `compute` if none, or `gone` if there is no such process."""
+SECONDS. Prints the kinds that it was at, `compute` if none, or `gone` if there is no such process. Makes the file AIM_READY of
+the environment once it looks."""
 import os
 import re
 import signal
@@ -82,5 +83,11 @@ def hit(how, seconds, what, limit, pattern):
 
 if __name__ == "__main__":
     how, *rest = sys.argv[1:]
+    try:
+        os.nice(-10)  # moments are short
+    except OSError:
+        pass
+    if os.environ.get("AIM_READY"):
+        open(os.environ["AIM_READY"], "w").close()
     seconds = float(rest.pop(0)) if how == "pause" else 0
     print(hit(how, seconds, rest[0], float(rest[1]), re.compile(rest[2])))

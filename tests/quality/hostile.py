@@ -1,10 +1,14 @@
 """Usage: python3 hostile.py listen PORT FILE          keeps the first 64 bytes of who connects in FILE, and ends
-          python3 hostile.py attack RATE GREETINGS PORT…   connects RATE times a second to these ports of 127.0.0.1 in turn, until SIGTERM; then
-                                                       prints how many connections of each kind there were, and how many were refused by nobody being there
+          python3 hostile.py attack RATE PROCESSES GREETINGS PORT…   connects RATE times a second in all, by so many processes, to these ports of
+                                                       127.0.0.1 in turn, until SIGTERM; then prints how many connections of each kind there were, and
+                                                       how many were refused by nobody being there
 
 What hostile.sh does to nodes that train. GREETINGS: files of 64 bytes each, what nodes of the job, and of jobs with another key, have begun a connection
 with. Kinds: bytes at random, more or fewer than a greeting; a greeting cut short; a greeting sent again; one answered by its own answer, there and to
-another node; words of HTTP. Beside these some connections stay open, and send a byte a second, or nothing."""
+another node; words of HTTP. Beside these some connections stay open, and send a byte a second, or nothing. A process that cannot keep its rate
+connects as fast as it can, but never makes up for more than a tenth of a second."""
+import json
+import os
 import random
 import signal
 import socket
@@ -54,8 +58,9 @@ def reflect(s, greeting, other):
         beside.close()
 
 
-def attack(rate, greetings, ports):
-    draw = random.Random(1)
+def attack(rate, greetings, ports, seed):
+    """One process: (connections, of which nobody was there, {kind: count})."""
+    draw = random.Random(seed)
     kinds = {
         "random bytes": lambda s, g, o: s.sendall(draw.randbytes(draw.choice((1, 63, 64, 200)))),
         "cut short": lambda s, g, o: s.sendall(g[:draw.randrange(1, 64)]),
@@ -63,22 +68,25 @@ def attack(rate, greetings, ports):
         "reflected": reflect,
         "HTTP": lambda s, g, o: s.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"),
     }
+    names = list(kinds)
+    order = draw.choices(names, (30, 20, 25, 5, 20), k=4096)
     counts, nobody, over, slow = dict.fromkeys(kinds, 0), 0, [], []
     signal.signal(signal.SIGTERM, lambda *_: over.append(True))
-    begin, done, fed = time.monotonic(), 0, 0
+    due, done, fed = time.monotonic(), 0, 0
     while not over:
         now = time.monotonic()
-        if done >= (now - begin) * rate:
-            time.sleep(0.001)
+        if due > now:
+            time.sleep(min(due - now, 0.01))
             continue
-        port = ports[done % len(ports)]
-        kind = draw.choices(list(kinds), (30, 20, 25, 5, 20))[0]
+        due = max(due, now - 0.1) + 1 / rate
+        port = ports[(done + seed) % len(ports)]
+        kind = order[done % len(order)]
         s = opened(port)
         if s is None:
             nobody += 1
         else:
             try:
-                kinds[kind](s, draw.choice(greetings), ports[(done + 1) % len(ports)])
+                kinds[kind](s, greetings[done % len(greetings)], ports[(done + seed + 1) % len(ports)])
             except OSError:
                 pass  # it has hung up already
             s.close()
@@ -93,15 +101,39 @@ def attack(rate, greetings, ports):
             except OSError:
                 pass
         slow += [s for s in (opened(ports[i % len(ports)]) for i in range(SLOW - len(slow))) if s]
-    print(done, nobody, ", ".join(f"{count} {kind}" for kind, count in counts.items()))
+    return done, nobody, counts
+
+
+def attack_all(rate, processes, greetings, ports):
+    over, reads, children = [], [], []
+    signal.signal(signal.SIGTERM, lambda *_: over.append(True))
+    for seed in range(processes):
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+            os.write(write, json.dumps(attack(rate / processes, greetings, ports, seed)).encode())
+            os._exit(0)
+        os.close(write)
+        reads.append(read)
+        children.append(child)
+    while not over:
+        time.sleep(0.1)
+    for child in children:
+        os.kill(child, signal.SIGTERM)
+    said = [json.loads(os.read(read, 65536) or "[0, 0, {}]") for read in reads]
+    for child in children:
+        os.waitpid(child, 0)
+    kinds = {kind: sum(of[2].get(kind, 0) for of in said) for kind in said[0][2]}
+    print(sum(of[0] for of in said), sum(of[1] for of in said), ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
     return 0
 
 
 def main(what, *arguments):
     if what == "listen":
         return listen(int(arguments[0]), arguments[1])
-    greetings = [open(path, "rb").read() for path in arguments[1].split(",")]
-    return attack(float(arguments[0]), greetings, [int(port) for port in arguments[2:]])
+    greetings = [open(path, "rb").read() for path in arguments[2].split(",")]
+    return attack_all(float(arguments[0]), int(arguments[1]), greetings, [int(port) for port in arguments[3:]])
 
 
 if __name__ == "__main__":

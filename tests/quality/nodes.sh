@@ -62,8 +62,10 @@ ended() { # STATUS: of the launcher
 rank() { echo "^heterps-run model.bin .*--rank=$1( |\$)"; }
 aim() { # WHAT RANK: waits beside this for a moment to hit it as the draw says
     case $how in kill) set -- "$1" "$2" kill ;; *) set -- "$1" "$2" pause "$pause" ;; esac
-    python3 "$root/tests/quality/aim.py" "$3" $4 "$1" 8 "$(rank "$2")" >hit &
+    rm -f ready
+    AIM_READY=ready python3 "$root/tests/quality/aim.py" "$3" ${4:-} "$1" 8 "$(rank "$2")" >hit &
     aimer=$!
+    until [ -e ready ]; do sleep 0.02; done
 }
 aimed() { # RANK: waits until that is done, and notes at what it was
     wait $aimer
