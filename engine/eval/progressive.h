@@ -25,8 +25,8 @@ struct progressive;
 struct reduce;
 
 /* Keeps the graph. Of the last `window` examples, at least 1; `cell_count`: micro-batches that may have been
- * taken and not told yet, at least those of a step. `reduce`: kept; of several nodes under bsp this one's; NULL: there is
- * one node. MEMORY; INVALID: of several nodes, more losses than a block has room for. */
+ * taken and not told yet, at least those of a step. `reduce`: kept; of several nodes under bsp this one's; NULL:
+ * there is one node. MEMORY; INVALID: of several nodes, more losses than a block has room for. */
 MUST_USE status progressive_open(struct progressive **progressive, const struct graph *graph, uint32_t window,
                                  uint32_t cell_count, struct reduce *reduce);
 /* NULL is ignored. */

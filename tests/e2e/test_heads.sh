@@ -176,6 +176,11 @@ lanes_say_the_same() {
     says_the_same --set train.lanes=4 --plan "$folder/replicas.json" --share
 }
 check 'replicas say the same' lanes_say_the_same
+nodes_say_the_same() { # with weights, of several heads; nodes share what they are started from
+    "$HETERPS" launch --local 3 -- "$folder/many.bin" --data "$train" $seen --set train.lanes=4 --lanes 1,3,0 </dev/null >"$folder/log" &&
+        [ "$(grep '"event":"progress"' "$folder/log" | tail -1 | grep -o '"window".*')" = "$(grep -o '"window".*' "$folder/progress")" ]
+}
+check 'several nodes say the same' nodes_say_the_same
 without_order() { # ARGUMENT...: figures hang on timing, which may let a rate swing far out; every example is there, once
     progress --set train.micro=0 --set train.batch=64 --set train.progressive=2900 "$@" >"$folder/progress"
     python3 -c 'import json, sys; e = json.load(open(sys.argv[1])); assert e["window"] == 2900 and 0.45 < e["auc"] < 0.6 and 0.5 < e["logloss"] < 0.7 and 0.8 < e["heads"][2]["rmse"] < 4, e' "$folder/progress"

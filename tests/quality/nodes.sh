@@ -3,7 +3,7 @@
 #                                                         LONG=1: pauses of 10 to 60 s; VERBOSE=1: a line a run
 # Trainings on 2 to 4 nodes over loopback, of any lanes each, or of none, which serve rows and slices alone or with the
 # others, of which one is killed, or stands still for a while, or none is and nothing is saved: each has to end, and with the bytes and the last figures of
-# one node, of a table whose rows come and go. Half of the moments are random; the others are of a kind that aim.py waits for, in turn: handshake, recovery
+# one node, of a table whose rows come and go. A third of the moments are random; the others are of a kind that aim.py waits for, in turn: handshake, recovery
 # (behind another kill, once there is a save), reading, rows, sums, update, save. One training in five goes on from a day before (--continue), one in five
 # from what so many other nodes have left at a signal (--resume). Prints a line a run that is wrong, how many of each kind there were, and how often a
 # hit node was at what, of which several things may go on at once; status 1 if a run was wrong.
@@ -39,7 +39,7 @@ BEGIN {
     srand(seed); count = split(kinds, kind, " ")
     for (i = 0; i < runs; i++) {
         nodes = 2 + int(rand() * 3); lanes = lanes_of(nodes)
-        what = rand() < 0.5 ? "any" : kind[1 + aimed++ % count]
+        what = rand() < 0.33 ? "any" : kind[1 + aimed++ % count]
         x = rand(); from = x < 0.2 ? "day" : x < 0.4 ? "half" : "new"
         x = rand(); how = x < 0.1 && what == "any" && from == "new" ? "none" : x < 0.55 ? "kill" : "pause"
         print nodes, int(rand() * 4), 0.1 + rand() * 1.5, how, long ? 10 + rand() * 50 : 0.1 + rand() * 3, lanes, place(servers), place(servers), what, from, 2 + int(rand() * 3)
