@@ -1,6 +1,6 @@
 """Usage: python3 aim.py (kill | pause SECONDS) WHAT LIMIT PATTERN     what tests that kill nodes share: hits a process at a moment of a kind
 
-The process is the first whose command line PATTERN is found in. WHAT: `any`, at once; or a kind of engine/base/doing.h, for
+The process is the last one of this directory whose command line PATTERN is found in. WHAT: `any`, at once; or a kind of engine/base/doing.h, for
 which it waits at most LIMIT seconds, whichever process has the command line by then, and hits at once if that is over. The
 process is stopped, its counts of what it is doing are read from its memory, and if they fit it is killed, or goes on after
 SECONDS. Prints the kinds that it was at, `compute` if none, or `gone` if there is no such process. Makes the file AIM_READY of
@@ -16,6 +16,14 @@ HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../engine/
 KINDS = re.findall(r"^ *X\((\w+),", open(HEADER).read(), re.M)
 
 
+def here(name):
+    """Whether a process works in this directory: another test beside this one has nodes of the same command line."""
+    try:
+        return os.path.samefile(f"/proc/{name}/cwd", ".")
+    except OSError:
+        return False
+
+
 def find(pattern):
     for name in sorted(filter(str.isdigit, os.listdir("/proc")), key=int, reverse=True):
         try:
@@ -23,7 +31,7 @@ def find(pattern):
                 line = file.read().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
-        if int(name) != os.getpid() and pattern.search(line):
+        if int(name) != os.getpid() and pattern.search(line) and here(name):
             return int(name)
     return None
 
