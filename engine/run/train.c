@@ -318,10 +318,11 @@ static status loop(struct trainer *t)
                                 .context = t};
         t->is_woken = false;
         status st = pipeline_train(t->session->crew.pipeline, &job, &is_end);
+        /* Before nodes talk of anything else: rank 0 may wait for what the others have to say of it. */
+        if (st == ST_OK) standing_look(t);
         if (st == ST_OK && is_end) st = train_nodes_reading(t);
         if (st == ST_OK) st = train_nodes_job_end(t, &is_end);
         if (st != ST_OK) return train_fail_unsaved(t, st);
-        standing_look(t);
         look_tell(t, false);
         if (t->standing_result != ST_OK) return train_fail_unsaved(t, t->standing_result);
         if (t->save_result != ST_OK) return train_fail_unsaved(t, t->save_result);
