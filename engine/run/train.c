@@ -51,8 +51,10 @@ static void step_done(void *context, const struct step_done *done)
         p->epoch_examples = 0;
     }
     p->step++;
-    if (t->recovers) doing_end(DOING_recovery);
-    t->recovers = false;
+    if (t->recovers) {
+        doing_end(DOING_recovery);
+        t->recovers = 0;
+    }
     p->epoch_examples += done->example_count;
     p->examples += done->example_count;
     t->loss_sum += done->loss_sum;

@@ -35,6 +35,7 @@ struct trainer {
     struct table_account *accounts;  /* [table_count]: at the end; of all nodes, on node 0 */
     uint32_t ticket;                 /* the last one of that step                                                  */
     double loss_sum;                 /* of all examples of this run; written where steps end */
+    uint64_t recovers;               /* 1: it goes on from a save, and has done no step yet; likewise */
     struct progressive *progressive; /* figures of the last examples; NULL: none */
     struct standing standing;
     status standing_result; /* of several nodes: of telling it; its message is this thread's last */
@@ -54,7 +55,6 @@ struct trainer {
     status save_result;   /* of one that has ended beside training; its message is this thread's last */
     bool save_is_owed;    /* one fell due while another was being written                */
     bool is_woken;        /* by tick, for the save that is owed                          */
-    bool recovers;        /* goes on from a save, and has done no step yet               */
     bool nodes_stopped;   /* of several nodes: the last job has ended by a wish to stop  */
     uint64_t begun_step;  /* of the last save, or UINT64_MAX                            */
     uint64_t saved_step;  /* of the last one that is complete, or UINT64_MAX            */
