@@ -118,7 +118,8 @@ void wsp_nodes_wave_end(struct wsp *wsp, const struct stage *stage);
 /* Minibatch `number` is done, at all stages; with the last one of a wave that goes. */
 void wsp_nodes_done(struct wsp *wsp, uint64_t number, const struct step_done *done);
 MUST_USE status wsp_nodes_settle(struct wsp *wsp);
-/* A record that is told gets rows as of the last own minibatch, or is that. Under the claim. */
+/* A record that is told gets the rows that there are so far, and the ticket of the last own minibatch. Under the
+ * claim. */
 void wsp_nodes_record_fill(struct wsp *wsp, struct step_done *done);
 /* Whether something is there to be told. */
 bool wsp_nodes_tells(const struct wsp *wsp);

@@ -22,6 +22,8 @@
 #include "engine/sync/wsp_internal.h"
 #include "engine/sync/wsp_rows.h"
 #include "graph/optimizer.h"
+#include "io/store/store_rows.h"
+#include "io/store/store_save.h"
 
 struct wsp_nodes {
     struct bell bell; /* of who settles */
@@ -37,9 +39,9 @@ struct wsp_nodes {
     size_t letter_bytes;  /* of the letter of the wave under way */
     bool has_change;      /* that has changed something of the dense part */
     bool is_given;        /* the last own wave of the job is              */
-    /* under the claim of telling: as of the last own minibatch */
-    uint64_t *row_count; /* [table_count] */
-    uint32_t ticket;
+    /* under the claim of telling */
+    uint64_t *row_count; /* [table_count]: so far, also of waves that are not all told */
+    uint32_t ticket;     /* of the last own minibatch                                  */
     struct failure failure; /* what the exchange has failed with, before … */
     _Atomic bool shared_is_failed;
 };
@@ -85,6 +87,8 @@ status wsp_nodes_find(struct wsp *wsp)
                  "table \"%s\" has store = bf16: under train.sync = wsp nodes add up what each has changed of rows, "
                  "and sums are not rounded; use store = f32, or train.sync = bsp",
                  graph_string(site->graph, site->graph->tables[t].name));
+    /* What a node has read ahead is nobody's row until a wave has changed it. */
+    if (site->graph->table_count > 0) TRY(store_unchanged_hide(site->model->store));
     struct wsp_nodes *nodes = aligned_alloc(CACHE_LINE_BYTES, arena_bytes(sizeof *nodes));
     if (nodes == NULL) FAIL(MEMORY, "no memory for waves of nodes");
     memset(nodes, 0, sizeof *nodes);
@@ -227,11 +231,10 @@ bool wsp_nodes_tells(const struct wsp *wsp)
 void wsp_nodes_record_fill(struct wsp *wsp, struct step_done *done)
 {
     struct wsp_nodes *nodes = wsp->nodes;
-    const size_t bytes = wsp->sync.site.graph->table_count * sizeof *nodes->row_count;
-    if (done->row_count) {
-        memcpy(nodes->row_count, done->row_count, bytes);
-        nodes->ticket = done->ticket;
-    }
+    const struct sync_site *site = &wsp->sync.site;
+    for (uint32_t t = 0; t < site->graph->table_count; t++)
+        nodes->row_count[t] = store_row_count(site->model->store, t);
+    if (done->row_count) nodes->ticket = done->ticket;
     done->row_count = nodes->row_count;
     done->ticket = nodes->ticket;
 }

@@ -6,6 +6,7 @@
 
 struct home;
 
+/* Of all rows; where some are hidden (store_unchanged_hide), numbers go beyond it. */
 uint64_t store_row_count(const struct store *store, uint32_t table);
 uint64_t store_row_max(const struct store *store, uint32_t table);
 /* By its number in a ticket, of a row in RAM; of its key only in RAM alone, where rows have numbers in order of
@@ -24,7 +25,7 @@ MUST_USE status store_put(struct store *store, uint32_t table, uint64_t key, flo
  * is settled. */
 uint64_t store_row_count_at(const struct store *store, uint32_t table, uint64_t row_count, uint32_t ticket);
 /* Goes through all rows of a table that live once the ticket of this number is done: in RAM alone the first
- * row_count, in order of creation, while others may create more; with a disk in any order, while the store is
+ * row_count, or all that are not hidden, in order of creation, while others may create more; with a disk in any order, while the store is
  * settled and nobody uses it. */
 struct store_walk {
     struct store *store;

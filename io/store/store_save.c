@@ -5,7 +5,7 @@
 
 #include "io/store/store_internal.h"
 
-#define PART_MARKS  "checkpoint marks"
+#define PART_MARKS  "row marks"
 #define PART_BUFFER "checkpoint buffer"
 /* Rows whose marks are asked for ahead. */
 #define FETCH_AHEAD 16u
@@ -60,32 +60,25 @@ static uint64_t inverse_of(uint64_t odd)
     return x;
 }
 
-status store_save_open(struct store *store, uint64_t buffer_bytes)
+static status marks_open(struct store *store)
 {
     struct arena arena;
     size_t own_bytes = sizeof(struct store_marks) + store->table_count * sizeof(struct marks_table);
+    CHECK(store->marks == NULL);
     TRY(arena_open(&arena, PART_MARKS, arena_bytes(own_bytes)));
     struct store_marks *m = arena_take(&arena, own_bytes);
     m->arena = arena;
     m->changed = MARK_CHANGED_0;
     m->clean = MARK_CLEAN_0;
-    m->entry_bytes = sizeof(struct entry);
     store->marks = m;
     for (uint32_t t = 0; t < store->table_count; t++) {
         const struct store_table *table = &store->table[t];
-        const size_t stride = table->stride_floats * sizeof(float),
-                     bytes = sizeof(struct entry) + table->span_floats * sizeof(float);
+        const size_t stride = table->stride_floats * sizeof(float);
         CHECK(row_count_of(table) == 0);
         m->table[t].shift = (uint32_t)__builtin_ctzll(stride);
         m->table[t].inverse = inverse_of(stride >> m->table[t].shift);
-        if (arena_bytes(bytes) > m->entry_bytes) m->entry_bytes = arena_bytes(bytes);
         m->marks_bytes += table->row_max;
     }
-    m->entry_count =
-        (uint32_t)(buffer_bytes / m->entry_bytes < UINT32_MAX ? buffer_bytes / m->entry_bytes : UINT32_MAX);
-    if (m->entry_count < 2)
-        FAIL(INVALID, "checkpoint.buffer = %zu bytes hold less than two rows of %zu bytes; raise it",
-             (size_t)buffer_bytes, m->entry_bytes);
     void *block;
     TRY(memory_take(PART_MARKS, m->marks_bytes, &block));
     m->marks = block;
@@ -99,10 +92,44 @@ status store_save_open(struct store *store, uint64_t buffer_bytes)
         for (uint32_t t = 0; t < store->table_count; t++)
             m->table[t].key = m->keys + ((uint8_t *)m->table[t].shared_mark - m->marks);
     }
+    return ST_OK;
+}
+
+status store_save_open(struct store *store, uint64_t buffer_bytes)
+{
+    size_t entry_bytes = sizeof(struct entry);
+    void *block;
+    for (uint32_t t = 0; t < store->table_count; t++) {
+        const size_t bytes = sizeof(struct entry) + store->table[t].span_floats * sizeof(float);
+        if (arena_bytes(bytes) > entry_bytes) entry_bytes = arena_bytes(bytes);
+    }
+    const uint64_t entries = buffer_bytes / entry_bytes;
+    if (entries < 2)
+        FAIL(INVALID, "checkpoint.buffer = %zu bytes hold less than two rows of %zu bytes; raise it",
+             (size_t)buffer_bytes, entry_bytes);
+    TRY(marks_open(store));
+    struct store_marks *m = store->marks;
+    m->entry_bytes = entry_bytes;
+    m->entry_count = (uint32_t)(entries < UINT32_MAX ? entries : UINT32_MAX);
     m->entries_bytes = m->entry_count * m->entry_bytes;
     TRY(memory_take(PART_BUFFER, m->entries_bytes, &block));
     m->entries = block;
     return ST_OK;
+}
+
+status store_unchanged_hide(struct store *store)
+{
+    CHECK(store->home == NULL);
+    if (store->hides_unchanged) return ST_OK;
+    store->hides_unchanged = true;
+    return marks_open(store);
+}
+
+bool row_is_hidden(const struct store *store, uint32_t table_index, uint64_t row)
+{
+    if (!store->hides_unchanged) return false;
+    /* Relaxed: whoever asks comes behind the changes that count for it. */
+    return atomic_load_explicit(&store->marks->table[table_index].shared_mark[row], memory_order_relaxed) == MARK_NONE;
 }
 
 void marks_close(struct store *store)
@@ -312,7 +339,7 @@ uint64_t store_save_changed(const struct store *store, uint32_t table)
 void store_save_begin(struct store *store, bool is_full, uint64_t *row_count)
 {
     struct store_marks *m = store->marks;
-    CHECK(!is_given_up(m) && !atomic_load_explicit(&m->shared_is_saving, memory_order_relaxed));
+    CHECK(m->entries && !is_given_up(m) && !atomic_load_explicit(&m->shared_is_saving, memory_order_relaxed));
     const uint8_t pending = m->changed, old = m->clean;
     memset(m->is_pending, 0, sizeof m->is_pending);
     m->is_pending[pending] = true;

@@ -25,6 +25,10 @@
 /* Rows are marked from now on; the store is empty. `buffer_bytes`: of rows that are changed before they are
  * saved. MEMORY. */
 MUST_USE status store_save_open(struct store *store, uint64_t buffer_bytes);
+/* Rows are marked, and there is no saver: from now on there are only those that are put or have been changed. Others,
+ * which tickets have made ahead, are found by no look-up and no walk, and are not counted (store_row_count), until they
+ * are changed. In RAM alone; the store is empty. MEMORY. */
+MUST_USE status store_unchanged_hide(struct store *store);
 /* Before the values of these rows of a table are changed; each row is one thread's for the time. Nothing where
  * rows are not marked. */
 void store_rows_change(struct store *store, uint32_t table, float *const *span, uint32_t count);

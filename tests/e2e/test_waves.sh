@@ -41,16 +41,18 @@ others() {
 }
 check 'the save of three nodes goes on on one, and on two' others
 
-# Equal bytes: whoever is late, and whoever is lost between two saves and comes back.
+# Equal bytes: whoever is late, and whoever is lost between two saves and comes back; and equal figures within the
+# passes, where rows that are only read ahead have no part.
+looks='--set train.exact=yes --set checkpoint.every=40 --eval test.tsv --set eval.every=16'
 exact() {
-    of_nodes "$1" --out exact.model --set train.exact=yes --set checkpoint.every=40 &&
-        exported tables.bin exact.model "$2"
+    of_nodes "$1" --out exact.model $looks --log json && exported tables.bin exact.model "$2" &&
+        grep '"event":"eval"' out | sed 's/"seconds":[^,]*,//' >"$2.eval" && [ "$(grep -c . "$2.eval")" -gt 3 ]
 }
 check 'exact, three nodes: the same bytes again' eval 'exact 3 first && exact 3 second && same_bytes first second'
+check 'exact, three nodes: and the same figures within the passes' cmp first.eval second.eval
 killed() { # RANK
     rm -rf exact.model
-    start launch --local 3 -- tables.bin --data data.tsv --out exact.model --set train.exact=yes \
-        --set checkpoint.every=40 --set cluster.min=3
+    start launch --local 3 -- tables.bin --data data.tsv --out exact.model $looks --set cluster.min=3
     await 'saved ' run.err && kill -9 "$(pgrep -P "$pid" -f -- "--rank=$1( |\$)")"
     ended 0 && exported tables.bin exact.model again && same_bytes first again
 }

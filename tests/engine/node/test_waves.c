@@ -14,6 +14,7 @@
 #include <math.h>
 
 #include "engine/sync/waves.h"
+#include "io/store/store_rows.h"
 #include "sched/workers/wave.h"
 
 /* One run of parameters. */
@@ -316,6 +317,86 @@ static void waves_exact__any_timing__same_bytes(void **state)
     }
 }
 
+/* --- rows that are read ahead --------------------------------------------------------------------- */
+
+/* Of a store: the keys of a table's rows, as many as *count; yours. */
+static uint64_t *keys_of(struct store *store, uint32_t table, uint64_t *count)
+{
+    *count = store_row_count(store, table);
+    uint64_t *keys = malloc((*count + 1) * sizeof *keys);
+    assert_non_null(keys);
+    assert_ok(store_keys(store, table, keys));
+    return keys;
+}
+
+/* Those that one node under bsp has after so many steps, which are the same examples; its reader stops there. */
+static uint64_t *keys_expected(uint32_t table, uint64_t step, uint64_t *count)
+{
+    struct training t;
+    char most[64];
+    snprintf(most, sizeof most, "train.steps_max=%" PRIu64, step);
+    const char *const set[] = {"train.sync=bsp", most, NULL};
+    assert_ok(training_open(&t, rows_text, set, data, &(struct setup){.threads = 1}));
+    training_start(&t, NULL);
+    assert_ok(training_until(&t, UINT64_MAX));
+    assert_int_equal(t.model.progress.step, step);
+    uint64_t *keys = keys_of(t.model.store, table, count);
+    training_close(&t);
+    return keys;
+}
+
+/* Returns what an evaluation on the first node finds in the middle of a pass, whose rows are those of the steps that
+ * are done, on each node, and in its save. */
+static uint64_t middle_run(uint32_t node_count, uint64_t step, uint64_t seed)
+{
+    struct waves_set set;
+    const struct cut cut = workers(node_count);
+    text = rows_text;
+    node_waves = 2;
+    nodes_open(&cut, waves_set(&set, 1, true), seed, NULL);
+    for (uint32_t n = 0; n < node_count; n++)
+        pipeline_delay_set(runners[n].training.pipeline, seed + n, SCALED(100000, 300000));
+    nodes_run(step);
+    for (uint32_t n = 0; n < node_count; n++) assert_ok(feed_hold(runners[n].training.feed));
+    for (uint32_t t = 0; t < 2; t++) {
+        struct model loaded;
+        uint64_t expected_count, count;
+        uint64_t *expected = keys_expected(t, step, &expected_count);
+        for (uint32_t n = 0; n < node_count; n++) {
+            uint64_t *keys = keys_of(runners[n].training.model.store, t, &count);
+            assert_int_equal(count, expected_count);
+            assert_memory_equal(keys, expected, count * sizeof *keys);
+            free(keys);
+        }
+        assert_ok(model_save(&runners[0].training.model,
+                             &(struct model_save_options){.path = fixture_path("middle.model")}, NULL));
+        assert_ok(model_open(&loaded, &runners[0].training.graph, &(struct model_budget){.ram_bytes = 1 << 20}));
+        assert_ok(model_load(&loaded, fixture_path("middle.model")));
+        uint64_t *keys = keys_of(loaded.store, t, &count);
+        assert_int_equal(count, expected_count);
+        assert_memory_equal(keys, expected, count * sizeof *keys);
+        free(keys);
+        free(expected);
+        model_close(&loaded);
+    }
+    const uint64_t hash = training_predict(&runners[0].training, data);
+    for (uint32_t n = 0; n < node_count; n++) feed_let_go(runners[n].training.feed);
+    nodes_run(UINT64_MAX);
+    nodes_close();
+    node_waves = 0;
+    text = model_text;
+    return hash;
+}
+
+static void waves_rows__read_ahead__are_not_there_until_they_are_changed(void **state)
+{
+    (void)state;
+    for (uint32_t node_count = 1; node_count <= 3; node_count++) {
+        const uint64_t hash = middle_run(node_count, 7, 1);
+        assert_true(middle_run(node_count, 7, 2) == hash);
+    }
+}
+
 /* --- letters -------------------------------------------------------------------------------------- */
 
 static void waves_letter__is_none__is_refused(void **state)
@@ -374,6 +455,7 @@ int main(void)
         cmocka_unit_test(waves__rows_and_numbers__are_the_same_on_all_nodes),
         cmocka_unit_test(waves_exact__any_timing__same_bytes),
         cmocka_unit_test(waves_exact__pipelines_of_one_node__have_the_bytes_of_nodes),
+        cmocka_unit_test(waves_rows__read_ahead__are_not_there_until_they_are_changed),
         cmocka_unit_test(waves_letter__is_none__is_refused),
     };
     return cmocka_run_group_tests(tests, group_open, fixture_close) ? 1 : 0;
