@@ -44,4 +44,4 @@ static status slot_arrived(struct reduce *r, uint32_t from, const struct reduce_
     return ST_OK;
 }
 
-const struct message_kind slot_kind = {slot_expect, slot_arrived};
+const struct message_kind slot_kind = {.expect = slot_expect, .arrived = slot_arrived};

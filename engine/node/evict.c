@@ -120,4 +120,4 @@ static status bins_arrived(struct reduce *r, uint32_t from, const struct reduce_
     return ST_OK;
 }
 
-const struct message_kind bins_kind = {bins_expect, bins_arrived};
+const struct message_kind bins_kind = {.expect = bins_expect, .arrived = bins_arrived};

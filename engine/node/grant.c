@@ -150,4 +150,5 @@ static status wish_arrived(struct reduce *r, uint32_t from, const struct reduce_
     return ST_OK;
 }
 
-const struct message_kind grant_kind = {grant_expect, grant_arrived}, wish_kind = {wish_expect, wish_arrived};
+const struct message_kind grant_kind = {.expect = grant_expect, .arrived = grant_arrived},
+                          wish_kind = {.expect = wish_expect, .arrived = wish_arrived};

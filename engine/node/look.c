@@ -144,7 +144,8 @@ static status look_arrived(struct reduce *r, uint32_t from, const struct reduce_
     return part_send(r, from, KIND_LOOKED, message->step, peer->look_values[place], floats * sizeof(float));
 }
 
-const struct message_kind look_kind = {look_expect, look_arrived}, looked_kind = {looked_expect, looked_arrived};
+const struct message_kind look_kind = {.expect = look_expect, .arrived = look_arrived},
+                          looked_kind = {.expect = looked_expect, .arrived = looked_arrived};
 
 void looks_layout(struct reduce *r, struct layout *l, uint32_t node, struct peer *peer)
 {

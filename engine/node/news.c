@@ -49,4 +49,4 @@ static status news_arrived(struct reduce *r, uint32_t from, const struct reduce_
     return ST_OK;
 }
 
-const struct message_kind news_kind = {news_expect, news_arrived};
+const struct message_kind news_kind = {.expect = news_expect, .arrived = news_arrived};

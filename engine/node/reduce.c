@@ -444,7 +444,8 @@ static const struct {
                        [KIND_HAD] = {"a receipt of data", &had_kind},
                        [KIND_SLOT] = {"a slot between stages", &slot_kind},
                        [KIND_WAVE] = {"a wave", &wave_kind},
-                       [KIND_ROUND] = {"waves that are added up", &round_kind}};
+                       [KIND_ROUND] = {"waves that are added up", &round_kind},
+                       [KIND_ADDED] = {"a receipt of waves", &added_kind}};
 
 _Static_assert(KIND_COUNT <= 32, "kinds of nodes (node_internal.h) are behind these");
 
@@ -498,6 +499,7 @@ status reduce_place(struct reduce *r, uint32_t from, uint16_t kind, uint64_t ste
 {
     CHECK(from < r->exchange.node_count && from != r->exchange.rank);
     struct reduce_message *message = &r->peers[from].coming;
+    if (kind < KIND_COUNT && kinds[kind].how && kinds[kind].how->may_come) TRY(kinds[kind].how->may_come(r, from));
     if (!message_expect(r, from, kind, step, bytes, message))
         FAIL(INVALID, "node %u sent %" PRIu64 " bytes of kind %u of step %" PRIu64 "; expected none of that kind",
              reduce_name(r, from), bytes, kind, step);

@@ -31,6 +31,7 @@ enum {
     KIND_SLOT,   /* what crosses between stages (carry.c); its tag     */
     KIND_WAVE,   /* what a worker's wave has changed (waves.c)         */
     KIND_ROUND,  /* what those of others have, added up; likewise      */
+    KIND_ADDED,  /* rounds below this one are in the worker's weights  */
     KIND_COUNT,
     KIND_VALUES = 64 /* of bucket b this and b */
 };
@@ -203,9 +204,13 @@ struct message_kind {
     bool (*expect)(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes, struct reduce_message *message);
     /* It is there. */
     status (*arrived)(struct reduce *r, uint32_t from, const struct reduce_message *message);
+    /* Before `expect`: whether the place of the next one is free, which a node keeps to that is one of ours. INVALID;
+     * optional. */
+    status (*may_come)(const struct reduce *r, uint32_t from);
 };
 extern const struct message_kind rows_kind, letter_kind, look_kind, looked_kind, block_kind, taken_kind, grant_kind,
-    wish_kind, bins_kind, news_kind, data_kind, had_kind, slot_kind, wave_kind, round_kind;
+    wish_kind, bins_kind, news_kind, data_kind, had_kind, slot_kind, wave_kind, round_kind,
+    added_kind;
 
 /* Gives the post a message, whose parts stay until it is sent. */
 MUST_USE status message_send(struct reduce *r, uint32_t to, const struct reduce_message *message);

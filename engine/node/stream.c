@@ -336,4 +336,5 @@ static status had_arrived(struct reduce *r, uint32_t from, const struct reduce_m
     return ST_OK;
 }
 
-const struct message_kind data_kind = {data_expect, data_arrived}, had_kind = {had_expect, had_arrived};
+const struct message_kind data_kind = {.expect = data_expect, .arrived = data_arrived},
+                          had_kind = {.expect = had_expect, .arrived = had_arrived};

@@ -261,7 +261,8 @@ static status taken_arrived(struct reduce *r, uint32_t from, const struct reduce
     return ST_OK;
 }
 
-const struct message_kind block_kind = {block_expect, block_arrived}, taken_kind = {taken_expect, taken_arrived};
+const struct message_kind block_kind = {.expect = block_expect, .arrived = block_arrived},
+                          taken_kind = {.expect = taken_expect, .arrived = taken_arrived};
 
 void talk_layout(const struct reduce *r, struct layout *l, uint32_t node, struct peer *peer)
 {

@@ -4,6 +4,7 @@
  *     KIND_WAVE    worker v to owner u: v's letter, and behind it what its wave has changed of u's slice
  *     KIND_ROUND   owner u to worker v: what the waves of that number of all others have changed of u's slice, added
  *                  up in order of workers; at the end of a job u's slice itself
+ *     KIND_ADDED   worker v to owner u: rounds below the step are in v's weights, and their places free
  *
  * A message's step is twice the number of the wave or round, plus one if there are changes, or the values themselves.
  */
@@ -31,6 +32,9 @@ struct waves {
     /* Rounds below these: that have come of an owner, of itself that are added up; that were given to the post for a
      * worker; messages to it up to each of the last ones. */
     uint64_t come[REDUCE_NODES_MAX], given[REDUCE_NODES_MAX], given_until[REDUCE_NODES_MAX][WAVES_SENDS];
+    /* Rounds below these are in weights: of that worker, as it has said; of this one, as that worker was told, by
+     * messages up to this one. */
+    uint64_t added[REDUCE_NODES_MAX], told[REDUCE_NODES_MAX], told_until[REDUCE_NODES_MAX];
 };
 
 static struct waves *waves_of(const struct reduce *r) { return (struct waves *)r->exchange.waves; }
@@ -118,6 +122,19 @@ static void wave_note(struct waves *waves, uint32_t worker, uint64_t wave, bool 
     atomic_store_explicit(&waves->of_exchange.shared_end, end + 1, memory_order_release);
 }
 
+/* Waves below it have places that are free, or their own: all rounds below the one whose place it is have been given to
+ * all, and are in this worker's rows. */
+static uint64_t waves_free(const struct waves *waves)
+{
+    const struct exchange_waves *x = &waves->of_exchange;
+    uint64_t used = waves_letters_added(x);
+    for (uint32_t n = 0; n < x->worker_count; n++) {
+        const uint64_t given = n == x->worker ? waves->come[n] : waves->given[n];
+        used = given < used ? given : used;
+    }
+    return used + x->place_count;
+}
+
 /* The number of a worker's next wave; NOT_YET: this node does not know. */
 static uint64_t wave_next(const struct waves *waves, uint32_t worker)
 {
@@ -138,7 +155,7 @@ static status wave_send(struct reduce *r, uint64_t wave)
     const uint64_t own = place_of(x, x->worker, wave);
     struct wave_head head;
     memcpy(&head, x->letter[place], sizeof head);
-    CHECK(head.wave == wave);
+    CHECK(head.wave == wave && wave < waves_free(waves));
     x->come_has_change[own] = has_change;
     if (has_change) memcpy(x->come_change[own], own_slice(x, x->change[place]), slice_bytes(x, x->worker));
     for (uint32_t i = 1; i < x->worker_count; i++) {
@@ -198,15 +215,32 @@ static bool has_values(const struct waves *waves, uint64_t round)
            atomic_load_explicit(&waves->of_exchange.shared_values, memory_order_acquire) == round + 1;
 }
 
-/* Sends a worker its next round; false: it is not there, or there is no place for it. */
+/* Says what this worker has added, one message to each at a time. */
+static status added_send(struct reduce *r)
+{
+    static const uint64_t nothing = 0;
+    struct waves *waves = waves_of(r);
+    const struct exchange_waves *x = &waves->of_exchange;
+    const uint64_t added = waves_sums_added(x);
+    for (uint32_t n = 0; n < x->worker_count; n++) {
+        if (n == x->worker || added <= waves->told[n] || r->peers[n].sent < waves->told_until[n]) continue;
+        TRY(part_send(r, n, KIND_ADDED, added, &nothing, sizeof nothing));
+        waves->told[n] = added;
+        waves->told_until[n] = r->peers[n].given;
+    }
+    return ST_OK;
+}
+
+/* Sends a worker its next round; false: it is not there, or there is no place for it, here or there. */
 static status round_send(struct reduce *r, uint32_t to, bool *is_sent)
 {
     struct waves *waves = waves_of(r);
     struct exchange_waves *x = &waves->of_exchange;
     const uint64_t round = waves->given[to], place = (uint64_t)to * WAVES_SENDS + round % WAVES_SENDS;
     const bool is_values = has_values(waves, round);
-    float *from = own_slice(x, x->sums[round % x->place_count]);
+    float *from = own_slice(x, x->sums[round % WAVES_ROUNDS]);
     *is_sent = false;
+    if (round >= waves->added[to] + WAVES_ROUNDS) return ST_OK;
     if (!is_values) {
         if (!is_whole(waves, round, to) || r->peers[to].sent < waves->given_until[to][round % WAVES_SENDS])
             return ST_OK;
@@ -226,8 +260,9 @@ static bool own_round_add(struct waves *waves)
     struct exchange_waves *x = &waves->of_exchange;
     const uint64_t round = waves->come[x->worker];
     const bool is_values = has_values(waves, round);
+    if (round >= waves_sums_added(x) + WAVES_ROUNDS) return false;
     if (!is_values && !is_whole(waves, round, x->worker)) return false;
-    if (!is_values) round_add(waves, round, x->worker, own_slice(x, x->sums[round % x->place_count]));
+    if (!is_values) round_add(waves, round, x->worker, own_slice(x, x->sums[round % WAVES_ROUNDS]));
     waves->come[x->worker]++;
     return true;
 }
@@ -263,6 +298,7 @@ status waves_step(struct reduce *r)
     if (waves == NULL) return ST_OK;
     struct exchange_waves *x = &waves->of_exchange;
     const uint64_t before = waves->round;
+    TRY(added_send(r));
     for (bool is_changed = true; is_changed;) {
         TRY(own_step(r));
         is_changed = own_round_add(waves);
@@ -307,6 +343,16 @@ uint64_t waves_least_bytes(const struct reduce *r)
 
 /* --- messages ----------------------------------------------------------------------------------- */
 
+static status wave_may_come(const struct reduce *r, uint32_t from)
+{
+    const struct waves *waves = waves_of(r);
+    if (waves == NULL || wave_next(waves, from) == NOT_YET || wave_next(waves, from) < waves_free(waves)) return ST_OK;
+    FAIL(INVALID,
+         "node %u sent wave %" PRIu64 ", and there is room for waves below %" PRIu64 ": it does not wait for the "
+         "others, as train.clock_distance says",
+         reduce_name(r, from), wave_next(waves, from), waves_free(waves));
+}
+
 static bool wave_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes, struct reduce_message *message)
 {
     struct waves *waves = waves_of(r);
@@ -339,6 +385,18 @@ static status wave_arrived(struct reduce *r, uint32_t from, const struct reduce_
     return ST_OK;
 }
 
+static status round_may_come(const struct reduce *r, uint32_t from)
+{
+    const struct waves *waves = waves_of(r);
+    if (waves == NULL) return ST_OK;
+    const uint64_t end = waves_sums_added(&waves->of_exchange) + WAVES_ROUNDS;
+    if (waves->come[from] < end) return ST_OK;
+    FAIL(INVALID,
+         "node %u sent round %" PRIu64 " of waves, and there is room for rounds below %" PRIu64 ": it does not wait "
+         "for receipts",
+         reduce_name(r, from), waves->come[from], end);
+}
+
 static bool round_expect_next(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes,
                               struct reduce_message *message)
 {
@@ -348,7 +406,7 @@ static bool round_expect_next(struct reduce *r, uint32_t from, uint64_t step, ui
     const struct exchange_waves *x = &waves->of_exchange;
     message->step = 2 * waves->come[from] + (step & 1);
     message->bytes = slice_bytes(x, from);
-    message->part[0].iov_base = x->sums[waves->come[from] % x->place_count] + x->cut[from];
+    message->part[0].iov_base = x->sums[waves->come[from] % WAVES_ROUNDS] + x->cut[from];
     return true;
 }
 
@@ -359,4 +417,29 @@ static status round_arrived(struct reduce *r, uint32_t from, const struct reduce
     return ST_OK;
 }
 
-const struct message_kind wave_kind = {wave_expect, wave_arrived}, round_kind = {round_expect_next, round_arrived};
+static bool added_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes, struct reduce_message *message)
+{
+    (void)bytes;
+    message->step = step;
+    message->bytes = sizeof r->peers[from].word;
+    message->part[0].iov_base = &r->peers[from].word;
+    return r->exchange.waves != NULL;
+}
+
+static status added_arrived(struct reduce *r, uint32_t from, const struct reduce_message *message)
+{
+    struct waves *waves = waves_of(r);
+    if (message->step < waves->added[from] || message->step > waves->given[from])
+        FAIL(INVALID,
+             "node %u says that it has added rounds of waves below %" PRIu64 "; expected a number from %" PRIu64
+             " to %" PRIu64,
+             reduce_name(r, from), message->step, waves->added[from], waves->given[from]);
+    waves->added[from] = message->step;
+    return ST_OK;
+}
+
+const struct message_kind wave_kind = {.expect = wave_expect, .arrived = wave_arrived, .may_come = wave_may_come},
+                          round_kind = {.expect = round_expect_next,
+                                        .arrived = round_arrived,
+                                        .may_come = round_may_come},
+                          added_kind = {.expect = added_expect, .arrived = added_arrived};

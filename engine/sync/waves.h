@@ -16,7 +16,8 @@
  *     base … base + waves of who has most - 1, base + that: values; base of the next job
  *
  * Nobody begins a wave before it has rounds of all but its last D + 1 waves (sched/workers/wave.h): so a wave's place
- * is free when what came to it before has been used, with WAVES_PLACES(D) of them. */
+ * is free when what came to it before has been used, with WAVES_PLACES(D) of them. Rounds have WAVES_ROUNDS places: an
+ * owner, which has the waves anyway, gives a worker no more than the worker says that it has added. */
 #ifndef HETERPS_ENGINE_SYNC_WAVES_H
 #define HETERPS_ENGINE_SYNC_WAVES_H
 
@@ -29,9 +30,12 @@
 #include "engine/base/status.h"
 
 #define WAVES_WORKERS_MAX 64u
-/* Of what comes of another worker. One that is a wave behind the slowest of the others has used what is 2 D + 2
- * before; at a job's end one wave more may be under way, and the values. */
-#define WAVES_PLACES(D) (2 * (uint64_t)(D) + 4)
+/* Of what comes of another worker. Who has given all waves below g has rounds below g - D - 1 in its weights and rows,
+ * at the least; another has then given waves up to g + D, and one more at a job's end, which waits for nobody. These
+ * are 2 D + 3, and as many are unused when there are others with yet other waves. */
+#define WAVES_PLACES(D) (2 * (uint64_t)(D) + 3)
+/* Of sums: the round that a stage adds, and the one behind it. */
+#define WAVES_ROUNDS 2u
 /* Of the own waves, and of the sums for another node, that are on their way. */
 #define WAVES_SENDS 2u
 
@@ -51,12 +55,19 @@ struct wave_record {
     uint64_t example_count;
 };
 
+/* How far a stage of this worker is. */
+struct waves_added {
+    _Atomic uint64_t shared_sums;    /* rounds below it are in its weights … */
+    _Atomic uint64_t shared_letters; /* … and these in its rows, too         */
+};
+
 struct exchange_waves {
     /* set once, by the exchange */
     uint32_t worker, worker_count;
     /* set once, by the synchronisation, before the first message */
     uint32_t in_flight; /* minibatches of a wave */
-    uint32_t place_count;
+    uint32_t place_count, stage_count;
+    struct waves_added *added;           /* [stage_count]                                                 */
     uint64_t cut[WAVES_WORKERS_MAX + 1]; /* node u owns the floats [cut[u], cut[u + 1])                    */
     size_t letter_max;
     uint64_t ahead_steps;         /* that may be granted beyond those that all have done                          */
@@ -68,7 +79,7 @@ struct exchange_waves {
     size_t *come_bytes;           /* … (this worker's by itself) …                                           */
     float **come_change;          /* … of the own slice, and …                                              */
     bool *come_has_change;        /* … likewise; of this worker, too                                        */
-    float **sums;                 /* of round r at r % place_count: [floats]                                      */
+    float **sums;                 /* of round r at r % WAVES_ROUNDS: [floats]                                     */
     float **out;                  /* for node u at u * WAVES_SENDS + r % WAVES_SENDS: [the own slice's floats]   */
     /* By the node's thread: a worker's letter has come, of this wave. INVALID: it is none. */
     status (*come)(void *context, uint32_t worker, uint64_t wave, const uint8_t *letter, size_t bytes);
@@ -84,5 +95,27 @@ struct exchange_waves {
     _Atomic uint64_t shared_needed;    /* rounds that this worker waits for                                       */
     _Atomic uint64_t shared_waited_ns; /* how long it has, with a minibatch that was ready                     */
 };
+
+/* Rounds whose sums, or letters, all stages have used are below it. */
+static inline uint64_t waves_sums_added(const struct exchange_waves *x)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < x->stage_count; i++) {
+        /* Acquire pairs with the release of who has added them: what comes next overwrites them. */
+        const uint64_t added = atomic_load_explicit(&x->added[i].shared_sums, memory_order_acquire);
+        least = added < least ? added : least;
+    }
+    return least;
+}
+static inline uint64_t waves_letters_added(const struct exchange_waves *x)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < x->stage_count; i++) {
+        /* Acquire: as above. */
+        const uint64_t added = atomic_load_explicit(&x->added[i].shared_letters, memory_order_acquire);
+        least = added < least ? added : least;
+    }
+    return least;
+}
 
 #endif

@@ -124,6 +124,8 @@ void wsp_nodes_layout(struct wsp *wsp, struct layout *l)
     x->place_count = (uint32_t)WAVES_PLACES(site->clock_distance);
     x->letter_max = letter_begin(site);
     for (uint32_t t = 0; t < g->table_count; t++) x->letter_max += letter_rows_bytes(g, t, wave_rows_max(site, t));
+    x->stage_count = site->stage_count;
+    LAYOUT_TAKE(l, x->added, x->stage_count);
     const size_t come = (size_t)x->worker_count * x->place_count;
     const uint64_t own = x->cut[x->worker + 1] - x->cut[x->worker];
     for (uint32_t i = 0; i < WAVES_SENDS; i++) {
@@ -139,7 +141,7 @@ void wsp_nodes_layout(struct wsp *wsp, struct layout *l)
     LAYOUT_TAKE(l, x->come_bytes, come);
     LAYOUT_TAKE(l, x->come_has_change, come);
     x->come_change = places_take(l, come, own);
-    x->sums = places_take(l, x->place_count, nodes->floats);
+    x->sums = places_take(l, WAVES_ROUNDS, nodes->floats);
     x->out = places_take(l, (size_t)x->worker_count * WAVES_SENDS, own);
     LAYOUT_TAKE(l, nodes->rows, g->table_count);
     LAYOUT_TAKE(l, nodes->row_count, g->table_count);
@@ -316,7 +318,7 @@ static void round_add(struct wsp *wsp, const struct stage *stage, uint64_t round
     const struct exchange_waves *x = wsp->nodes->x;
     for (uint32_t r = 0; r < s->run_count; r++) {
         const struct run *run = &s->runs[r];
-        const float *sums = x->sums[round % x->place_count] + run_begin(wsp, run);
+        const float *sums = x->sums[round % WAVES_ROUNDS] + run_begin(wsp, run);
         float *weight = wsp_run_floats(wsp->pipelines, run, false), *base = wsp_run_floats(wsp->pipelines, run, true);
         for (uint64_t i = 0; i < run->count; i++) {
             weight[i] += sums[i];
@@ -334,13 +336,27 @@ static void round_add(struct wsp *wsp, const struct stage *stage, uint64_t round
     }
 }
 
+/* The node's thread may overwrite what the stage has added. */
+static void added_tell(struct wsp *wsp, const struct stage *stage)
+{
+    const struct wsp_stage *s = wsp_stage_of(wsp, stage);
+    struct waves_added *added = &wsp->nodes->x->added[stage->index];
+    /* Release, both, pairs with waves_sums_added() and waves_letters_added(). */
+    atomic_store_explicit(&added->shared_sums, s->rounds, memory_order_release);
+    atomic_store_explicit(&added->shared_letters, s->row_rounds, memory_order_release);
+}
+
 /* Adds rounds below `until` to a stage's weights, and, as far as it has given its own waves, to its rows. */
 static status rounds_add(struct wsp *wsp, const struct stage *stage, uint64_t until)
 {
     struct wsp_stage *s = wsp_stage_of(wsp, stage);
+    const uint64_t before = s->rounds + s->row_rounds;
     for (; s->rounds < until; s->rounds++) round_add(wsp, stage, s->rounds);
     for (; s->row_rounds < until && s->row_rounds < rows_until(wsp->nodes); s->row_rounds++)
         if (stage->extent.table_count > 0) TRY(rows_add(wsp, stage, s->row_rounds));
+    if (s->rounds + s->row_rounds == before) return ST_OK;
+    added_tell(wsp, stage);
+    wsp->nodes->exchange->vt->carry(wsp->nodes->exchange);
     return ST_OK;
 }
 
@@ -436,6 +452,7 @@ static void wave_give(struct wsp *wsp, uint64_t minibatches, uint32_t count, boo
     x->letter_bytes[place] = nodes->letter_bytes;
     /* For the own part of its round: letters of this worker are this thread's. */
     const size_t own = (size_t)x->worker * x->place_count + head.wave % x->place_count;
+    CHECK(head.wave < waves_letters_added(x) + x->place_count);
     memcpy(x->come_letter[own], x->letter[place], nodes->letter_bytes);
     x->come_bytes[own] = nodes->letter_bytes;
     x->has_change[place] = nodes->has_change;
@@ -470,7 +487,7 @@ void wsp_nodes_begin(struct wsp *wsp)
     nodes->letter_bytes = letter_begin(&wsp->sync.site);
     nodes->has_change = false;
     for (uint32_t i = 0; i < wsp->sync.site.stage_count; i++)
-        wsp->stages[i].rounds = wsp->stages[i].row_rounds = nodes->base;
+        wsp->stages[i].rounds = wsp->stages[i].row_rounds = nodes->base; /* which added_tell() has told */
     nodes->is_given = false;
     for (uint32_t t = 0; t < wsp->sync.site.graph->table_count; t++) CHECK(nodes->rows[t].count == 0);
 }
@@ -560,7 +577,7 @@ status wsp_nodes_settle(struct wsp *wsp)
     atomic_store_explicit(&x->shared_needed, UINT64_MAX, memory_order_relaxed);
     TRY(last_give(wsp));
     TRY(sums_add(wsp, &end));
-    float *values = x->sums[end % x->place_count];
+    float *values = x->sums[end % WAVES_ROUNDS];
     dense_copy(wsp, values, x->cut[x->worker], x->cut[x->worker + 1], false);
     /* Release pairs with has_values(). */
     atomic_store_explicit(&x->shared_values, end + 1, memory_order_release);
@@ -568,6 +585,10 @@ status wsp_nodes_settle(struct wsp *wsp)
     TRY(settle_await(&(struct settling){.wsp = wsp, .rounds = end}));
     dense_copy(wsp, values, 0, nodes->floats, true);
     nodes->base = end + 1;
+    for (uint32_t i = 0; i < wsp->sync.site.stage_count; i++) {
+        wsp->stages[i].rounds = wsp->stages[i].row_rounds = nodes->base;
+        added_tell(wsp, wsp->sync.site.stages[i]);
+    }
     wsp_records_tell(wsp);
     atomic_store_explicit(&x->shared_needed, 0, memory_order_relaxed);
     return ST_OK;

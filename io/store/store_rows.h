@@ -25,8 +25,8 @@ MUST_USE status store_put(struct store *store, uint32_t table, uint64_t key, flo
  * is settled. */
 uint64_t store_row_count_at(const struct store *store, uint32_t table, uint64_t row_count, uint32_t ticket);
 /* Goes through all rows of a table that live once the ticket of this number is done: in RAM alone the first
- * row_count, or all that are not hidden, in order of creation, while others may create more; with a disk in any order, while the store is
- * settled and nobody uses it. */
+ * row_count, or all that are not hidden, in order of creation, while others may create more; with a disk in any order,
+ * while the store is settled and nobody uses it. */
 struct store_walk {
     struct store *store;
     uint32_t table;

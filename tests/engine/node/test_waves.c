@@ -399,15 +399,29 @@ static void waves_rows__read_ahead__are_not_there_until_they_are_changed(void **
 
 /* --- letters -------------------------------------------------------------------------------------- */
 
+/* Two nodes, of which nobody carries messages. */
+static void silent_open(struct waves_set *set)
+{
+    const struct cut cut = workers(2);
+    text = rows_text;
+    node_waves = 2;
+    nodes_open(&cut, waves_set(set, 1, false), 0, NULL);
+    post_close(&net);
+}
+
+static void silent_close(void)
+{
+    for (uint32_t n = 0; n < net.node_count; n++) training_close(&runners[n].training);
+    node_waves = 0;
+    text = model_text;
+}
+
 static void waves_letter__is_none__is_refused(void **state)
 {
     (void)state;
     struct waves_set set;
-    const struct cut cut = workers(2);
     uint64_t random = 1;
-    text = rows_text;
-    node_waves = 2;
-    nodes_open(&cut, waves_set(&set, 1, false), 0, NULL);
+    silent_open(&set);
     struct exchange_waves *x = reduce_exchange(runners[0].training.reduce)->waves;
     uint8_t *letter = calloc(1, x->letter_max);
     const struct wave_head head = {
@@ -441,10 +455,69 @@ static void waves_letter__is_none__is_refused(void **state)
         if (x->come(x->context, 1, 0, letter, bytes) == ST_OK) break;
     }
     free(letter);
-    post_close(&net);
-    for (uint32_t n = 0; n < net.node_count; n++) training_close(&runners[n].training);
-    node_waves = 0;
-    text = model_text;
+    silent_close();
+}
+
+/* --- a peer that has the key and does not keep to the clock -------------------------------------- */
+
+static void assert_refused(status st, const char *words)
+{
+    assert_int_equal(st, ST_INVALID);
+    if (!strstr(status_message(), words)) fail_msg("\"%s\" lacks \"%s\"", status_message(), words);
+}
+
+/* Node 1 sends node 0 a message, by this thread; `from` is what it says. */
+static status sent(uint16_t kind, uint64_t step, const void *from, uint64_t bytes)
+{
+    struct iovec part[REDUCE_PARTS_MAX];
+    uint32_t part_count;
+    struct reduce *r = runners[0].training.reduce;
+    TRY(reduce_place(r, 1, kind, step, bytes, part, &part_count));
+    for (uint32_t i = 0; i < part_count; from = (const uint8_t *)from + part[i++].iov_len)
+        memcpy(part[i].iov_base, from, part[i].iov_len);
+    return reduce_arrived(r, 1);
+}
+
+static status wave_sent(uint64_t wave)
+{
+    struct {
+        struct wave_head head;
+        struct wave_record record[2];
+    } letter = {
+        .head = {
+            .wave = wave, .minibatches = 2 * wave + 2, .in_flight = 2, .clock_distance = 1, .record_count = 2}};
+    for (uint64_t i = 0; i < 2; i++) letter.record[i].step = 2 * (2 * wave + i) + 1;
+    return sent(KIND_WAVE, 2 * wave, &letter, sizeof letter);
+}
+
+static void waves_peer__runs_ahead_of_its_clock__is_refused(void **state)
+{
+    (void)state;
+    struct waves_set set;
+    silent_open(&set);
+    for (uint64_t wave = 0; wave < WAVES_PLACES(1); wave++) assert_ok(wave_sent(wave));
+    assert_refused(wave_sent(WAVES_PLACES(1)),
+                   "node 1 sent wave 5, and there is room for waves below 5: it does not wait");
+    silent_close();
+}
+
+static void waves_peer__sends_rounds_without_receipts__is_refused(void **state)
+{
+    (void)state;
+    struct waves_set set;
+    silent_open(&set);
+    const struct exchange_waves *x = reduce_exchange(runners[0].training.reduce)->waves;
+    const uint64_t bytes = (x->cut[2] - x->cut[1]) * sizeof(float);
+    float *sums = calloc(1, bytes);
+    for (uint64_t round = 0; round < WAVES_ROUNDS; round++) assert_ok(sent(KIND_ROUND, 2 * round, sums, bytes));
+    assert_refused(sent(KIND_ROUND, 2 * WAVES_ROUNDS, sums, bytes),
+                   "node 1 sent round 2 of waves, and there is room for rounds below 2: it does not wait");
+    const uint64_t nothing = 0;
+    assert_ok(sent(KIND_ADDED, 0, &nothing, sizeof nothing));
+    assert_refused(sent(KIND_ADDED, 1, &nothing, sizeof nothing),
+                   "node 1 says that it has added rounds of waves below 1; expected a number from 0 to 0");
+    free(sums);
+    silent_close();
 }
 
 int main(void)
@@ -457,6 +530,8 @@ int main(void)
         cmocka_unit_test(waves_exact__pipelines_of_one_node__have_the_bytes_of_nodes),
         cmocka_unit_test(waves_rows__read_ahead__are_not_there_until_they_are_changed),
         cmocka_unit_test(waves_letter__is_none__is_refused),
+        cmocka_unit_test(waves_peer__runs_ahead_of_its_clock__is_refused),
+        cmocka_unit_test(waves_peer__sends_rounds_without_receipts__is_refused),
     };
     return cmocka_run_group_tests(tests, group_open, fixture_close) ? 1 : 0;
 }
