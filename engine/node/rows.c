@@ -170,7 +170,7 @@ bool store_is_held(struct reduce *r)
 static bool letter_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes,
                           struct reduce_message *message)
 {
-    const size_t most = asked_letter_bytes_max(&r->shapes[from]);
+    const size_t most = r->owned ? asked_letter_bytes_max(&r->shapes[from]) : 0;
     (void)step;
     if (r->owned == NULL || !has_lanes(r, from)) return false;
     message->step = r->peers[from].next_letter;
@@ -205,4 +205,5 @@ static status rows_arrived(struct reduce *r, uint32_t from, const struct reduce_
     return ST_OK;
 }
 
-const struct message_kind letter_kind = {letter_expect, letter_arrived}, rows_kind = {rows_expect, rows_arrived};
+const struct message_kind letter_kind = {.expect = letter_expect, .arrived = letter_arrived},
+                          rows_kind = {.expect = rows_expect, .arrived = rows_arrived};
