@@ -4,7 +4,10 @@
  *              somebody wants to stop ──▶ what has been granted is the end, or what a stream has given by then
  *
  * A node begins no step that is not granted, and its job is over behind the last step that is. A grant may mark
- * its last step: behind that all nodes keep what rank 0 then wants to know of all. */
+ * its last step: behind that all nodes keep what rank 0 then wants to know of all.
+ *
+ * Workers of waves are granted far ahead. Where one wants to stop, rank 0 halts them all: each begins nothing more and
+ * says what it has begun, and the greatest of these is the end, which those that are behind run to. */
 #include <inttypes.h>
 
 #include "engine/node/reduce_internal.h"
@@ -59,37 +62,94 @@ uint64_t reduce_marked(const struct reduce *r)
     return atomic_load_explicit(&r->grants.shared_marked, memory_order_acquire);
 }
 
+/* A grant's word: of which job, whether its last step is marked, and what becomes of the job. */
+static uint64_t word_of(uint64_t job, bool is_marked, enum exchange_word word)
+{
+    return job << 3 | (uint64_t)is_marked << 2 | word;
+}
+
+/* Rank 0's: so far, to all; a halt is not for itself. */
+static status word_send(struct reduce *r, uint64_t job, uint64_t until, enum exchange_word word)
+{
+    struct grants *g = &r->grants;
+    /* Relaxed: a wish, and nothing else. */
+    const bool is_marked = word != EXCHANGE_HALT && until > g->until &&
+                           atomic_exchange_explicit(&g->shared_mark_wish, false, memory_order_relaxed);
+    uint64_t *body = &g->body[g->body_count++ % GRANT_CELLS];
+    *body = word_of(job, is_marked, word);
+    if (is_marked) mark_set(r, until);
+    if (word != EXCHANGE_HALT) {
+        g->until = until;
+        g->word = word;
+        grant_set(r, job, until, word);
+    }
+    for (uint32_t n = 1; n < r->exchange.node_count; n++) TRY(part_send(r, n, KIND_GRANT, until, body, sizeof *body));
+    return ST_OK;
+}
+
+/* Steps of this worker below it are begun; of this job no more are, until its last word. */
+static uint64_t halt_take(struct reduce *r, uint64_t job)
+{
+    /* Sequentially consistent, both: exchange_begins(). */
+    atomic_store_explicit(&r->exchange.shared_halted, job, memory_order_seq_cst);
+    return atomic_load_explicit(&r->exchange.shared_begun, memory_order_seq_cst);
+}
+
+/* Rank 0's: ends the job of workers behind what all of them together have begun. */
+static status halt_send(struct reduce *r, uint64_t job, uint64_t from)
+{
+    struct grants *g = &r->grants;
+    const uint32_t count = r->exchange.node_count;
+    if (g->halted == 0) {
+        const uint64_t own = halt_take(r, job);
+        g->halted = 1;
+        g->begun = own > from ? own : from;
+        TRY(word_send(r, job, g->until, EXCHANGE_HALT));
+    }
+    if ((uint32_t)__builtin_popcountll(g->halted) < count) return ST_OK;
+    g->stopped = job;
+    return word_send(r, job, g->begun, EXCHANGE_STOPPED);
+}
+
+/* Whether rank 0 has begun all its own steps below the bound: before that workers do not hear that there are no
+ * others, so that a wish to stop does not come too late for the job. */
+static bool is_begun(const struct reduce *r, uint64_t from, uint64_t bound)
+{
+    const struct exchange *x = &r->exchange;
+    /* Relaxed: what the gate begins it wakes this thread for. */
+    uint64_t next = atomic_load_explicit(&x->shared_begun, memory_order_relaxed);
+    if (next < from) next = from;
+    return next + (x->node_count - next % x->node_count) % x->node_count >= bound;
+}
+
 /* Rank 0's: grants what may be granted of its job. */
 static status grants_send(struct reduce *r, uint64_t job)
 {
     struct grants *g = &r->grants;
     const bool is_new = job != g->job;
+    const uint64_t from = atomic_load_explicit(&g->shared_from, memory_order_relaxed);
     if (is_new) {
         g->job = job;
-        g->until = atomic_load_explicit(&g->shared_from, memory_order_relaxed);
+        g->until = from;
         g->word = EXCHANGE_GOES_ON;
+        g->halted = 0;
     }
     if (g->word != EXCHANGE_GOES_ON) return ST_OK;
+    const struct exchange_waves *waves = r->exchange.waves;
     /* A wish that comes when its job has been granted to the bound is one for the next. */
     const bool is_wished = g->wish > g->stopped && g->wish <= job;
+    if (is_wished && waves) return halt_send(r, job, from);
     const uint64_t bound = atomic_load_explicit(&g->shared_until, memory_order_relaxed), all = reduce_done(r),
-                   done = all > g->until ? g->until : all,
-                   ahead = r->exchange.waves ? r->exchange.waves->ahead_steps : GRANT_STEPS;
-    uint64_t until = done + ahead < bound ? done + ahead : bound;
-    g->word = is_wished ? EXCHANGE_STOPPED : until == bound ? EXCHANGE_BOUND : EXCHANGE_GOES_ON;
-    if (is_wished) until = g->until; /* what is granted is run: somebody may have begun it */
-    if (is_wished) g->stopped = job;
-    if (!is_new && g->word == EXCHANGE_GOES_ON && until < g->until + ahead / 2) return ST_OK;
-    /* Relaxed: a wish, and nothing else. */
-    const bool is_marked =
-        until > g->until && atomic_exchange_explicit(&g->shared_mark_wish, false, memory_order_relaxed);
-    g->until = until;
-    if (is_marked) mark_set(r, until);
-    grant_set(r, job, until, g->word);
-    uint64_t *body = &g->body[g->body_count++ % GRANT_CELLS];
-    *body = job << 3 | (uint64_t)is_marked << 2 | g->word;
-    for (uint32_t n = 1; n < r->exchange.node_count; n++) TRY(part_send(r, n, KIND_GRANT, until, body, sizeof *body));
-    return ST_OK;
+                   done = all > g->until ? g->until : all, ahead = waves ? waves->ahead_steps : GRANT_STEPS;
+    if (is_wished) { /* what is granted is run: somebody may have begun it */
+        g->stopped = job;
+        return word_send(r, job, g->until, EXCHANGE_STOPPED);
+    }
+    const uint64_t until = done + ahead < bound ? done + ahead : bound;
+    const bool is_last = until == bound && (waves == NULL || is_begun(r, from, bound)),
+               is_worth = until >= g->until + ahead / 2 || (until == bound && g->until < bound);
+    if (!is_new && !is_last && !is_worth) return ST_OK;
+    return word_send(r, job, until, is_last ? EXCHANGE_BOUND : EXCHANGE_GOES_ON);
 }
 
 status grants_step(struct reduce *r)
@@ -132,8 +192,16 @@ static status grant_arrived(struct reduce *r, uint32_t from, const struct reduce
              job, own);
     if (word >> 2 & 1) mark_set(r, message->step); /* perhaps of the next job */
     if (job < own) return ST_OK;                   /* it is over here, with the data or a pass of them */
-    grant_set(r, job, message->step, (enum exchange_word)(word & 3));
-    return ST_OK;
+    if ((word & 3) != EXCHANGE_HALT) {
+        grant_set(r, job, message->step, (enum exchange_word)(word & 3));
+        return ST_OK;
+    }
+    if (r->exchange.waves == NULL)
+        FAIL(INVALID, "node %u halts a job, whose steps all nodes share: it does not run the same program",
+             reduce_name(r, from));
+    uint64_t *body = &r->grants.body[r->grants.body_count++ % GRANT_CELLS];
+    *body = job;
+    return part_send(r, 0, KIND_BEGUN, halt_take(r, job), body, sizeof *body);
 }
 
 static bool wish_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes, struct reduce_message *message)
@@ -150,5 +218,24 @@ static status wish_arrived(struct reduce *r, uint32_t from, const struct reduce_
     return ST_OK;
 }
 
+static bool begun_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes, struct reduce_message *message)
+{
+    (void)bytes;
+    return r->exchange.rank == 0 && r->exchange.waves && word_expect(r, from, step, message);
+}
+
+static status begun_arrived(struct reduce *r, uint32_t from, const struct reduce_message *message)
+{
+    struct grants *g = &r->grants;
+    if (g->halted == 0 || r->peers[from].word != g->job) return ST_OK; /* of a job that the data have ended */
+    if (message->step > g->until)
+        FAIL(INVALID, "node %u has begun steps below %" PRIu64 "; granted are those below %" PRIu64,
+             reduce_name(r, from), message->step, g->until);
+    g->halted |= UINT64_C(1) << from;
+    if (message->step > g->begun) g->begun = message->step;
+    return ST_OK;
+}
+
 const struct message_kind grant_kind = {.expect = grant_expect, .arrived = grant_arrived},
-                          wish_kind = {.expect = wish_expect, .arrived = wish_arrived};
+                          wish_kind = {.expect = wish_expect, .arrived = wish_arrived},
+                          begun_kind = {.expect = begun_expect, .arrived = begun_arrived};

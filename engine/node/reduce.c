@@ -445,7 +445,8 @@ static const struct {
                        [KIND_SLOT] = {"a slot between stages", &slot_kind},
                        [KIND_WAVE] = {"a wave", &wave_kind},
                        [KIND_ROUND] = {"waves that are added up", &round_kind},
-                       [KIND_ADDED] = {"a receipt of waves", &added_kind}};
+                       [KIND_ADDED] = {"a receipt of waves", &added_kind},
+                       [KIND_BEGUN] = {"what a worker has begun", &begun_kind}};
 
 _Static_assert(KIND_COUNT <= 32, "kinds of nodes (node_internal.h) are behind these");
 

@@ -32,6 +32,7 @@ enum {
     KIND_WAVE,   /* what a worker's wave has changed (waves.c)         */
     KIND_ROUND,  /* what those of others have, added up; likewise      */
     KIND_ADDED,  /* rounds below this one are in the worker's weights  */
+    KIND_BEGUN,  /* its steps below this one are begun, and no others  */
     KIND_COUNT,
     KIND_VALUES = 64 /* of bucket b this and b */
 };
@@ -78,6 +79,8 @@ struct grants {
     enum exchange_word word;
     uint64_t wish;              /* the last job that any node wants to end, or, of others, that rank 0 was told of */
     uint64_t stopped;           /* the last job that a wish has ended */
+    uint64_t halted;            /* of workers, bit n: node n begins nothing more, and has begun steps below … */
+    uint64_t begun;             /* … the greatest of these; 0 nodes: the job is not halted                    */
     uint64_t body[GRANT_CELLS]; /* of messages under way */
     uint32_t body_count;
 };
@@ -210,7 +213,7 @@ struct message_kind {
 };
 extern const struct message_kind rows_kind, letter_kind, look_kind, looked_kind, block_kind, taken_kind, grant_kind,
     wish_kind, bins_kind, news_kind, data_kind, had_kind, slot_kind, wave_kind, round_kind,
-    added_kind;
+    added_kind, begun_kind;
 
 /* Gives the post a message, whose parts stay until it is sent. */
 MUST_USE status message_send(struct reduce *r, uint32_t to, const struct reduce_message *message);

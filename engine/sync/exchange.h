@@ -168,6 +168,9 @@ struct exchange {
     /* The jobs of all nodes are the same, and rank 0 says step by step how far each goes. */
     _Atomic uint64_t shared_job;                  /* that runs, or has run last; they count from 1     */
     _Atomic uint64_t shared_grant[EXCHANGE_JOBS]; /* of job j at j % EXCHANGE_JOBS (exchange_grant)    */
+    /* Of workers (exchange_begins): the job of which nothing more is begun before its last word; own steps below it
+     * are begun. */
+    _Atomic uint64_t shared_halted, shared_begun;
     struct exchange_site site;
 };
 
@@ -198,7 +201,9 @@ struct exchange_vt {
 };
 
 /* What rank 0 has said of a job: steps below `until` may be run; if it is the last word no others, because … */
-enum exchange_word { EXCHANGE_GOES_ON, EXCHANGE_BOUND /* that is the job's bound */, EXCHANGE_STOPPED /* of a wish */ };
+enum exchange_word { EXCHANGE_GOES_ON, EXCHANGE_BOUND /* that is the job's bound */, EXCHANGE_STOPPED /* of a wish */,
+    /* only a message, to workers: nothing more is begun, and each says what it has begun */
+    EXCHANGE_HALT };
 static inline uint64_t exchange_grant(uint64_t job, uint64_t until, enum exchange_word word)
 {
     return job << 48 | until << 2 | word;
@@ -214,6 +219,19 @@ static inline uint64_t exchange_granted(const struct exchange *x, enum exchange_
     const bool is_here = grant >> 48 == (job & UINT16_MAX);
     *word = is_here ? (enum exchange_word)(grant & 3) : EXCHANGE_GOES_ON;
     return is_here ? grant >> 2 & EXCHANGE_STEP_MAX : 0;
+}
+
+/* By the gate of a worker, of a step that is granted: it begins now, unless the job is halted and ends before it. */
+static inline bool exchange_begins(struct exchange *x, uint64_t step)
+{
+    enum exchange_word word;
+    /* Sequentially consistent, both, as in halt_take(): either that sees this step, or this sees that. */
+    atomic_store_explicit(&x->shared_begun, step + 1, memory_order_seq_cst);
+    if (atomic_load_explicit(&x->shared_halted, memory_order_seq_cst) !=
+        atomic_load_explicit(&x->shared_job, memory_order_relaxed))
+        return true;
+    const uint64_t until = exchange_granted(x, &word);
+    return word != EXCHANGE_GOES_ON && step < until;
 }
 
 /* [loss_count]: losses of the step. Two steps', for those of the next may come while this one is being closed. */

@@ -484,6 +484,7 @@ static bool wsp_admit(struct sync *s, const struct input *input, uint32_t *pipel
         const uint32_t most = site->is_exact ? 1 : site->in_flight;
         if (site->is_exact && input->batch.step % site->pipeline_count != v && wsp->nodes == NULL) continue;
         if (own->started - done >= most || !clock_allows(wsp, v)) continue;
+        if (wsp->nodes && !wsp_nodes_begins(wsp, input->batch.step)) return false;
         wsp->pipeline_next = v + 1;
         *pipeline = v;
         return true;

@@ -109,6 +109,8 @@ void wsp_nodes_open(struct wsp *wsp);
 void wsp_nodes_begin(struct wsp *wsp);
 /* Whether the next minibatch may start, which is the step. */
 bool wsp_nodes_admit(struct wsp *wsp, uint64_t step);
+/* The same, and last: it begins, if this says so. */
+bool wsp_nodes_begins(struct wsp *wsp, uint64_t step);
 /* Before its forward pass at a stage: adds what others' waves have changed. */
 void wsp_nodes_forward(struct wsp *wsp, const struct stage *stage, uint64_t number);
 /* Before an update of these rows of the stage. */

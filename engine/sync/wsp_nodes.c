@@ -390,6 +390,16 @@ bool wsp_nodes_admit(struct wsp *wsp, uint64_t step)
     return true;
 }
 
+bool wsp_nodes_begins(struct wsp *wsp, uint64_t step)
+{
+    struct exchange *x = wsp->nodes->exchange;
+    enum exchange_word word;
+    if (!exchange_begins(x, step)) return false;
+    /* The last one of what is granted: rank 0 says now that the job goes no further (grant.c). */
+    if (step + wsp->worker_count >= exchange_granted(x, &word)) x->vt->carry(x);
+    return true;
+}
+
 void wsp_nodes_forward(struct wsp *wsp, const struct stage *stage, uint64_t number)
 {
     /* Acquire pairs with waves_step(), as above. */

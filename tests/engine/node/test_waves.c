@@ -225,6 +225,45 @@ static void waves__one_node_stalls__others_reach_the_bound(void **state)
                              wsp_global_bound(in_flight, distance));
 }
 
+/* A worker wants to stop, while one is slow and all have been granted 48 steps: they stop behind the last that any has
+ * begun, and go on. */
+static void waves__one_wants_to_stop__all_stop_behind_what_is_begun(void **state)
+{
+    (void)state;
+    struct waves_set set;
+    const struct cut cut = workers(2);
+    for (uint32_t who = 0; who < 2; who++) {
+        uint64_t most = 0;
+        memset(&counting, 0, sizeof counting);
+        counting.global_bound = wsp_global_bound(4, 0);
+        counting.stalled = 1 - who;
+        text = counted_text;
+        node_waves = 4;
+        node_look = counting_look;
+        nodes_open(&cut, waves_set(&set, 0, false), who, NULL);
+        runners[who].training.stop_step = 1;
+        nodes_run(UINT64_MAX);
+        counting_check();
+        const uint64_t step = runners[0].training.model.progress.step;
+        for (uint32_t n = 0; n < 2; n++) {
+            enum exchange_word word;
+            struct exchange *x = reduce_exchange(runners[n].training.reduce);
+            const uint64_t begun = atomic_load(&x->shared_begun);
+            assert_int_equal(exchange_granted(x, &word), step);
+            assert_int_equal(word, EXCHANGE_STOPPED);
+            most = begun > most ? begun : most;
+        }
+        assert_true(step <= most && step < 36);
+        nodes_run(UINT64_MAX);
+        counting_check();
+        assert_int_equal(runners[0].training.model.progress.step, 2 * STEPS_A_PASS);
+        nodes_close();
+    }
+    node_look = NULL;
+    node_waves = 0;
+    text = model_text;
+}
+
 /* --- exact ---------------------------------------------------------------------------------------- */
 
 /* What all nodes have after so many steps, in jobs. */
@@ -525,6 +564,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waves__any_timing__staleness_within_bounds_and_nothing_lost),
         cmocka_unit_test(waves__one_node_stalls__others_reach_the_bound),
+        cmocka_unit_test(waves__one_wants_to_stop__all_stop_behind_what_is_begun),
         cmocka_unit_test(waves__rows_and_numbers__are_the_same_on_all_nodes),
         cmocka_unit_test(waves_exact__any_timing__same_bytes),
         cmocka_unit_test(waves_exact__pipelines_of_one_node__have_the_bytes_of_nodes),
