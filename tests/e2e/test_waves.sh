@@ -43,7 +43,7 @@ check 'the save of three nodes goes on on one, and on two' others
 
 # Equal bytes: whoever is late, and whoever is lost between two saves and comes back; and equal figures within the
 # passes, where rows that are only read ahead have no part.
-looks='--set train.exact=yes --set checkpoint.every=40 --eval test.tsv --set eval.every=16'
+looks='--set train.exact=yes --set checkpoint.every=40 --eval test.tsv --set eval.every=48'
 exact() {
     of_nodes "$1" --out exact.model $looks --log json && exported tables.bin exact.model "$2" &&
         grep '"event":"eval"' out | sed 's/"seconds":[^,]*,//' >"$2.eval" && [ "$(grep -c . "$2.eval")" -gt 3 ]
