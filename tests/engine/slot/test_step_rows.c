@@ -142,9 +142,154 @@ static void step_rows_begin__stamps_run_out__begins_anew(void **state)
     steps_compare(100, MICROS, 2, 20, UINT32_MAX - 10, true);
 }
 
+/* --- micro-batches of several lanes ------------------------------------------------------------- */
+
+#define JOINED   3u
+#define EXAMPLES 4u /* of a lane, with up to three keys each */
+#define KEYS     (JOINED * EXAMPLES * 3)
+
+/* A micro-batch of JOINED lanes of one field, its ticket, and which lane each key is of. */
+struct joined {
+    struct micro_batch m;
+    uint64_t key[KEYS];
+    uint32_t key_begin[JOINED * EXAMPLES + 1], key_home[KEYS], lane_of[KEYS];
+    float label[JOINED * EXAMPLES * 2];
+    uint32_t row[KEYS], step_row[KEYS], lane_row[KEYS], occurrence_begin[KEYS + 1], occurrence[KEYS];
+    float *span[KEYS];
+    struct ticket_table table;
+};
+
+static void joined_draw(struct joined *j, uint32_t micro_index, uint32_t example_count, uint32_t row_count)
+{
+    uint32_t count = 0, unique_count = 0, at = 0;
+    for (uint32_t e = 0; e < example_count; e++) {
+        j->key_begin[e] = count;
+        j->label[2 * e] = 1;
+        j->label[2 * e + 1] = (float)draw_below(3) / 2; /* 0.5 is no click */
+        for (uint32_t i = draw_below(4); i-- > 0; count++) {
+            j->key[count] = 1000 + draw_below(row_count);
+            j->key_home[count] = e;
+            j->lane_of[count] = micro_index * JOINED + e / EXAMPLES;
+        }
+    }
+    j->key_begin[example_count] = count;
+    for (uint32_t p = 0; p < count; p++) {
+        bool is_first = true;
+        for (uint32_t before = 0; before < p; before++) is_first &= j->key[before] != j->key[p];
+        if (!is_first) continue;
+        j->row[unique_count] = (uint32_t)j->key[p] - 1000;
+        j->span[unique_count] = &spans[j->row[unique_count]];
+        j->occurrence_begin[unique_count++] = at;
+        for (uint32_t same = p; same < count; same++)
+            if (j->key[same] == j->key[p]) j->occurrence[at++] = same;
+    }
+    j->occurrence_begin[unique_count] = at;
+    j->m = (struct micro_batch){.micro_index = micro_index,
+                                .example_count = example_count,
+                                .key = j->key,
+                                .key_begin = j->key_begin,
+                                .key_home = j->key_home,
+                                .label = j->label,
+                                .key_count = count};
+    j->table = (struct ticket_table){.unique_count = unique_count,
+                                     .row = j->row,
+                                     .span = j->span,
+                                     .occurrence_begin = j->occurrence_begin,
+                                     .occurrence = j->occurrence,
+                                     .step_row = j->step_row,
+                                     .lane_row = j->lane_row};
+}
+
+/* What a step knows of a row by the keys one after another. */
+struct counted {
+    uint32_t shows, clicks, last_lane, last_number;
+};
+
+/* Each key of the micro-batch has the number that its row has in its lane, behind the row's in the lane before. */
+static void joined_compare(const struct joined *j, const struct step_rows *rows, struct counted *counted)
+{
+    for (uint32_t u = 0; u < j->table.unique_count; u++)
+        for (uint32_t i = j->occurrence_begin[u]; i < j->occurrence_begin[u + 1]; i++) {
+            const uint32_t position = j->occurrence[i], number = j->lane_row[position];
+            struct counted *c = &counted[j->row[u]];
+            assert_in_range(number, 0, rows->lane_row_count - 1);
+            assert_int_equal(rows->lane_rows[number].lane, j->lane_of[position]);
+            if (c->shows == 0) assert_int_equal(rows->lane_rows[number].before, ROW_NONE);
+            if (c->shows > 0 && c->last_lane == j->lane_of[position]) assert_int_equal(number, c->last_number);
+            if (c->shows > 0 && c->last_lane != j->lane_of[position])
+                assert_int_equal(rows->lane_rows[number].before, c->last_number);
+            c->last_lane = j->lane_of[position];
+            c->last_number = number;
+            c->shows++;
+            c->clicks += j->label[2 * j->key_home[position] + 1] > 0.5f;
+        }
+    for (uint32_t u = 0; u < j->table.unique_count; u++) {
+        const struct counted *c = &counted[j->row[u]];
+        const uint32_t step_row = j->step_row[u];
+        assert_ptr_equal(rows->span[step_row], &spans[j->row[u]]);
+        assert_int_equal(rows->key[step_row], 1000 + j->row[u]);
+        assert_int_equal(rows->occurrence_count[step_row], c->shows);
+        assert_int_equal(rows->click_count[step_row], c->clicks);
+        assert_int_equal(rows->last_lane_row[step_row], c->last_number);
+    }
+}
+
+/* Whether each list is as long as it has to be, which the next one would be seen to lie in otherwise. */
+static void lists_check(const struct step_rows *rows, uint32_t rows_max)
+{
+    const uint32_t *const lists[] = {rows->occurrence_count, rows->click_count, rows->last_lane_row};
+    for (size_t a = 0; a < sizeof lists / sizeof *lists; a++)
+        for (size_t b = 0; b < sizeof lists / sizeof *lists; b++)
+            assert_true(a == b || lists[a] + rows_max <= lists[b] || lists[b] + rows_max <= lists[a]);
+}
+
+static void step_rows_add_joined__random_steps__keys_have_their_lanes_rows(void **state)
+{
+    (void)state;
+    enum { ROWS_MAX = MICROS * KEYS, FEW = 7, MANY = 60 };
+    const struct step_rows_wants wants = {.shows = true, .clicks = true, .keys = true, .lanes = true};
+    const struct batch_shape shape = {.batch = MICROS * JOINED * EXAMPLES,
+                                      .micro = JOINED * EXAMPLES,
+                                      .lanes = MICROS,
+                                      .joined = JOINED};
+    struct layout sum = {0};
+    struct arena arena;
+    struct row_numbers numbers;
+    struct step_rows rows;
+    step_rows_layout(NULL, &sum, ROWS_MAX, wants);
+    row_numbers_layout(NULL, &sum, ROWS_MAX, MICROS);
+    assert_int_equal(arena_open(&arena, "rows", sum.bytes), ST_OK);
+    struct layout place = {.arena = &arena};
+    step_rows_layout(&rows, &place, ROWS_MAX, wants);
+    row_numbers_layout(&numbers, &place, ROWS_MAX, MICROS);
+    lists_check(&rows, ROWS_MAX);
+    for (uint32_t step = 0; step < 200; step++) {
+        struct counted counted[MANY] = {{0}};
+        step_rows_begin(&numbers, &rows);
+        for (uint32_t micro = 0; micro < MICROS; micro++) {
+            static struct joined j;
+            struct step_lanes lanes;
+            const uint32_t first_new = rows.row_count,
+                           examples = micro + 1 < MICROS ? JOINED * EXAMPLES : 1 + draw_below(JOINED * EXAMPLES);
+            joined_draw(&j, micro, examples, step % 2 ? FEW : MANY);
+            step_lanes_of(&lanes, &j.m, shape, 1);
+            assert_int_equal(lanes.first, micro * JOINED);
+            step_rows_add_joined(&numbers, &rows, &j.table, &lanes);
+            step_rows_keys(&rows, &j.table, j.key);
+            step_rows_judge(&rows, first_new, &j.table, &j.m, 1, 1, 2);
+            joined_compare(&j, &rows, counted);
+        }
+        uint32_t row_count = 0;
+        for (uint32_t row = 0; row < MANY; row++) row_count += counted[row].shows > 0;
+        assert_int_equal(rows.row_count, row_count);
+    }
+    arena_close(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(step_rows_add_joined__random_steps__keys_have_their_lanes_rows),
         cmocka_unit_test(step_rows_add__random_steps__number_rows_as_they_first_occur),
         cmocka_unit_test(step_rows_begin__stamps_run_out__begins_anew),
     };
