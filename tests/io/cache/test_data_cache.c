@@ -11,6 +11,7 @@
 
 #define ROWS   40000u /* more than two blocks */
 #define BUDGET (UINT64_C(64) << 20)
+#define WINDOW 2u /* blocks in an order of blocks */
 
 /* What a pass has given. */
 struct digest {
@@ -168,6 +169,29 @@ static void data_cache__flipped_bit__goes_on_from_the_text(void **state)
     }
 }
 
+/* The notices so far but for details, a line each: the kind's number, and the text. */
+struct told {
+    char text[4096];
+    size_t bytes;
+};
+static void told_add(void *context, enum notice kind, const char *text)
+{
+    struct told *t = context;
+    if (kind == NOTICE_DETAIL) return; /* depends on the page cache */
+    t->bytes += (size_t)snprintf(t->text + t->bytes, sizeof t->text - t->bytes, "%d %s\n", (int)kind, text);
+    assert_true(t->bytes < sizeof t->text);
+}
+
+static void line_add(const char *path)
+{
+    FILE *file = fopen(path, "ab");
+    char line[2000];
+    assert_non_null(file);
+    criteo_line(line, "1", "2", 3);
+    fprintf(file, "%s\n", line);
+    assert_int_equal(fclose(file), 0);
+}
+
 static void data_cache__changed_source__is_read_anew(void **state)
 {
     (void)state;
@@ -191,13 +215,22 @@ static void data_cache__changed_source__is_read_anew(void **state)
     o.cache = (struct data_cache_budget){.ram_bytes = BUDGET};
     assert_ok(open_reader(&reader, &o));
     uint64_t count = pass_digest(reader, 0, 0).example_count;
-    FILE *file = fopen(path, "ab");
-    char line[2000];
-    criteo_line(line, "1", "2", 3);
-    fprintf(file, "%s\n", line);
-    fclose(file);
+    line_add(path);
     assert_int_equal(pass_digest(reader, 1, 0).example_count, count + 1);
     assert_int_equal(pass_digest(reader, 2, 0).example_count, count + 1);
+    reader_close(reader);
+    /* What is then in the file is of the longer text, and serves the next run. */
+    struct told told = {0};
+    o = options_make(path, 0, BUDGET);
+    o.reader.notices = &(struct notices){.tell = told_add, .context = &told};
+    assert_ok(open_reader(&reader, &o));
+    assert_int_equal(pass_digest(reader, 0, 0).example_count, count + 1);
+    line_add(path);
+    assert_int_equal(pass_digest(reader, 1, 0).example_count, count + 2);
+    reader_close(reader);
+    told = (struct told){0};
+    assert_ok(open_reader(&reader, &o));
+    if (strstr(told.text, ".cache: 40001 examples, ") == NULL) fail_msg("%s", told.text);
     reader_close(reader);
     /* Other settings. */
     o = options_make(path, 0, BUDGET);
@@ -285,20 +318,88 @@ static void data_cache__csv__keeps_weights_groups_and_labels(void **state)
     arena_close(&arena);
 }
 
-/* --- what is told ------------------------------------------------------------------------------- */
+static const char *const counted_words[] = {"0", "1"};
 
-/* The notices so far but for details, a line each: the kind's number, and the text. */
-struct told {
-    char text[4096];
-    size_t bytes;
-};
-static void told_add(void *context, enum notice kind, const char *text)
+/* The first byte behind its head is another. */
+static void garble(const char *path)
 {
-    struct told *t = context;
-    if (kind == NOTICE_DETAIL) return; /* depends on the page cache */
-    t->bytes += (size_t)snprintf(t->text + t->bytes, sizeof t->text - t->bytes, "%d %s\n", (int)kind, text);
-    assert_true(t->bytes < sizeof t->text);
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    fseek(file, 5000, SEEK_SET);
+    int byte = fgetc(file);
+    fseek(file, -1, SEEK_CUR);
+    fputc(byte ^ 4, file);
+    fclose(file);
 }
+
+/* Bad lines, lists that are cut, words that nobody knows: whatever is read for whom, each pass counts its own. */
+static void data_cache__csv__each_pass_counts_what_the_text_has(void **state)
+{
+    (void)state;
+    enum { LINES = 20000, PASSES = 3 };
+    static const struct reader_column fields[] = {{.name = "f", .seed = 7, .ids_max = 2, .vocabulary = READER_NONE}},
+                                      labels[] = {{.name = "l", .vocabulary = 0}};
+    static const struct reader_vocabulary vocabulary = {
+        .word_count = 2, .unknown = READER_NONE, .text = counted_words};
+    const struct example_shape shape = {.field_count = 1, .key_count_max = 2, .label_count = 1};
+    const struct batch_shape batch = {.batch = 64, .micro = 64, .lanes = 1};
+    struct cached_options o = {.reader = {.format = READER_CSV,
+                                          .part = "test",
+                                          .bad_skip = true,
+                                          .seed = 11,
+                                          .schema = {.example = shape,
+                                                     .field = fields,
+                                                     .label = labels,
+                                                     .vocabulary = &vocabulary,
+                                                     .vocabulary_count = 1,
+                                                     .has_header = true,
+                                                     .separator = ',',
+                                                     .list_separator = '|'}}};
+    static char path[1024];
+    snprintf(path, sizeof path, "%s", test_path("data"));
+    FILE *file = fopen(path, "wb");
+    struct arena arena;
+    struct micro_batch m;
+    struct reader_counts expected[PASSES];
+    assert_non_null(file);
+    fputs("f,l\n", file);
+    for (uint32_t i = 0; i < LINES; i++)
+        fputs(i % 11 == 3 ? "x|y|x|y,1\n" : i % 13 == 5 ? "q,2\n" : i % 17 == 8 ? "none\n" : "y|x,0\n", file);
+    assert_int_equal(fclose(file), 0);
+    o.reader.paths = path;
+    assert_ok(arena_open(&arena, "test", micro_batch_bytes(batch, shape)));
+    micro_batch_place(&m, &arena, batch, shape);
+    for (uint32_t way = 0; way < 7; way++) {
+        struct reader *reader;
+        o.cache = (struct data_cache_budget){.ram_bytes = way == 1 || way == 4 ? BUDGET : 0,
+                                             .ssd_bytes = way == 2 || way == 3 || way > 4 ? BUDGET : 0,
+                                             .window = way > 3 ? WINDOW : 0};
+        if (way == 5) cache_remove(NULL);
+        if (way == 3 || way == 6) garble(test_path("data.cache"));
+        assert_ok(open_reader(&reader, &o));
+        for (uint32_t pass = 0; pass < PASSES; pass++) {
+            bool is_end = false;
+            assert_ok(reader_start(reader, pass + (way == 6))); /* begins with an order of blocks */
+            while (!is_end) {
+                micro_batch_clear(&m);
+                assert_ok(reader_fill(reader, &m, 64, &is_end));
+            }
+            const struct reader_counts is = reader_counts(reader);
+            if (way == 0) expected[pass] = is;
+            if (is.bad_count != expected[pass].bad_count || is.cut_count != expected[pass].cut_count ||
+                is.unknown_count != expected[pass].unknown_count)
+                fail_msg("way %u, pass %u: bad %d of %d, cut %d of %d, unknown %d of %d", way, pass, (int)is.bad_count,
+                         (int)expected[pass].bad_count, (int)is.cut_count, (int)expected[pass].cut_count,
+                         (int)is.unknown_count, (int)expected[pass].unknown_count);
+        }
+        reader_close(reader);
+    }
+    assert_true(expected[0].bad_count > 900 && expected[0].cut_count > 1800 && expected[0].unknown_count > 1300);
+    assert_true(expected[2].bad_count == 3 * expected[0].bad_count && expected[2].cut_count == 3 * expected[0].cut_count);
+    arena_close(&arena);
+}
+
+/* --- what is told ------------------------------------------------------------------------------- */
 
 static void data_cache__notices__are_told_when_it_happens(void **state)
 {
@@ -361,7 +462,9 @@ static void data_cache__other_file__is_refused_and_stays(void **state)
         struct reader *reader;
         char found[32] = "";
         test_text(names[i], "something else");
+        const size_t planned_bytes = memory_planned_bytes();
         assert_fails(INVALID, "found another file, which the cache would replace", open_reader(&reader, &o));
+        assert_int_equal(memory_planned_bytes(), planned_bytes);
         FILE *file = fopen(test_path(names[i]), "rb");
         assert_non_null(file);
         assert_non_null(fgets(found, sizeof found, file));
@@ -374,7 +477,6 @@ static void data_cache__other_file__is_refused_and_stays(void **state)
 /* --- the order of blocks ------------------------------------------------------------------------- */
 
 #define EXAMPLES_MAX (ROWS + 100)
-#define WINDOW       2u
 #define SEED         11u
 
 /* The examples of the pass `epoch` behind its first `skip`, each as a hash. */
@@ -552,6 +654,7 @@ int main(void)
         cmocka_unit_test(data_cache__other_file__is_refused_and_stays),
         cmocka_unit_test_teardown(data_cache__too_small__passes_are_the_texts, cache_remove),
         cmocka_unit_test(data_cache__csv__keeps_weights_groups_and_labels),
+        cmocka_unit_test_teardown(data_cache__csv__each_pass_counts_what_the_text_has, cache_remove),
         cmocka_unit_test_teardown(data_cache__notices__are_told_when_it_happens, cache_remove),
         cmocka_unit_test_teardown(data_cache__stream__can_be_read_again, cache_remove),
         cmocka_unit_test_teardown(data_cache__blocks__order_is_the_documented_one, cache_remove),
