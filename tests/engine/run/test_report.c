@@ -168,6 +168,12 @@ static void report_progress__resumed__time_left_by_what_this_run_has_done(void *
          {.step = 60, .epoch = 1, .examples = 1920},
          {.byte_count = 20, .size_bytes = 100},
          40},
+        /* Any number of passes: only steps are counted. */
+        {{"train.steps_max=100", "train.epochs=0"},
+         {.step = 50, .examples = 1600},
+         {.step = 60, .examples = 1920},
+         {.byte_count = 20, .size_bytes = 100},
+         40},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         opened_begin(&o, cases[i].set, LOG_JSON);
