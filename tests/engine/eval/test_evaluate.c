@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <math.h>
 
 #include "engine/eval/eval_sets.h"
@@ -261,6 +262,31 @@ static void eval_feeds__sets__are_opened_and_measured_in_turn(void **state)
     eval_feeds_begin(&f, &sets);
     assert_string_equal(f.suffix[0], ".eval");
     eval_feeds_close(&f);
+    /* One alone stays open, for a stream cannot be opened again; several are refused. */
+    for (int i = 0; i < 2; i++) {
+        const int saved = dup(STDIN_FILENO), file = open(strchr(texts[0], '=') + 1, O_RDONLY | O_CLOEXEC);
+        assert_true(saved >= 0 && file >= 0 && dup2(file, STDIN_FILENO) == STDIN_FILENO);
+        close(file);
+        assert_ok(eval_sets_parse(&sets, "--eval", (const char *const[]){"a=-", texts[1]}, i ? 2 : 1));
+        opened_begin(&o, NULL, LOG_JSON);
+        eval_feeds_begin(&f, &sets);
+        assert_ok(heads_open(&heads, &o.session.setup.graph));
+        if (i == 0) {
+            assert_ok(eval_feeds_reserve(&f, &o.session.crew, &heads));
+            const struct feed *feed = f.feed;
+            assert_ok(eval_feeds_open(&f, &o.session.crew, 0));
+            assert_true(feed != NULL && f.feed == feed);
+        } else {
+            assert_int_equal(eval_feeds_reserve(&f, &o.session.crew, &heads), ST_INVALID);
+            assert_message("the set a is a stream, which can be opened once, and several sets are opened in turn");
+        }
+        eval_feeds_close(&f);
+        heads_close(&heads);
+        opened_end(&o);
+        opened_close(&o);
+        dup2(saved, STDIN_FILENO);
+        close(saved);
+    }
 }
 
 int main(void)

@@ -154,7 +154,7 @@ static status queries_sink(void *context, const struct slot *slot)
 }
 
 /* Reads all vectors and queries out of the slots. */
-static void plain_read(struct crew *c, const char *data)
+static void plain_read_as(struct crew *c, const struct evaluate_options *queries)
 {
     const struct graph *g = &c->setup->graph;
     const struct graph_node *m = &g->nodes[graph_match_of(g, rank_head(g))];
@@ -177,9 +177,14 @@ static void plain_read(struct crew *c, const char *data)
     feed_bell_set(feed, pipeline_feed_bell(c->pipeline));
     must(evaluate_run(c, feed, words_sink, NULL));
     feed_close(feed);
-    must(evaluate_open(c, &(struct evaluate_options){.paths = data, .lines = READER_ALL}, &feed));
+    must(evaluate_open(c, queries, &feed));
     must(evaluate_run(c, feed, queries_sink, NULL));
     feed_close(feed);
+}
+
+static void plain_read(struct crew *c, const char *data)
+{
+    plain_read_as(c, &(struct evaluate_options){.paths = data, .lines = READER_ALL});
 }
 
 static void plain_free(void)
@@ -484,6 +489,82 @@ static void predict__pairs__best_words_of_each_user_once(void **state)
     setup_close(&s);
 }
 
+/* --- histories -------------------------------------------------------------------------------- */
+
+#define KINDS 40u /* of items; FANS users, whose number says which they have */
+#define FANS  60u
+#define HISTORIES                                                                                                      \
+    "[data]\nformat = pairs\npath = train\nsparse = user, history\n[column history]\nids_max = 30\nkeys_of = item\n"    \
+    "[column item]\nvocabulary = items\n[vocabulary items]\ncolumn = item\n"                                           \
+    "[candidates drawn]\nof = item\nnegatives = 3\nsampler = uniform\n"                                               \
+    "[table u]\ndim = 5\ninit = normal 1\nunseen = init\n[table i]\ndim = 5\ninit = normal 1\nunseen = init\n"         \
+    "[embedding p]\ntable = u\ninput = user\n[embedding h]\ntable = i\ninput = history\npool = mean\n"                 \
+    "[embedding rows]\ntable = i\ninput = drawn\npool = none\n[concat x]\ninput = p, h\n[fc q]\ninput = x\nunits = "    \
+    "5\n[match m]\ninput = q, rows\n[loss l]\nkind = sampled_softmax\ninput = m, drawn.log_q\n[train]\nbatch = 8\n"     \
+    "[eval]\ntop = 4\n[store]\nram = 1MiB\n"
+
+static bool fan_has(uint32_t u, uint32_t i) { return (u * 31 + i * 17) % 97 < 20; }
+
+/* Of a history that is the line's own: words of it are not new to its user. */
+static void predict__pairs_with_a_history__best_words_that_the_line_lacks(void **state)
+{
+    (void)state;
+    struct setup s;
+    struct crew c;
+    struct rank *rank;
+    struct file_writer writer = {0};
+    struct feed *feed;
+    struct rank_result nothing;
+    static char text[20000];
+    char *at = text, expected[FANS * 32], *to = expected;
+    for (uint32_t u = 0; u < FANS; u++) {
+        at += sprintf(at, "u%u", u);
+        for (uint32_t i = 0; i < KINDS; i++)
+            if (fan_has(u, i)) at += sprintf(at, " i%u", i);
+        at += sprintf(at, "%s\n", u == 0 ? " i38 i39" : ""); /* all words occur */
+    }
+    file_put("train", text);
+    crew_make(&c, &s, HISTORIES);
+    const struct evaluate_options lines = {.paths = path_of("train"), .lines = READER_ALL, .label_optional = true};
+    plain_read_as(&c, &lines);
+    assert_int_equal(plain.word_count, KINDS);
+    for (uint32_t u = 0, e = 0; u < FANS; u++) {
+        char user[16];
+        const uint64_t group = reader_key(0, user, (size_t)snprintf(user, sizeof user, "u%u", u));
+        while (e < plain.example_count && plain.group[e] != group) e++;
+        assert_true(e < plain.example_count);
+        bool is_taken[KINDS] = {false};
+        for (uint32_t k = 0; k < TOP; k++) {
+            uint32_t best = KINDS;
+            for (uint32_t w = 0; w < KINDS; w++) {
+                const uint32_t i = (uint32_t)atoi(graph_string(&s.graph, s.graph.words[w].text) + 1);
+                if (is_taken[w] || fan_has(u, i) || (u == 0 && i >= 38)) continue;
+                if (best == KINDS || plain_score(e, w) > plain_score(e, best)) best = w;
+            }
+            assert_true(best < KINDS);
+            is_taken[best] = true;
+            to += sprintf(to, "%s%c", graph_string(&s.graph, s.graph.words[best].text), k + 1 < TOP ? '\t' : '\n');
+        }
+    }
+    must(file_writer_open(&writer, path_of("out")));
+    rank = rank_make(&c, &writer);
+    must(evaluate_open(&c, &lines, &feed));
+    must(rank_begin(rank));
+    must(evaluate_run(&c, feed, (forward_sink *)rank_add, rank));
+    must(rank_end(rank, &nothing));
+    must(file_writer_commit(&writer));
+    feed_close(feed);
+    rank_close(rank);
+    struct file_map map;
+    must(file_map_open(&map, path_of("out")));
+    if (map.bytes != (size_t)(to - expected) || memcmp(map.data, expected, map.bytes) != 0)
+        fail_msg("expected\n%.*s\nfound\n%.*s", (int)(to - expected), expected, (int)map.bytes, (const char *)map.data);
+    file_map_close(&map);
+    plain_free();
+    crew_close(&c);
+    setup_close(&s);
+}
+
 /* --- examples --------------------------------------------------------------------------------- */
 
 static void evaluate__tokens__log_loss_and_hit_rates_over_all_words(void **state)
@@ -526,8 +607,52 @@ static void evaluate__tokens__log_loss_and_hit_rates_over_all_words(void **state
     figure_check(&heads, "hit_rate_1", heads.ranking->at[0].hit_rate);
     figure_check(&heads, "hit_rate_10", heads.ranking->at[1].hit_rate);
     assert_true(known < count && heads.ranking->unknown_count == count - known && heads.ranking->target_count == count);
+    /* The loss, whose examples are counted, has those of words alone, wherever they lie among the others. */
+    struct feed *feed;
+    struct rank_result again;
+    must(rank_begin(heads.rank));
+    must(evaluate_open(&c, &(struct evaluate_options){.paths = path_of("test"), .lines = READER_ALL}, &feed));
+    must(evaluate_run(&c, feed, (forward_sink *)heads_add, &heads));
+    must(rank_end(heads.rank, &again));
+    feed_close(feed);
+    assert_int_equal(heads.items[0].example_count, known);
     heads_close(&heads);
     plain_free();
+    crew_close(&c);
+    setup_close(&s);
+}
+
+/* Numbers that are none, too small, too great, or too many of them, and the greatest that may be. */
+static void rank_open__cutoffs__are_numbers_in_their_bounds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint32_t count; /* 0: refused */
+    } cases[] = {{"0", 0},     {"1,x", 0},   {"-1", 0},          {"1 2", 0},          {"4294967297", 0},
+                 {"1,,2", 0},  {"1001", 0},  {"1,2,3,4,5,6,7,8,9", 0}, {"1,2,3,4,5,6,7,8", 9}, {"1000", 2},
+                 {" 5 , 9", 3}, {"", 1}};
+    struct setup s;
+    struct crew c;
+    struct rank *rank;
+    file_put("train", "a b a b c a\n");
+    crew_make(&c, &s, WORDS);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const size_t planned_bytes = memory_planned_bytes();
+        s.settings.eval_cutoffs = cases[i].text;
+        const status st = rank_open(&rank, &c, NULL);
+        if (st != (cases[i].count ? ST_OK : ST_INVALID)) fail_msg("\"%s\": %s", cases[i].text, status_message());
+        if (st != ST_OK) {
+            char expected[160];
+            assert_null(rank);
+            snprintf(expected, sizeof expected,
+                     "eval.cutoffs: expected at most 8 numbers from 1 to 1000, with commas between them, found \"%s\"",
+                     cases[i].text);
+            if (!strstr(status_message(), expected)) fail_msg("%s", status_message());
+        }
+        rank_close(rank);
+        assert_int_equal(memory_planned_bytes(), planned_bytes);
+    }
     crew_close(&c);
     setup_close(&s);
 }
@@ -597,7 +722,9 @@ int main(void)
         cmocka_unit_test(evaluate__pairs__recall_hit_rate_ndcg_without_what_is_excluded),
         cmocka_unit_test(rank__equal_scores__middle_place_and_first_words),
         cmocka_unit_test(predict__pairs__best_words_of_each_user_once),
+        cmocka_unit_test(predict__pairs_with_a_history__best_words_that_the_line_lacks),
         cmocka_unit_test(evaluate__tokens__log_loss_and_hit_rates_over_all_words),
+        cmocka_unit_test(rank_open__cutoffs__are_numbers_in_their_bounds),
         cmocka_unit_test(rank_open__other_losses__rank_nothing),
         cmocka_unit_test(kernels__each_isa__agree_with_plain_loops),
     };
