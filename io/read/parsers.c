@@ -24,7 +24,7 @@ struct parsers {
     /* set once */
     const struct reader_format_functions *format;
     struct example_shape shape;
-    bool bad_skip, bad_keep;
+    bool bad_skip;
     enum reader_part lines;
     uint64_t held_out;
     const int *processors;
@@ -197,7 +197,6 @@ status parsers_open(struct parsers **parsers, struct arena *arena, const struct 
     p->format = o->format;
     p->shape = o->shape;
     p->bad_skip = o->reader->bad_skip;
-    p->bad_keep = o->reader->bad_keep;
     p->lines = o->reader->lines;
     p->held_out = o->held_out;
     p->processors = o->reader->processors;
