@@ -327,6 +327,7 @@ static void garble(const char *path)
     assert_non_null(file);
     fseek(file, 5000, SEEK_SET);
     int byte = fgetc(file);
+    assert_true(byte != EOF);
     fseek(file, -1, SEEK_CUR);
     fputc(byte ^ 4, file);
     fclose(file);
@@ -336,7 +337,7 @@ static void garble(const char *path)
 static void data_cache__csv__each_pass_counts_what_the_text_has(void **state)
 {
     (void)state;
-    enum { LINES = 20000, PASSES = 3 };
+    enum { LINES = 6000, PASSES = 3 };
     static const struct reader_column fields[] = {{.name = "f", .seed = 7, .ids_max = 2, .vocabulary = READER_NONE}},
                                       labels[] = {{.name = "l", .vocabulary = 0}};
     static const struct reader_vocabulary vocabulary = {
@@ -394,7 +395,7 @@ static void data_cache__csv__each_pass_counts_what_the_text_has(void **state)
         }
         reader_close(reader);
     }
-    assert_true(expected[0].bad_count > 900 && expected[0].cut_count > 1800 && expected[0].unknown_count > 1300);
+    assert_true(expected[0].bad_count > 250 && expected[0].cut_count > 500 && expected[0].unknown_count > 350);
     assert_true(expected[2].bad_count == 3 * expected[0].bad_count && expected[2].cut_count == 3 * expected[0].cut_count);
     arena_close(&arena);
 }
