@@ -21,6 +21,7 @@
 #include "engine/base/file.h"
 #include "engine/base/stop.h"
 #include "engine/model/model_saved.h"
+#include "engine/run/report.h"
 #include "engine/run/train.h"
 
 #define BATCH 32u
@@ -284,6 +285,49 @@ static void train_run__steps_max_within_the_last_pass__knows_no_length_of_a_pass
     assert_int_equal(saved_progress(out).pass_examples, 0);
 }
 
+/* What one who follows a training hears, and in which order: begun, the rest, ending. */
+struct follower {
+    uint32_t begun, ending, saved, steps, looks, told, wrong;
+    uint64_t rows, saved_step;
+    double loss[64], rate[64];
+    struct train_look last;
+};
+static void on_begun(void *context, struct feed *feed, const struct progress *from)
+{
+    struct follower *f = context;
+    f->wrong += feed == NULL || from->step != 0 || f->steps > 0;
+    f->begun++;
+}
+static void on_ending(void *context) { ((struct follower *)context)->ending++; }
+static void on_saved(void *context, const struct progress *progress, double seconds)
+{
+    struct follower *f = context;
+    f->wrong += !(seconds > 0) || f->begun != 1;
+    f->saved_step = progress->step;
+    f->saved++;
+}
+static void on_told(void *context, const struct report_progress *progress)
+{
+    struct follower *f = context;
+    f->wrong += f->told >= 64 || f->ending > 0;
+    f->loss[f->told % 64] = progress->loss;
+    f->rate[f->told++ % 64] = progress->rate;
+}
+static void on_step(void *context, const struct progress *progress, const uint64_t *row_count)
+{
+    struct follower *f = context;
+    f->wrong += progress->step != ++f->steps || progress->examples != (uint64_t)f->steps * BATCH || f->begun != 1;
+    f->wrong += *row_count < f->rows;
+    f->rows = *row_count;
+}
+static void on_looked(void *context, const struct train_look *look)
+{
+    struct follower *f = context;
+    f->wrong += look->times.wall_ns < f->last.times.wall_ns || f->last.is_over;
+    f->last = *look;
+    f->looks++;
+}
+
 /* The model stays as it is, and the data are those of the evaluation: whenever progress is told, all that has been told
  * comes to the evaluation's loss. */
 static void train_run__progress__is_the_mean_loss_since_the_last_one(void **state)
@@ -298,7 +342,11 @@ static void train_run__progress__is_the_mean_loss_since_the_last_one(void **stat
     fixture_data(same, 0, STEPS * BATCH, NULL);
     clock_gettime(CLOCK_MONOTONIC, &now);
     atomic_store(&shared_lag_ns, (int64_t)now.tv_sec * 500000000);
-    status st = trained(&o, &(struct train_options){.eval = eval_sets_of(same)}, set);
+    struct follower f = {0};
+    const struct train_watch watch = {&f, NULL, on_begun, on_ending, on_saved, on_told, on_step, on_looked};
+    const char *out = fixture_path("followed");
+    status st =
+        trained(&o, &(struct train_options){.eval = eval_sets_of(same), .out = out, .watch = &watch}, set);
     atomic_store(&shared_lag_ns, 0);
     assert_ok(st);
     const json_t *head = json_array_get(json_object_get(event_last(&o, "eval"), "heads"), 0);
@@ -314,9 +362,17 @@ static void train_run__progress__is_the_mean_loss_since_the_last_one(void **stat
         const json_int_t samples = json_integer_value(json_object_get(event, "samples"));
         sum += json_number_value(json_object_get(event, "loss")) * (double)(samples - samples_before);
         samples_before = samples;
+        assert_true(f.loss[told % 64] == json_number_value(json_object_get(event, "loss")));
+        assert_true(f.rate[told % 64] == json_number_value(json_object_get(event, "samples_per_s")));
         told++;
     }
     assert_true(told >= 3);
+    assert_int_equal(f.told, told);
+    assert_int_equal(f.wrong, 0);
+    assert_true(f.begun == 1 && f.ending == 1 && f.steps == 12 * STEPS && f.rows > 100);
+    assert_true(f.saved == 1 && f.saved_step == 12 * STEPS);
+    assert_true(f.looks > 0 && f.last.is_over && f.last.times.wall_ns > 0 && f.last.times.worker_count > 0);
+    assert_true(f.last.pause_ns > 0);
     assert_int_equal(samples_before, 12 * STEPS * BATCH);
     sum /= (double)samples_before;
     if (!(fabs(sum - loss) < 1e-6))
