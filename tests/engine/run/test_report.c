@@ -62,6 +62,10 @@ static void report_start__new_model__line_and_event(void **state)
         assert_int_equal(json_integer_value(json_object_get(memory, part.name)), part.planned_bytes);
     assert_int_equal(json_object_size(memory), count);
     assert_true(count > 5);
+    char plan[256];
+    assert_string_equal(event_text(&o, "start", "devices"), "cpu");
+    assert_string_equal(event_text(&o, "start", "plan"),
+                        plan_text(&o.session.crew.plan, &o.session.setup.graph, plan, sizeof plan));
     opened_close(&o);
 }
 
@@ -75,6 +79,41 @@ static void report_start__model_of_some_steps__says_where_it_goes_on(void **stat
     assert_told(&o, "\nresume   after step 12\n");
     assert_int_equal(r.examples_at_begin, 384);
     opened_close(&o);
+}
+
+/* Whether that takes time: so many examples behind the last mark of the text, if there is one, and no cache. */
+static void report_start__within_a_pass__says_what_is_read_again(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set[2];
+        uint64_t mark, epoch_examples;
+        const char *again; /* NULL: nothing is told */
+    } cases[] = {{{NULL}, 0, 99999, NULL},
+                 {{NULL}, 0, 100000, "100,000"},
+                 {{NULL}, 500000, 599999, NULL},
+                 {{NULL}, 500000, 1600000, "1,100,000"},
+                 {{NULL}, 500000, 400000, NULL},
+                 {{"cache.ram=1MiB"}, 0, 100000, NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char expected[200];
+        opened_begin(&o, cases[i].set, LOG_TEXT);
+        struct model *model = &o.session.setup.model;
+        const struct model_data data = model->data;
+        model->progress = (struct progress){.step = 12, .epoch_examples = cases[i].epoch_examples};
+        model->data.mark_count = cases[i].mark > 0;
+        model->data.mark[0].example = cases[i].mark;
+        report_start(&r, &o.session);
+        model->data = data;
+        opened_end(&o);
+        snprintf(expected, sizeof expected,
+                 "\nresume   reads %s examples of the pass again that are done: no mark of their text is known "
+                 "(packed files and standard input have none)\n",
+                 cases[i].again ? cases[i].again : "");
+        if (cases[i].again) assert_told(&o, expected);
+        if (!cases[i].again) assert_null(strstr(o.text, "again"));
+        opened_close(&o);
+    }
 }
 
 /* --- progress ------------------------------------------------------------------------------------ */
@@ -458,6 +497,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(report_start__new_model__line_and_event),
         cmocka_unit_test(report_start__model_of_some_steps__says_where_it_goes_on),
+        cmocka_unit_test(report_start__within_a_pass__says_what_is_read_again),
         cmocka_unit_test(report_progress__quarter_of_the_steps__rate_without_pauses_and_time_left),
         cmocka_unit_test(report_progress__half_of_the_bytes__share_of_all_passes),
         cmocka_unit_test(report_progress__resumed__time_left_by_what_this_run_has_done),
