@@ -306,8 +306,8 @@ static void rows__golden__keep_their_bytes(void **state)
             struct line line;
             line_make(&line, gen, row);
             text = fnv(text, line.text, line.bytes);
-            truth = fnv(fnv(truth, &line.truth.logit, sizeof line.truth.logit), &line.truth.label,
-                        sizeof line.truth.label);
+            truth =
+                fnv(fnv(truth, &line.truth.logit, sizeof line.truth.logit), &line.truth.label, sizeof line.truth.label);
         }
         gen_criteo_close(gen);
         if (text == golden[i].text && truth == golden[i].truth) continue;

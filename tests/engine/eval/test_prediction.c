@@ -115,8 +115,8 @@ static void prediction_write__several_losses__a_column_each(void **state)
     "[cell leaf]\nh = number * 0.7\n[cell inner]\nh = tanh(sum(child.h) + number)\n[tree t]\ninput = tree\n"           \
     "units = 2\nstate = h\ngives = nodes\n"
 #define NODES(name, units)                                                                                             \
-    "[fc y" name "]\ninput = t\ngroups = 9\nunits = " units "\n[loss " name                                            \
-    "]\nkind = softmax_nodes\ninput = y" name ", tree\n"
+    "[fc y" name "]\ninput = t\ngroups = 9\nunits = " units "\n[loss " name "]\nkind = softmax_nodes\ninput = y" name  \
+    ", tree\n"
 
 /* Whatever the nodes of other examples, and behind keys that are said again. */
 static void nodes_check(const char *text, uint32_t classes)

@@ -494,13 +494,13 @@ static void predict__pairs__best_words_of_each_user_once(void **state)
 #define KINDS 40u /* of items; FANS users, whose number says which they have */
 #define FANS  60u
 #define HISTORIES                                                                                                      \
-    "[data]\nformat = pairs\npath = train\nsparse = user, history\n[column history]\nids_max = 30\nkeys_of = item\n"    \
+    "[data]\nformat = pairs\npath = train\nsparse = user, history\n[column history]\nids_max = 30\nkeys_of = item\n"   \
     "[column item]\nvocabulary = items\n[vocabulary items]\ncolumn = item\n"                                           \
-    "[candidates drawn]\nof = item\nnegatives = 3\nsampler = uniform\n"                                               \
+    "[candidates drawn]\nof = item\nnegatives = 3\nsampler = uniform\n"                                                \
     "[table u]\ndim = 5\ninit = normal 1\nunseen = init\n[table i]\ndim = 5\ninit = normal 1\nunseen = init\n"         \
     "[embedding p]\ntable = u\ninput = user\n[embedding h]\ntable = i\ninput = history\npool = mean\n"                 \
-    "[embedding rows]\ntable = i\ninput = drawn\npool = none\n[concat x]\ninput = p, h\n[fc q]\ninput = x\nunits = "    \
-    "5\n[match m]\ninput = q, rows\n[loss l]\nkind = sampled_softmax\ninput = m, drawn.log_q\n[train]\nbatch = 8\n"     \
+    "[embedding rows]\ntable = i\ninput = drawn\npool = none\n[concat x]\ninput = p, h\n[fc q]\ninput = x\nunits = "   \
+    "5\n[match m]\ninput = q, rows\n[loss l]\nkind = sampled_softmax\ninput = m, drawn.log_q\n[train]\nbatch = 8\n"    \
     "[eval]\ntop = 4\n[store]\nram = 1MiB\n"
 
 static bool fan_has(uint32_t u, uint32_t i) { return (u * 31 + i * 17) % 97 < 20; }
@@ -629,9 +629,18 @@ static void rank_open__cutoffs__are_numbers_in_their_bounds(void **state)
     static const struct {
         const char *text;
         uint32_t count; /* 0: refused */
-    } cases[] = {{"0", 0},     {"1,x", 0},   {"-1", 0},          {"1 2", 0},          {"4294967297", 0},
-                 {"1,,2", 0},  {"1001", 0},  {"1,2,3,4,5,6,7,8,9", 0}, {"1,2,3,4,5,6,7,8", 9}, {"1000", 2},
-                 {" 5 , 9", 3}, {"", 1}};
+    } cases[] = {{"0", 0},
+                 {"1,x", 0},
+                 {"-1", 0},
+                 {"1 2", 0},
+                 {"4294967297", 0},
+                 {"1,,2", 0},
+                 {"1001", 0},
+                 {"1,2,3,4,5,6,7,8,9", 0},
+                 {"1,2,3,4,5,6,7,8", 9},
+                 {"1000", 2},
+                 {" 5 , 9", 3},
+                 {"", 1}};
     struct setup s;
     struct crew c;
     struct rank *rank;

@@ -89,12 +89,9 @@ static void report_start__within_a_pass__says_what_is_read_again(void **state)
         const char *set[2];
         uint64_t mark, epoch_examples;
         const char *again; /* NULL: nothing is told */
-    } cases[] = {{{NULL}, 0, 99999, NULL},
-                 {{NULL}, 0, 100000, "100,000"},
-                 {{NULL}, 500000, 599999, NULL},
-                 {{NULL}, 500000, 1600000, "1,100,000"},
-                 {{NULL}, 500000, 400000, NULL},
-                 {{"cache.ram=1MiB"}, 0, 100000, NULL}};
+    } cases[] = {{{NULL}, 0, 99999, NULL},       {{NULL}, 0, 100000, "100,000"},
+                 {{NULL}, 500000, 599999, NULL}, {{NULL}, 500000, 1600000, "1,100,000"},
+                 {{NULL}, 500000, 400000, NULL}, {{"cache.ram=1MiB"}, 0, 100000, NULL}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char expected[200];
         opened_begin(&o, cases[i].set, LOG_TEXT);

@@ -29,8 +29,8 @@ static const char *answer(const char *request)
     ssize_t got;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0 && connect(fd, (const struct sockaddr *)&to, sizeof to) == 0);
-    const int length = snprintf(
-        line, sizeof line, "%s HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", request);
+    const int length = snprintf(line, sizeof line,
+                                "%s HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", request);
     assert_int_equal(send(fd, line, (size_t)length, MSG_NOSIGNAL), length);
     while ((got = recv(fd, text + bytes, sizeof texts[0] - 1 - bytes, 0)) > 0) bytes += (size_t)got;
     text[bytes] = 0;
@@ -143,22 +143,21 @@ static void scrape__what_a_training_tells__is_answered(void **state)
     watch->saved(watch->context, &done, 0.25);
     told(watch, &heads, 0, 0.75);
     text = answer("GET /metrics");
-    CHECK_FIGURES(text, {"heterps_train_step", 75}, {"heterps_train_epoch", 3}, {"heterps_train_examples_total", 4640},
-                  {"heterps_train_rows{table=\"emb\"}", 987}, {"heterps_train_loss", 0.75},
-                  {"heterps_train_examples_per_second", 1234.5}, {"heterps_train_window", (double)NAN},
-                  {"heterps_train_ram_rows{table=\"emb\"}", (double)NAN}, {"heterps_train_saves_total", 2},
-                  {"heterps_train_saved_step", 75}, {"heterps_train_save_seconds_total", 1.75},
-                  {"heterps_train_last_save_seconds", 0.25}, {"heterps_train_seconds_total", 8},
-                  {"heterps_train_pause_seconds_total", 2}, {"heterps_train_workers", 2},
-                  {"heterps_train_worker_seconds_total{phase=\"forward\"}", 3},
-                  {"heterps_train_worker_seconds_total{phase=\"backward\"}", 5},
-                  {"heterps_train_worker_seconds_total{phase=\"update\"}", 4},
-                  {"heterps_train_reading_seconds_total{phase=\"parsing\"}", 0},
-                  {"heterps_train_reading_seconds_total{phase=\"rows\"}", 0},
-                  {"heterps_train_time_share{phase=\"reading\"}", 0},
-                  {"heterps_train_time_share{phase=\"computing\"}", 0.75},
-                  {"heterps_train_time_share{phase=\"waiting\"}", 0.25},
-                  {"heterps_train_time_share{phase=\"paused\"}", 0.2}, {"heterps_train_rank", (double)NAN});
+    CHECK_FIGURES(
+        text, {"heterps_train_step", 75}, {"heterps_train_epoch", 3}, {"heterps_train_examples_total", 4640},
+        {"heterps_train_rows{table=\"emb\"}", 987}, {"heterps_train_loss", 0.75},
+        {"heterps_train_examples_per_second", 1234.5}, {"heterps_train_window", (double)NAN},
+        {"heterps_train_ram_rows{table=\"emb\"}", (double)NAN}, {"heterps_train_saves_total", 2},
+        {"heterps_train_saved_step", 75}, {"heterps_train_save_seconds_total", 1.75},
+        {"heterps_train_last_save_seconds", 0.25}, {"heterps_train_seconds_total", 8},
+        {"heterps_train_pause_seconds_total", 2}, {"heterps_train_workers", 2},
+        {"heterps_train_worker_seconds_total{phase=\"forward\"}", 3},
+        {"heterps_train_worker_seconds_total{phase=\"backward\"}", 5},
+        {"heterps_train_worker_seconds_total{phase=\"update\"}", 4},
+        {"heterps_train_reading_seconds_total{phase=\"parsing\"}", 0},
+        {"heterps_train_reading_seconds_total{phase=\"rows\"}", 0}, {"heterps_train_time_share{phase=\"reading\"}", 0},
+        {"heterps_train_time_share{phase=\"computing\"}", 0.75}, {"heterps_train_time_share{phase=\"waiting\"}", 0.25},
+        {"heterps_train_time_share{phase=\"paused\"}", 0.2}, {"heterps_train_rank", (double)NAN});
 
     /* Figures of losses, of which one cannot be told. */
     for (int k = 0; k < 2; k++)

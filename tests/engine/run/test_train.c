@@ -345,8 +345,7 @@ static void train_run__progress__is_the_mean_loss_since_the_last_one(void **stat
     struct follower f = {0};
     const struct train_watch watch = {&f, NULL, on_begun, on_ending, on_saved, on_told, on_step, on_looked};
     const char *out = fixture_path("followed");
-    status st =
-        trained(&o, &(struct train_options){.eval = eval_sets_of(same), .out = out, .watch = &watch}, set);
+    status st = trained(&o, &(struct train_options){.eval = eval_sets_of(same), .out = out, .watch = &watch}, set);
     atomic_store(&shared_lag_ns, 0);
     assert_ok(st);
     const json_t *head = json_array_get(json_object_get(event_last(&o, "eval"), "heads"), 0);

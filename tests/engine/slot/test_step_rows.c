@@ -248,10 +248,8 @@ static void step_rows_add_joined__random_steps__keys_have_their_lanes_rows(void 
     (void)state;
     enum { ROWS_MAX = MICROS * KEYS, FEW = 7, MANY = 60 };
     const struct step_rows_wants wants = {.shows = true, .clicks = true, .keys = true, .lanes = true};
-    const struct batch_shape shape = {.batch = MICROS * JOINED * EXAMPLES,
-                                      .micro = JOINED * EXAMPLES,
-                                      .lanes = MICROS,
-                                      .joined = JOINED};
+    const struct batch_shape shape = {
+        .batch = MICROS * JOINED * EXAMPLES, .micro = JOINED * EXAMPLES, .lanes = MICROS, .joined = JOINED};
     struct layout sum = {0};
     struct arena arena;
     struct row_numbers numbers;

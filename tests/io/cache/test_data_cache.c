@@ -340,8 +340,7 @@ static void data_cache__csv__each_pass_counts_what_the_text_has(void **state)
     enum { LINES = 6000, PASSES = 3 };
     static const struct reader_column fields[] = {{.name = "f", .seed = 7, .ids_max = 2, .vocabulary = READER_NONE}},
                                       labels[] = {{.name = "l", .vocabulary = 0}};
-    static const struct reader_vocabulary vocabulary = {
-        .word_count = 2, .unknown = READER_NONE, .text = counted_words};
+    static const struct reader_vocabulary vocabulary = {.word_count = 2, .unknown = READER_NONE, .text = counted_words};
     const struct example_shape shape = {.field_count = 1, .key_count_max = 2, .label_count = 1};
     const struct batch_shape batch = {.batch = 64, .micro = 64, .lanes = 1};
     struct cached_options o = {.reader = {.format = READER_CSV,
@@ -396,7 +395,8 @@ static void data_cache__csv__each_pass_counts_what_the_text_has(void **state)
         reader_close(reader);
     }
     assert_true(expected[0].bad_count > 250 && expected[0].cut_count > 500 && expected[0].unknown_count > 350);
-    assert_true(expected[2].bad_count == 3 * expected[0].bad_count && expected[2].cut_count == 3 * expected[0].cut_count);
+    assert_true(expected[2].bad_count == 3 * expected[0].bad_count &&
+                expected[2].cut_count == 3 * expected[0].cut_count);
     arena_close(&arena);
 }
 
