@@ -104,10 +104,11 @@ struct pack_factor {
     void *rows_to,
         *terms_to; /* from's rows as rows, its columns as terms; its columns as rows, its rows as terms; or NULL */
     float *sums;   /* [part][cols] of columns, before rounding; or NULL */
-    uint32_t rows, cols, rows_stride, terms_stride; /* strides: rows of what is packed, a multiple of 64 */
-    uint32_t part_rows;                             /* a multiple of 64 */
-    uint32_t groups;                                /* of a micro-batch, as factor_prepare has it */
-    uint32_t blocks;                                /* of the grid: its parts times its columns over 64 */
+    /* strides: rows of what is packed, a multiple of 64 */
+    uint32_t rows, cols, rows_stride, terms_stride;
+    uint32_t part_rows; /* a multiple of 64 */
+    uint32_t groups;    /* of a micro-batch, as factor_prepare has it */
+    uint32_t blocks;    /* of the grid: its parts times its columns over 64 */
 };
 #define PACK_FACTORS 3u
 struct factor_pack_args {

@@ -25,7 +25,7 @@ struct bag_forward_args {
     struct bag_inputs inputs;
     struct bag_keys keys;
     struct gpu_out out;
-    uint32_t *argmax; /* [B, argmax_stride]; NULL but where pool is max */
+    uint32_t *argmax;                                 /* [B, argmax_stride]; NULL but where pool is max */
     uint32_t argmax_stride, pool, dim, cols, is_bf16; /* of the rows' vectors */
 };
 /* table_grad[lane_row of unique][dim] += */

@@ -32,8 +32,8 @@ struct compiler {
                                updates, a parameter's `update` is 0 if it is trained, else 1 + its run; until
                                compile_memory places it, an alias's `offset` is the number of its owner's tensor  */
     struct list tensor_names, dense_names, field_names,
-        label_names; /* name_place: of these records, by name or column */
-    uint32_t label_tensor; /* of the first label; the others follow      */
+        label_names;       /* name_place: of these records, by name or column */
+    uint32_t label_tensor; /* of the first label; the others follow */
     uint32_t forward_count;
     struct graph_header header; /* batch, counts and totals as they become known */
 };

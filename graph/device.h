@@ -20,8 +20,8 @@ struct table_update {
     const uint32_t *last_lane_row;    /* [row]: in the last lane that has it; of one lane NULL, as is … */
     const struct lane_row *lane_rows; /* [lane_row_count]: … what the others are found by               */
     uint32_t lane_row_count;
-    const uint32_t
-        *occurrence_count; /* [row]: how often the step has it; NULL, unless the rule reads shows or rows count */
+    /* [row]: how often the step has it; NULL, unless the rule reads shows or rows count */
+    const uint32_t *occurrence_count;
     /* rows that come and go (graph/row_end.h): */
     bool lives;
     const float *nobody;         /* the span of keys without a row: their gradients are dropped   */

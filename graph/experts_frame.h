@@ -14,16 +14,16 @@
 enum { EXPERTS_X, EXPERTS_GATE, EXPERTS_INPUTS };
 
 struct experts_frame {
-    uint32_t *expert;    /* [B, top]                                                             */
-    uint32_t *row;       /* [B, top]                                                             */
-    float *gate, *dgate; /* [B, top]: what an expert's output is multiplied by, and its gradient */
-    float *p;            /* [B, E]: softmax over all experts                                     */
-    float *load;         /* [E]: share of all choices                                            */
-    uint32_t *begin;     /* [E + 1]: an expert's first row                                       */
-    uint32_t *from;      /* [rows]: a row's choice                                               */
-    float *in;           /* [rows, K]: examples; in the end the gradients of these               */
-    float *hidden, *out; /* [rows, H], [rows, N]: behind the activation                          */
-    float *dhidden, *dout; /* of the same: gradients before it                                   */
+    uint32_t *expert;      /* [B, top] */
+    uint32_t *row;         /* [B, top] */
+    float *gate, *dgate;   /* [B, top]: what an expert's output is multiplied by, and its gradient */
+    float *p;              /* [B, E]: softmax over all experts */
+    float *load;           /* [E]: share of all choices */
+    uint32_t *begin;       /* [E + 1]: an expert's first row */
+    uint32_t *from;        /* [rows]: a row's choice */
+    float *in;             /* [rows, K]: examples; in the end the gradients of these */
+    float *hidden, *out;   /* [rows, H], [rows, N]: behind the activation */
+    float *dhidden, *dout; /* of the same: gradients before it */
 };
 
 /* One of an expert's products, and where its rows lie. */

@@ -25,9 +25,9 @@
 #include <stdint.h>
 
 #include "engine/base/batch.h"
+#include "cfg/rules.h"
 #include "engine/base/row_life.h"
 #include "engine/base/status.h"
-#include "cfg/rules.h"
 
 #define GRAPH_MAGIC "HPSGRAPH"
 /* Behind a graph's bytes: of a file that has a model, too (engine/model/lean.h), and is a graph like any other. */
@@ -102,8 +102,8 @@ struct graph_node {
     /* forward: tensors in this order from args[arg_begin] on */
     uint32_t arg_begin;
     uint32_t input_count, param_count, output_count, saved_count;
-    uint32_t program_begin, program_count; /* args[program_begin ..]: the cells of a tree (graph/cell.h) …    */
-    uint8_t attr[NODE_ATTR_BYTES]; /* the op's own struct, at most this long; rest zero        */
+    uint32_t program_begin, program_count; /* args[program_begin ..]: the cells of a tree (graph/cell.h) … */
+    uint8_t attr[NODE_ATTR_BYTES];         /* the op's own struct, at most this long; rest zero */
 };
 _Static_assert(sizeof(struct graph_node) == 80, "the file's record");
 

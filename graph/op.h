@@ -40,8 +40,8 @@ enum op_traits {
     OP_READS_IN = 2,  /* its backward pass reads its inputs' values, so they stay in memory until then */
     OP_READS_OUT = 4, /* … its output's values                                                       */
     OP_IS_LOSS = 8,   /* a head: its output, [B, 1], is an example's loss times the head's weight and the example's */
-    OP_IS_METRIC =
-        16, /* a head without a backward pass: its output, [B, 1], is an example's value, averaged in evaluation */
+    /* a head without a backward pass: its output, [B, 1], is an example's value, averaged in evaluation */
+    OP_IS_METRIC = 16,
     /* no example's numbers depend on what else is in its micro-batch, and what it adds to gradients it adds
      * lane by lane, where a micro-batch has several (graph_lanes_join) */
     OP_JOINS_LANES = 32,

@@ -28,8 +28,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "engine/base/clock.h"
 #include "engine/base/bell.h"
+#include "engine/base/clock.h"
 #include "engine/base/random.h"
 #include "engine/base/ring.h"
 #include "engine/base/thread.h"

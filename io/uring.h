@@ -39,10 +39,10 @@ struct uring_faults {
 };
 
 struct uring_options {
-    uint32_t depth;        /* requests in flight, at most: 1 .. 4096                                           */
-    uint32_t thread_count; /* of the back end of threads; at least 1, at most depth                            */
-    bool threads_only;     /* io_uring is not tried                                                            */
-    bool is_for_sockets; /* requests are URING_SEND, URING_RECEIVE and URING_AWAIT, else none of these; no threads    */
+    uint32_t depth;        /* requests in flight, at most: 1 .. 4096 */
+    uint32_t thread_count; /* of the back end of threads; at least 1, at most depth */
+    bool threads_only;     /* io_uring is not tried */
+    bool is_for_sockets;   /* requests are URING_SEND, URING_RECEIVE and URING_AWAIT, else none of these; no threads */
     struct uring_faults *faults; /* NULL, but in tests                                                         */
 };
 

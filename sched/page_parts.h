@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "sched/explain.h"
-#include "sched/page.h"
 #include "engine/base/words.h"
+#include "sched/page.h"
 
 /* Where a solution is in a drawing: per cent across, pixels down. */
 struct page_mark {

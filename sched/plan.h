@@ -45,7 +45,7 @@ struct plan {
     uint32_t type_count, stage_count;
     uint32_t service_cores;
     uint32_t node_count; /* each of which has a stage; 0: stages say nothing of nodes */
-    double time_scale; /* > 0: of sim and paced devices */
+    double time_scale;   /* > 0: of sim and paced devices */
     bool has_graph_hash;
     uint64_t graph_hash; /* model_hash of the graph that it was made for */
     const char *method;  /* "", or how it was made                        */

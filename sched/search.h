@@ -61,8 +61,8 @@ struct search {
     struct cost_stage *stages;
     struct search_cell *cells;
     uint64_t cell_count;
-    uint64_t
-        next_look; /* at this evaluation the clock is read; 0: at the next, for methods that take long between two */
+    /* at this evaluation the clock is read; 0: at the next, for methods that take long between two */
+    uint64_t next_look;
     double told_seconds; /* when progress was told last */
 };
 

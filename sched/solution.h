@@ -8,9 +8,9 @@
 
 struct solution {
     const struct instance *instance; /* borrowed: outlives the solution */
-    const struct instance
-        *profile; /* likewise: the instance before measured times have corrected it, which is what devices on sim go
-                                        on taking; NULL: it was not */
+    /* likewise: the instance before measured times have corrected it, which is what devices on sim go on taking;
+     * NULL: it was not */
+    const struct instance *profile;
     const char *method; /* of methods.def                   */
     uint64_t seed, evaluations;
     double seconds;
@@ -41,7 +41,7 @@ static inline double solution_rate(const struct solution *solution)
 struct solve_options {
     /* of methods.def, or "auto": the proven plan where exact finishes, else the better of it and rl+polish;
      * in both cases rl is run besides, and its gap kept */
-    const char * method;
+    const char *method;
     uint64_t seed;
     uint64_t evaluations; /* budget of sampled and learned methods; 0: solve_evaluations(seconds) */
     double seconds;       /* ceiling, of each method; 0: none */

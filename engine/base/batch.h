@@ -115,8 +115,8 @@ struct lane_row {
 struct ticket {
     uint32_t table_count;
     bool is_numbered; /* the keys of the micro-batch are numbered (store_number): rows are to be found for them */
-    uint32_t number; /* of those that create, in the order in which they were prepared, modulo 2^32 */
-    uint64_t batch;  /* the store's                                                                  */
+    uint32_t number;  /* of those that create, in the order in which they were prepared, modulo 2^32 */
+    uint64_t batch;   /* the store's */
     struct ticket_table *table;
 };
 

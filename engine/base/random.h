@@ -17,8 +17,8 @@ enum random_domain {
     RANDOM_GEN = 5,        /* the data generator's own                                       */
     RANDOM_SCHEDULE = 6,   /* stream: which generator or search; item: its draw              */
     RANDOM_CANDIDATES = 7, /* stream: epoch; item: example of the pass; block: field << 16 | pair of draws */
-    RANDOM_BLOCKS =
-        8, /* stream: epoch; item: permutation << 32 | place / 4; block: what is permuted (io/cache/block_order.h) */
+    /* stream: epoch; item: permutation << 32 | place / 4; block: what is permuted (io/cache/block_order.h) */
+    RANDOM_BLOCKS = 8,
     RANDOM_ROUND = 9, /* stream: step << 8 | table; item: the key; block: column / 8 (graph/row_vector.h) */
 };
 

@@ -34,9 +34,9 @@ bool steady_is_on(void);
 void steady_leave_out(void);
 
 struct steady_counts {
-    uint64_t
-        allocations; /* malloc, calloc, realloc, memalign, aligned_alloc, posix_memalign, mmap                    */
-    uint64_t locks;  /* pthread mutex, rwlock, spin, barrier, condition, and semaphores: what could wait          */
+    /* malloc, calloc, realloc, memalign, aligned_alloc, posix_memalign, mmap */
+    uint64_t allocations;
+    uint64_t locks; /* pthread mutex, rwlock, spin, barrier, condition, and semaphores: what could wait          */
 };
 /* All that was counted since the start of the process. */
 struct steady_counts steady_counts(void);

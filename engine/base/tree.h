@@ -21,8 +21,8 @@
 /* Bits of a key. */
 /* 32: a float's bits, its number; NaN: it has none; of one named again: which node of the example */
 #define TREE_NUMBER_SHIFT   0
-#define TREE_KIND_SHIFT     32 /* 8: which of data.kinds */
-#define TREE_CHILDREN_SHIFT 40 /* 16 */
+#define TREE_KIND_SHIFT     32                  /* 8: which of data.kinds */
+#define TREE_CHILDREN_SHIFT 40                  /* 16 */
 #define TREE_WORD           (UINT64_C(1) << 56) /* its word is the next key of the example's field of words */
 #define TREE_AGAIN          (UINT64_C(1) << 57)
 #define TREE_BITS           58

@@ -31,7 +31,8 @@ static inline const char *words_s(uint64_t count) { return count == 1 ? "" : "s"
 char *words_count(char buffer[WORDS_BYTES], double value);              /* "173,315"                        */
 char *words_number(char buffer[WORDS_BYTES], double value, int digits); /* 4: "13.06", "173,315", "0.02093" */
 char *words_short(char buffer[WORDS_BYTES], double value);              /* "396k", "1.2M": for axes         */
-char *words_price(char buffer[WORDS_BYTES], double value);     /* "0.04", "13.06": as number, but no zeros at its end */
+/* "0.04", "13.06": as number, but no zeros at its end */
+char *words_price(char buffer[WORDS_BYTES], double value);
 char *words_usd(char buffer[WORDS_BYTES], double value);       /* "0.02093 USD"                    */
 char *words_seconds(char buffer[WORDS_BYTES], double seconds); /* "5.77 µs", "103 s", "2.31 h"     */
 char *words_share(char buffer[WORDS_BYTES], double share);     /* "93 %"; near 100 %: "99.8 %"      */

@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "cfg/key.h"
-#include "engine/base/words.h"
 #include "cfg/settings.h"
 #include "engine/base/log.h"
 #include "engine/base/machine.h"
 #include "engine/base/memory.h"
+#include "engine/base/words.h"
 
 static const struct subject {
     const char *name, *what, *limit;

@@ -11,8 +11,8 @@
 #define HETERPS_ENGINE_BENCH_BENCH_H
 
 #include "engine/bench/limits.h"
-#include "engine/bench/watch.h"
 #include "engine/base/cores.h"
+#include "engine/bench/watch.h"
 
 /* In the order in which they run; X(name, what checks its options before anything is printed, or NULL, what it
  * measures, against which limit). */
@@ -39,15 +39,15 @@ enum bench_subject {
 
 struct bench_options {
     const char *subject; /* a name, or "all"                                                       */
-    const char
-        *what; /* train: a sample's name, a model text or a graph; parse: a format; disk: a directory; NULL: all, "." */
+    /* train: a sample's name, a model text or a graph; parse: a format; disk: a directory; NULL: all, "." */
+    const char *what;
     const char *isa; /* NULL: the best here                                                     */
-    const char
-        *precision;   /* of gemm, train and card: "f32", "bf16", of card "tf32"; NULL: all                            */
+    /* of gemm, train and card: "f32", "bf16", of card "tf32"; NULL: all */
+    const char *precision;
     uint32_t threads; /* 0: one, and as many as there are processors                              */
     uint32_t repeats; /* 0: five                                                                 */
-    uint64_t
-        bytes; /* of the table that rows come from, disk: of the file, card: of what is copied; 0: what is sensible */
+    /* of the table that rows come from, disk: of the file, card: of what is copied; 0: what is sensible */
+    uint64_t bytes;
     uint32_t vocab;         /* values of a field in generated data; 0: BENCH_VOCAB                      */
     bool markdown;          /* a table of Markdown in place of the one for terminals                    */
     bool quick;             /* small sizes, short repeats: whether it works, and roughly how fast        */

@@ -12,10 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/words.h"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/base/words.h"
 #include "io/uring.h"
 
 #define BLOCK_BYTES      UINT64_C(4096)

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/futex.h"
 #include "engine/base/status.h"
 #include "engine/bench/watch.h"
-#include "engine/base/futex.h"
 #include "engine/device/cpu/isa/bf16/amx.h"
 
 static volatile float sink;

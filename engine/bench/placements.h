@@ -5,8 +5,8 @@
 #define HETERPS_ENGINE_BENCH_PLACEMENTS_H
 
 #include "sched/trees/report.h"
-#include "sched/cluster.h"
 #include "graph/graph.h"
+#include "sched/cluster.h"
 
 struct placements_options {
     const struct graph *graph;

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "engine/base/log.h"
 #include "engine/base/bell.h"
+#include "engine/base/log.h"
 #include "engine/base/ring.h"
 
 #define REPEATS_MORE 6u /* times as many */

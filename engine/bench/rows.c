@@ -8,9 +8,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "engine/base/words.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/base/words.h"
 #include "engine/bench/sparse.h"
 
 #define BYTES_LEAST (UINT64_C(64) << 20)

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/cores.h"
 #include "engine/base/fmath.h"
 #include "engine/base/memory.h"
 #include "engine/bench/watch.h"
 #include "engine/device/cpu/device.h"
-#include "engine/base/cores.h"
 #include "engine/slot/step_rows.h"
 #include "graph/op.h"
 #include "graph/optimizer.h"

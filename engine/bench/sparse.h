@@ -23,8 +23,8 @@ struct sparse_bench_options {
     uint64_t row_count; /* of the table                                                             */
     uint32_t dim;       /* floats of a vector                                                       */
     optimizer_id optimizer;
-    uint32_t field_count, keys_a_field, example_count; /* of a micro-batch, which is the whole step    */
-    double skew; /* keyed: Zipf's exponent; 0: uniform                                       */
+    uint32_t field_count, keys_a_field, example_count; /* of a micro-batch, which is the whole step */
+    double skew;                                       /* keyed: Zipf's exponent; 0: uniform */
     uint32_t threads;
     const int *processors; /* [threads], or NULL: as team_open's                                     */
     const char *isa;       /* or NULL: the best                                                        */

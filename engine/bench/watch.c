@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/status.h"
 #include "engine/base/cores.h"
+#include "engine/base/status.h"
 #include "engine/base/thread.h"
 
 uint64_t watch_ns(uint32_t threads) { return threads == 1 ? clock_thread_ns() : clock_ns(); }

@@ -5,14 +5,14 @@
 
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
-#include "engine/base/words.h"
-#include "engine/base/trust.h"
 #include "engine/base/paths.h"
+#include "engine/base/trust.h"
+#include "engine/base/words.h"
 #include "engine/image/image.h"
 #include "engine/model/lean.h"
 #include "engine/model/model_saved.h"
-#include "io/store/store_rows.h"
 #include "engine/sync/sync.h"
+#include "io/store/store_rows.h"
 
 static status lives_check(const struct setup *s)
 {

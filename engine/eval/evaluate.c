@@ -10,11 +10,11 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/paths.h"
+#include "engine/base/stop.h"
+#include "engine/base/words.h"
 #include "engine/eval/by_value.h"
 #include "engine/eval/nodes.h"
 #include "engine/eval/rank.h"
-#include "engine/base/stop.h"
-#include "engine/base/words.h"
 
 status evaluate_open(struct crew *c, const struct evaluate_options *o, struct feed **feed)
 {

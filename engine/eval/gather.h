@@ -25,7 +25,7 @@ struct gather {
     status (*take)(void *context, const void *piece, uint32_t bytes);
     void *context;
     uint64_t ended; /* of rank 0: a bit a node whose last piece has come */
-    uint64_t step; /* of another node: of the block; of rank 0: all before it have been taken in */
+    uint64_t step;  /* of another node: of the block; of rank 0: all before it have been taken in */
     /* of another node: the block that is being filled, and a piece that has been begun */
     uint8_t *block;
     uint32_t used;

@@ -53,10 +53,10 @@ struct heads {
     const struct graph *graph;
     struct head *items;
     uint32_t count;
-    struct head *ranked;         /* of which all words are ranked, or NULL          */
-    struct rank_query_shape query; /* of that                                        */
-    struct rank *rank;           /* NULL: not yet                                  */
-    struct rank_result *ranking; /* the last that was finished; NULL: none */
+    struct head *ranked;           /* of which all words are ranked, or NULL */
+    struct rank_query_shape query; /* of that */
+    struct rank *rank;             /* NULL: not yet */
+    struct rank_result *ranking;   /* the last that was finished; NULL: none */
 };
 
 /* How many numbers a loss predicts of an example: 1, or one for every class where there are more than two. */

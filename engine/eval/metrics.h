@@ -50,14 +50,14 @@ struct metrics_result {
      * al., "Optimized Cost per Click in Taobao Display Advertising", KDD 2017, section 4.2); NaN if there is
      * none */
     double group_auc;
-    double
-        logloss; /* mean binary cross-entropy in nats                                                               */
-    double ne;   /* logloss / entropy of the mean label (He et al., ADKDD 2014, eq. 1); NaN as above                 */
+    /* mean binary cross-entropy in nats */
+    double logloss;
+    double ne; /* logloss / entropy of the mean label (He et al., ADKDD 2014, eq. 1); NaN as above                 */
     /* sum of predictions / sum of labels (He et al., section 2); NaN without positives */
     double calibration;
-    struct metrics_bin
-        bins[METRICS_BINS]; /* means of predictions and labels, NaN in an empty one: the reliability diagram of
-                                              Niculescu-Mizil, Caruana, ICML 2005 */
+    /* means of predictions and labels, NaN in an empty one: the reliability diagram of Niculescu-Mizil, Caruana,
+     * ICML 2005 */
+    struct metrics_bin bins[METRICS_BINS];
 };
 
 /* Room for `example_count` examples at once, so that no later growth is needed. */

@@ -77,8 +77,8 @@ struct manifest_tensor {
 struct manifest {
     const char *model;
     uint64_t model_hash;
-    uint64_t
-        save; /* orders the saves of a directory by age, whatever their steps; 0: older than any that has a number */
+    /* orders the saves of a directory by age, whatever their steps; 0: older than any that has a number */
+    uint64_t save;
     struct progress progress;
     struct best best;
     struct model_data data; /* its names are the model's, or the json's */

@@ -24,10 +24,10 @@ struct progress {
 
 /* Early stopping (engine/eval/early_stop.h), as far as it has come. */
 struct best {
-    char figure[136]; /* HEAD.FIGURE that decides; "": nothing has been evaluated for it                 */
-    double value;     /* the best so far                                                                 */
-    uint64_t step;    /* that had it                                                                     */
-    uint64_t evaluated_step, evaluations_since; /* the last evaluation; how many since the best          */
+    char figure[136];                           /* HEAD.FIGURE that decides; "": nothing has been evaluated for it */
+    double value;                               /* the best so far */
+    uint64_t step;                              /* that had it */
+    uint64_t evaluated_step, evaluations_since; /* the last evaluation; how many since the best */
 };
 
 #define MODEL_TAG_BYTES 40
@@ -85,7 +85,8 @@ struct model_budget {
     bool io_threads;                          /* reads and writes are threads' and not io_uring's        */
     const struct model_table_settings *table; /* [table_count], for the call; NULL: all share */
     bool lives;                               /* training: rows come and go as their tables say          */
-    bool looks_up; /* predicting alone: rows have no optimizer state in memory; implied by `rows` */
+    /* predicting alone: rows have no optimizer state in memory; implied by `rows` */
+    bool looks_up;
     /* [table_count], for the call, or NULL: rows are only looked up, stay in the files of the save that is loaded, and
      * ram_bytes are for their index and for copies of some (io/store/filed.h); how many there are. MEMORY: what the
      * index needs. */

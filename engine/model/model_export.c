@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 
 #include "engine/base/heap.h"
-#include "engine/model/manifest.h"
 #include "engine/base/stop.h"
+#include "engine/model/manifest.h"
 #include "io/npy.h"
 
 #define DENSE_NAME "dense"

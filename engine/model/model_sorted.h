@@ -41,7 +41,7 @@ struct model_sorted_own {
     uint32_t at_table;
     uint64_t at, copied; /* the next row; those before it have been copied to `spans` */
     bool has_vectors;
-    float *spans; /* [MODEL_SORTED_AT_ONCE, the widest table's floats] */
+    float *spans;  /* [MODEL_SORTED_AT_ONCE, the widest table's floats] */
     float *vector; /* [the widest table's dim], behind them: of the row that was given last, as float32 */
 };
 #define MODEL_SORTED_AT_ONCE 4096u

@@ -60,8 +60,8 @@ struct feed {
     /* the thread's */
     struct row_numbers *numbers; /* [table_count]                                                 */
     uint32_t held_input;         /* taken and not used, or NUMBER_NONE                            */
-    uint32_t
-        *read; /* [input_count]: inputs that are read and whose rows are not found yet, entry n at n % input_count */
+    /* [input_count]: inputs that are read and whose rows are not found yet, entry n at n % input_count */
+    uint32_t *read;
     uint64_t read_begin, read_end;
     /* of one of several nodes */
     struct micro_batch others;       /* where micro-batches are read that are not the consumer's        */
@@ -77,8 +77,8 @@ struct feed {
     struct row_gate gate;
     bool is_left; /* it has been left behind: everything but the feed's own memory may be gone */
     uint64_t example_count, read_ns, prepare_ns, wait_ns;
-    bool is_away; /* it helps no team of two                                          */
-    uint64_t busy_seen_ns, busy_recent_ns, wait_seen_ns, wait_recent_ns; /* away_decide's                  */
+    bool is_away;                                                        /* it helps no team of two */
+    uint64_t busy_seen_ns, busy_recent_ns, wait_seen_ns, wait_recent_ns; /* away_decide's */
     /* written by the thread before shared_is_done, read after it */
     struct failure result;
     uint64_t cut_step; /* whose rows nobody asks for, because its data cannot be read; or STEP_NONE */

@@ -17,9 +17,9 @@
 #define HETERPS_ENGINE_PIPE_PIPELINE_H
 
 #include "cfg/settings.h"
-#include "engine/pipe/feed.h"
 #include "engine/base/cores.h"
 #include "engine/device/kind.h"
+#include "engine/pipe/feed.h"
 #include "engine/sync/sync.h"
 #include "sched/plan.h"
 

@@ -32,8 +32,8 @@ struct station {
     uint32_t worker_count, core_count;
     struct device_stage *devices;     /* what its devices share, or NULL                                              */
     const struct resource_slow *slow; /* slowed, or NULL                                                              */
-    struct claim
-        *turn; /* where steps have no lanes: one task at a time; pipelines share those of stages that look up */
+    /* where steps have no lanes: one task at a time; pipelines share those of stages that look up */
+    struct claim *turn;
 };
 
 /* A worker's own counts, of one stage. */
@@ -127,8 +127,8 @@ struct pipeline {
     struct stage **stages;    /* likewise: theirs              */
     struct worker *workers;
     uint32_t worker_count, started_count;
-    struct device
-        *device; /* where a stage has no cores: what the engine itself computes by, one thread at a time; else NULL */
+    /* where a stage has no cores: what the engine itself computes by, one thread at a time; else NULL */
+    struct device *device;
     pthread_mutex_t device_lock;
     struct team *helped; /* by the thread of the job's feed: the only worker's, where it has all cores; or NULL  */
     struct bell *bells;  /* one a station: of those who serve only it                                            */
@@ -152,8 +152,8 @@ struct pipeline {
     uint64_t *sequence;        /* [slot_count]: number of admission; in training by lane, in its lane              */
     struct feed *feed_trained; /* of the last training job                                                         */
     struct input *train_held;  /* what the gate held at its end                                                    */
-    struct input
-        *kept; /* of the last slot of the last step, for pipeline_check; given back when the next step closes */
+    /* of the last slot of the last step, for pipeline_check; given back when the next step closes */
+    struct input *kept;
     uint64_t wall_ns, job_begin_ns;
     uint64_t delay_seed;
     uint32_t delay_ns_max;

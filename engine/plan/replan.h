@@ -25,7 +25,8 @@ struct replan_options {
     double throughput;               /* goal: examples/s, 0: none, infinite: max */
     uint32_t pipeline_count;         /* that run the plan side by side, of which each has these units */
     search_progress *progress;       /* of the searches, or NULL */
-    const char *method; /* as of solve(); later plans of auto are exact's, or rl's where that does not finish */
+    /* as of solve(); later plans of auto are exact's, or rl's where that does not finish */
+    const char *method;
     uint64_t seed;
     double seconds; /* of the first plan; of later ones a quarter, at most 0.5 */
     /* Puts a better solution in the first one's place, or NULL. */

@@ -13,9 +13,9 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/base/stop.h"
 #include "engine/pipe/feed.h"
 #include "engine/pipe/pipeline.h"
-#include "engine/base/stop.h"
 #include "graph/cut.h"
 #include "sched/cost.h"
 

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/fit.h"
 #include "engine/base/log.h"
 #include "engine/device/card/measure.h"
 #include "engine/profile/profile_data.h"
-#include "engine/base/fit.h"
 #include "engine/profile/profile_run.h"
 #include "graph/cut.h"
 #include "graph/op.h"

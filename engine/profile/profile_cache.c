@@ -14,11 +14,11 @@
 #include <xxhash.h>
 
 #include "engine/base/file.h"
-#include "engine/device/card/measure.h"
+#include "engine/base/cores.h"
 #include "engine/base/log.h"
 #include "engine/base/paths.h"
+#include "engine/device/card/measure.h"
 #include "engine/device/cpu/device.h"
-#include "engine/base/cores.h"
 #include "engine/profile/profile_data.h"
 #include "gpu/gpu.h"
 

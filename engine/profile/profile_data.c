@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/cores.h"
 #include "engine/base/heap.h"
 #include "engine/base/log.h"
-#include "engine/base/trust.h"
 #include "engine/base/paths.h"
+#include "engine/base/trust.h"
 #include "engine/device/card/measure.h"
-#include "engine/base/cores.h"
 
 /* Of an epoch, where nobody says: which plan is the cheapest does not depend on it. */
 #define EXAMPLES_ASSUMED 1e6

@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/memory.h"
-#include "engine/base/futex.h"
-#include "engine/base/thread.h"
 #include "engine/base/fit.h"
+#include "engine/base/futex.h"
+#include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/profile/profile_run.h"
 
 #define MOVE_SAMPLES 64u

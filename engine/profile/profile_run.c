@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/thread.h"
 #include "engine/base/fit.h"
 #include "engine/base/paths.h"
 #include "engine/base/stop.h"
+#include "engine/base/thread.h"
 #include "engine/device/card/card.h"
 #include "io/store/store_ticket.h"
 

@@ -65,7 +65,8 @@ struct profile_run_result {
     struct profile_seconds *layers; /* [kind_count, config_count, layer_count]                        */
     bool *is_disturbed;   /* [config_count]: its gang has had to wait for cores in every turn: the figures say little */
     double *move_seconds; /* [move_count]                                                   */
-    struct card_times *cards; /* [card_count] */
+    /* [card_count] */
+    struct card_times *cards;
     uint32_t card_count;
     double reading_seconds; /* reading, parsing and preparing the rows of an example, on one core */
     double examples;        /* that a pass over the data has, about; 0: not known, or generated   */

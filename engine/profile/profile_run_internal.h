@@ -4,8 +4,8 @@
 
 #include "graph/clip.h"
 #include "engine/data/gen_memory.h"
-#include "engine/profile/profile_run.h"
 #include "engine/data/schema.h"
+#include "engine/profile/profile_run.h"
 #include "engine/slot/slot.h"
 #include "engine/slot/update.h"
 #include "graph/device.h"

@@ -8,8 +8,8 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "engine/run/summary.h"
 #include "engine/base/words.h"
+#include "engine/run/summary.h"
 #include "io/event_file.h"
 #include "io/store/store_figures.h"
 #include "io/store/store_life.h"

@@ -9,10 +9,10 @@
 #include "engine/base/isa.h"
 #include "engine/base/log.h"
 #include "engine/base/stop.h"
+#include "engine/node/stages.h"
 #include "engine/plan/planner.h"
 #include "engine/plan/trial.h"
 #include "engine/profile/profile.h"
-#include "engine/node/stages.h"
 #include "engine/profile/profile_speed.h"
 
 static bool stop_asked(void *context, const struct search_standing *standing)

@@ -50,14 +50,14 @@ struct train_options {
     const char *data; /* paths separated by commas; with a watch, what its texts are called in messages */
     const struct train_watch *watch; /* or NULL */
     struct eval_sets eval;           /* none: the lines of data that data.eval_fraction holds out, or nothing */
-    const char *out;                 /* directory to save into, NULL: none                           */
+    const char *out;                 /* directory to save into, NULL: none */
     const char *resume;              /* directory of a saved model to go on from, NULL: from initial values */
-    bool is_new_pass;                /* … on other data: model_continue, else model_resume               */
-    const char *init;                /* what to take first values from (warm_start.h), NULL: none    */
-    bool dry_run;                    /* plan and check the memory, and do nothing                    */
-    const struct train_use *use;     /* of several nodes, or NULL: trains                             */
-    const char *tensorboard;    /* folder for figures (io/event_file.h), or NULL */
-    const char *resume_command; /* how to go on after a signal, as a shell would take it */
+    bool is_new_pass;                /* … on other data: model_continue, else model_resume */
+    const char *init;                /* what to take first values from (warm_start.h), NULL: none */
+    bool dry_run;                    /* plan and check the memory, and do nothing */
+    const struct train_use *use;     /* of several nodes, or NULL: trains */
+    const char *tensorboard;         /* folder for figures (io/event_file.h), or NULL */
+    const char *resume_command;      /* how to go on after a signal, as a shell would take it */
     /* NULL, or: called in place of training, when all that can be refused has been, but for the plan of memory
      * (setup_memory_check), and nothing has been read or filled. `eval`: what would be evaluated. What it
      * returns is train_run's answer. */

@@ -24,8 +24,8 @@ struct input {
     struct step_rows *step_rows;
     uint32_t step_block; /* the feed's: which step_rows these are */
     bool is_sweep;       /* training, the step's last one: rows go when the step ends (feed_sweep) */
-    const struct exchange_look
-        *look; /* where other nodes have rows that are only read: whether they have come; or NULL */
+    /* where other nodes have rows that are only read: whether they have come; or NULL */
+    const struct exchange_look *look;
 };
 
 struct slot {

@@ -14,7 +14,8 @@ struct step_rows {
     uint32_t *occurrence_count; /* [row_count]: in the step's data; NULL, unless wanted, as are those below */
     uint32_t *click_count;      /* [row_count]: of these, in clicked examples       */
     uint64_t *key;              /* [row_count]                                      */
-    float *nobody; /* the span of keys that have no row; nobody reads or writes it; NULL, unless rows come and go */
+    /* the span of keys that have no row; nobody reads or writes it; NULL, unless rows come and go */
+    float *nobody;
     /* of several lanes; else NULL, and a row's gradients are added where its number is */
     uint32_t *last_lane_row;    /* [row_count]: in the last lane that has the row           */
     struct lane_row *lane_rows; /* [lane_row_count]                                         */

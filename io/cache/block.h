@@ -103,8 +103,8 @@ struct block_reader {
     bool has_lists, has_absent, has_counts;
     uint32_t row_count, row; /* row: the next */
     uint64_t text_bytes;
-    struct block_counts
-        sum; /* of the rows that have been given or skipped, and behind the last with it; the caller may zero it */
+    /* of the rows that have been given or skipped, and behind the last with it; the caller may zero it */
+    struct block_counts sum;
 };
 size_t block_reader_bytes(struct block_shape shape);
 /* `isa`: of isa_io_names; NULL: the best. */

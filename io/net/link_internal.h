@@ -94,7 +94,8 @@ struct link {
     enum link_state state;
     bool is_incoming, is_awaiting; /* is_awaiting: the request of LINK_IS_CONNECTING is in flight */
     bool is_late;                  /* what it is lost for                                         */
-    bool is_unseen; /* lost before it was open, and nobody's but ours: freed when its requests are done */
+    /* lost before it was open, and nobody's but ours: freed when its requests are done */
+    bool is_unseen;
     int fd;
     struct address peer;
     uint64_t end_ns; /* of connecting and greeting */

@@ -44,7 +44,8 @@ struct csv {
     const char **name;    /* [column_count]: of the wanted columns: dense, fields, labels, weight, group       */
     uint32_t *column;     /* beside name: its number in the file, or ABSENT                          */
     uint32_t *unlabelled; /* the same where a line lacks the labels' columns                             */
-    uint32_t column_count, weight, group; /* the last two are indices of name, or ABSENT              */
+    /* the last two are indices of name, or ABSENT */
+    uint32_t column_count, weight, group;
     uint32_t *by_name; /* [by_name_count], a power of two: 1 + index of name, by its hash, or 0; linear probing */
     uint32_t by_name_count;
     uint32_t *same_name; /* beside name: the next one that is the same, or ABSENT                       */

@@ -25,9 +25,9 @@ struct pairs {
     bool *has_key; /* [field_count], of the user's: the line's user has one */
     uint64_t *key; /* [field_count], of the user's */
     bool missing_is_key, has_group, target_optional;
-    uint64_t *missing_key; /* [field_count] */
-    uint32_t history, history_max; /* the field of that column, or NONE; its ids_max */
-    const struct histories *histories; /* NULL: there are none  */
+    uint64_t *missing_key;             /* [field_count] */
+    uint32_t history, history_max;     /* the field of that column, or NONE; its ids_max */
+    const struct histories *histories; /* NULL: there are none */
     bool histories_alone;
     /* of the line; NULL: the next line begins */
     const char *at;

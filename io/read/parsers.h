@@ -38,9 +38,9 @@ struct parsers_block {
     /* the parsers', to be read when parsers_oldest has given the block */
     uint32_t entry_count;
     struct parsers_entry *entry;
-    uint32_t line_count;               /* lines so far                                                                */
-    uint32_t unknown_count, cut_count; /* what lines behind the last entry have added                      */
-    bool is_finished; /* the text has ended; else parsers_more goes on behind the last entry            */
+    uint32_t line_count;               /* lines so far */
+    uint32_t unknown_count, cut_count; /* what lines behind the last entry have added */
+    bool is_finished;                  /* the text has ended; else parsers_more goes on behind the last entry */
     char why[READER_WHY_BYTES];
     /* the reader's way through it */
     uint32_t taken, lines_taken;

@@ -100,9 +100,9 @@ struct reader_schema {
     bool has_header, has_quotes;
     const char *columns; /* names, separated by commas, where there is no header                      */
     char separator, list_separator;
-    const char *missing_text; /* what means an absent value besides nothing, or ""                   */
-    uint32_t window;          /* tokens                                                              */
-    const struct reader_kind *kind; /* [kind_count]: trees                                            */
+    const char *missing_text;       /* what means an absent value besides nothing, or "" */
+    uint32_t window;                /* tokens */
+    const struct reader_kind *kind; /* [kind_count]: trees */
     uint32_t kind_count;
 };
 
@@ -167,8 +167,8 @@ struct reader_options {
     bool unknown_keep;
     /* NULL, or: no files, but these texts, `paths` for messages; malformed lines never fail. Kept. */
     const struct reader_texts *texts;
-    const struct reader_listener
-        *listener; /* or NULL. One thread reads then; for data in file order, without a cache */
+    /* or NULL. One thread reads then; for data in file order, without a cache */
+    const struct reader_listener *listener;
     uint64_t seed;
     /* Threads that parse, the caller's included; 0 is 1, which starts none. Examples, messages and counts are
      * the same for any; streams, pairs, tokens, and csv whose files have headers are read by one. Others are
@@ -179,8 +179,8 @@ struct reader_options {
     bool io_threads;  /* files are read ahead by threads, not by io_uring                           */
     bool marks;       /* keeps marks of the text on the way: reader_marks                           */
     const char *part; /* memory part to count under, e.g. "reader"                                  */
-    struct source_share
-        *share; /* NULL, or: one of several reads the files for all (io/read/source.h). Kept until close */
+    /* NULL, or: one of several reads the files for all (io/read/source.h). Kept until close */
+    struct source_share *share;
     const struct notices *notices;
     /* Of isa_io_names (engine/base/isa.h), by which tests compare them; NULL: the best here. What is read does
      * not depend on it. */

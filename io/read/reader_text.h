@@ -36,11 +36,11 @@ struct reader_text {
     uint64_t mark_every_bytes;
     struct reader_stream stream;
     /* of the pass */
-    uint64_t example_number; /* examples that it has given */
-    uint64_t file_bytes;     /* of the current file's text that have come into the buffer                     */
-    uint64_t pass_bytes;     /* the same of all files                                                       */
-    uint64_t marked_bytes;   /* of these before the last mark                                               */
-    struct reader_counts pass_counts; /* counts where the pass began                                        */
+    uint64_t example_number;          /* examples that it has given */
+    uint64_t file_bytes;              /* of the current file's text that have come into the buffer */
+    uint64_t pass_bytes;              /* the same of all files */
+    uint64_t marked_bytes;            /* of these before the last mark */
+    struct reader_counts pass_counts; /* counts where the pass began */
     bool is_started, is_untouched;    /* is_untouched: nothing has been taken since the first path was opened */
     bool is_over;
     bool is_file_begin; /* the block that is cut next begins a file */

@@ -40,10 +40,10 @@ struct shuffle {
     /* of the pass */
     struct random_stream stream;
     uint64_t draw_count;
-    uint64_t next; /* the bits of the next draw: by then its record has been asked for */
-    uint32_t held; /* records that hold an example, the hole included */
-    uint32_t hole; /* record that was drawn last; window: none        */
-    uint64_t *seen; /* [window bits]: shuffle_oldest's                  */
+    uint64_t next;  /* the bits of the next draw: by then its record has been asked for */
+    uint32_t held;  /* records that hold an example, the hole included */
+    uint32_t hole;  /* record that was drawn last; window: none */
+    uint64_t *seen; /* [window bits]: shuffle_oldest's */
 };
 
 size_t shuffle_bytes(struct example_shape shape, uint32_t window);

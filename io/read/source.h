@@ -39,8 +39,8 @@
 /* Stored bytes of a list that one reads for all. By the thread that reads; each call may wait. */
 struct source_share {
     const struct source_share_vt *vt;
-    bool reads;  /* this one does: it gives, and the others take                                          */
-    int stop_fd; /* its: readable when it is not to read on, so that it waits no longer for a stream      */
+    bool reads;                 /* this one does: it gives, and the others take */
+    int stop_fd;                /* its: readable when it is not to read on, so that it waits no longer for a stream */
     _Atomic bool shared_is_dry; /* its: it waits for a stream that has nothing */
 };
 struct source_share_vt {

@@ -97,19 +97,19 @@ struct store_table {
     struct row_life life;
     struct admission admission;
     /* [batch * example_keys_max]: keys of the step's occurrences that had no row, in order of the data */
-    uint64_t * unadmitted;
+    uint64_t *unadmitted;
     uint32_t unadmitted_count;
     bool is_purged; /* no row of the home is dead */
     struct store_life_counts lives;
     /* with a home: rows [0, used_count) have been in use; those that are not are a list, each span begins with the
      * next one's number */
     uint32_t used_count, free_count, free_row;
-    uint32_t
-        serial_pinned; /* rows that have had this serial or a later one are pinned: their tickets are not released   */
-    uint64_t
-        ticket_rows_max; /* rows that one ticket may need                                                            */
-    uint64_t
-        hand; /* bucket where the search for rows to move out goes on                                             */
+    /* rows that have had this serial or a later one are pinned: their tickets are not released */
+    uint32_t serial_pinned;
+    /* rows that one ticket may need */
+    uint64_t ticket_rows_max;
+    /* bucket where the search for rows to move out goes on */
+    uint64_t hand;
     /* by which it goes on: long, so that no part of the index stays more crowded than another */
     uint64_t hand_stride;
     /* rows that tickets not released yet have created: entry n at n % created_max */

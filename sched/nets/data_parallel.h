@@ -43,7 +43,8 @@ struct parallel_job {
     enum parallel_way way;
     double flop_seconds; /* of a card, forwards and backwards, an operation of the forward pass: a third forwards */
     uint32_t batch;      /* images a worker and step                                                               */
-    uint32_t worker_count, server_count; /* cards; of all-reduce no servers; of RALP the servers are the back's nodes */
+    /* cards; of all-reduce no servers; of RALP the servers are the back's nodes */
+    uint32_t worker_count, server_count;
     const uint32_t *machine; /* [worker_count + server_count]: where each card is, workers first; borrowed            */
     uint32_t front_last;     /* RALP: the front's last layer                                                          */
     /* Set by parallel_run: */

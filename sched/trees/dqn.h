@@ -27,9 +27,9 @@
 
 /* What an agent sees, and places together. */
 enum dqn_state {
-    DQN_AVERAGED, /* the published one: a row a node, as above                                           */
-    DQN_RAW,      /* a row a node, its four numbers over 128 as they are, and zeros                      */
-    DQN_PER_LEVEL, /* a row a level: the average of its nodes' rows; all nodes of a depth on one device  */
+    DQN_AVERAGED,  /* the published one: a row a node, as above */
+    DQN_RAW,       /* a row a node, its four numbers over 128 as they are, and zeros */
+    DQN_PER_LEVEL, /* a row a level: the average of its nodes' rows; all nodes of a depth on one device */
     DQN_STATES
 };
 

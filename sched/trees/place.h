@@ -58,8 +58,9 @@ struct place_machine {
     double bytes[PLACE_KINDS_MAX];       /* of the value of a unit of a kind                      */
     double input_bytes[PLACE_KINDS_MAX]; /* together: of what comes from device 0 for such a unit  */
     double root_bytes;                   /* together: of what a root has for device 0             */
-    double seconds[PLACE_DEVICES_MAX][PLACE_KINDS_MAX][PLACE_SIZES]; /* of 1 << i units; never falling */
-    struct place_link link[PLACE_DEVICES_MAX][PLACE_DEVICES_MAX];    /* from, to */
+    /* of 1 << i units; never falling */
+    double seconds[PLACE_DEVICES_MAX][PLACE_KINDS_MAX][PLACE_SIZES];
+    struct place_link link[PLACE_DEVICES_MAX][PLACE_DEVICES_MAX]; /* from, to */
 };
 
 /* What a placement comes to. */

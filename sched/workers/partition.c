@@ -20,8 +20,8 @@ struct search {
     uint32_t card_count, in_flight;
     uint32_t
         radix[WORKERS_NODES_MAX + 1]; /* [node]: what a card of the node adds to a set; [node_count]: how many sets */
-    double
-        limit; /* what no stage's time may be above: the second pass's, which sums up receiving; 0: the first pass  */
+    /* what no stage's time may be above: the second pass's, which sums up receiving; 0: the first pass */
+    double limit;
     /* [set][last node][next node, or node_count for none][layers] */
     double *value;
     uint16_t *from;     /* where its last stage begins    */

@@ -115,4 +115,3 @@ def run(description, rows, make_table):
         sys.exit(130)
     finally:
         shutil.rmtree(table.folder)
-

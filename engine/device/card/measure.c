@@ -7,16 +7,16 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/device/card/stage.h"
 #include "engine/base/fit.h"
 #include "engine/base/stop.h"
 #include "engine/base/thread.h"
+#include "engine/device/card/stage.h"
 
 #define SAMPLES        7u
 #define SAMPLE_SECONDS 2e-3 /* at least: many times what a launch and the clock cost */
 #define REPEATS_MAX    256u
 /* Micro-batches of a stream in one go, where several streams are at work: those of a step, and at most so many. */
-#define STREAM_MICROS  10.0
+#define STREAM_MICROS 10.0
 /* What a layer that looks rows up has at least, of its time alone. */
 #define ROWS_SHARE_MIN 0.05
 /* Shares of the time. */
@@ -286,8 +286,8 @@ static status stream_run(const struct stream *s)
     for (uint32_t i = 0; i < s->times; i++) {
         TRY(device_submit(s->device, &s->context, g->nodes, g->forward_count));
         pthread_mutex_lock(s->lane);
-        const status st = device_submit(s->device, &s->context, g->nodes + g->forward_count,
-                                        g->node_count - g->forward_count);
+        const status st =
+            device_submit(s->device, &s->context, g->nodes + g->forward_count, g->node_count - g->forward_count);
         pthread_mutex_unlock(s->lane);
         TRY(st);
     }

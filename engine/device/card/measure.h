@@ -23,8 +23,8 @@ struct card_measure_options {
     uint32_t slot_count;
     void *memory; /* [memory_bytes]: slots and inputs lie there */
     size_t memory_bytes;
-    double step_share;        /* micro-batches of a step over slot_count */
-    const double *sizes;              /* [size_count]: examples */
+    double step_share;   /* micro-batches of a step over slot_count */
+    const double *sizes; /* [size_count]: examples */
     uint32_t size_count;
     const double *move_bytes; /* [move_count] */
     uint32_t move_count;
@@ -37,11 +37,11 @@ struct card_measure_options {
 struct card_times {
     /* [size_count, layer_count]: seconds of a layer's forward and backward passes; INFINITY: a card cannot
      * run it */
-    double * pass;
+    double *pass;
     /* [layer_count]: seconds of the update of its parameters, once a step */
-    double * update;
+    double *update;
     /* [move_count]: seconds of a transfer of so many bytes, the wait for it included; the mean of both ways */
-    double * move;
+    double *move;
 };
 /* Medians. Layers that are tied (graph_ties) are measured as the stage that they have to be in, and have equal shares
  * of it. Layers that look rows up take long alone, and little of the card: keys and rows travel, and a frequent row's

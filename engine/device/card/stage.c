@@ -8,8 +8,8 @@
 
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
-#include "graph/clip.h"
 #include "engine/base/words.h"
+#include "graph/clip.h"
 #include "graph/cut.h"
 
 #define GIB (1024.0 * 1024 * 1024)

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/futex.h"
 #include "engine/base/memory.h"
+#include "engine/base/trace.h"
 #include "engine/device/cpu/kernels.h"
 #include "engine/device/kind.h"
-#include "engine/base/futex.h"
-#include "engine/base/trace.h"
 
 static const struct cpu_kernels *const kernels_by_isa[ISA_COUNT] = {
     &cpu_kernels_base, &cpu_kernels_avx2, &cpu_kernels_avx512, &cpu_kernels_avx512, &cpu_kernels_avx512};

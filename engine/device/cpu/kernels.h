@@ -17,7 +17,7 @@ struct cpu_work {
     size_t packed_floats;
     uint64_t *product_count; /* the latest product's number */
     const struct bf16_products *bf16;
-    bool bf16_pairs; /* how these are packed (isa/bf16/pack_bf16.h)                                            */
+    bool bf16_pairs;                   /* how these are packed (isa/bf16/pack_bf16.h) */
     const uint32_t *const *node_words; /* [node]: what cpu_need.words_fill says of it; NULL: nothing */
 };
 

@@ -22,10 +22,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/memory.h"
 #include "engine/base/bell.h"
 #include "engine/base/cores.h"
 #include "engine/base/futex.h"
+#include "engine/base/memory.h"
 #include "engine/base/thread.h"
 
 /* Pieces in the low 24 bits, generation above: at 10^5 runs a second, 40 bits come round after four months, and only a

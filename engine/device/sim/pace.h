@@ -21,8 +21,8 @@ struct pace {
     double slow_factor;     /* from step slow_step on                           */
     uint64_t slow_step;
     uint32_t node_count[PASS_COUNT]; /* of the stage's passes */
-    uint64_t free_ns; /* when the imitated units are done with what they have begun */
-    uint64_t late_ns; /* by how much the thread woke after that                    */
+    uint64_t free_ns;                /* when the imitated units are done with what they have begun */
+    uint64_t late_ns;                /* by how much the thread woke after that */
 };
 
 /* Of a replica of the plan's stage. INVALID: the plan gives the stage no et, or one so long that a micro-batch would

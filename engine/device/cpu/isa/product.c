@@ -24,7 +24,6 @@
  * spread best over the cache's sets. */
 #include "engine/device/cpu/isa/product.h"
 
-#include "engine/device/cpu/isa/tile.h"
 #include "engine/device/cpu/isa/product_pack.h"
 #include "engine/device/cpu/isa/product_thin.h"
 #include "engine/device/cpu/isa/tile.h"
@@ -169,8 +168,8 @@ struct tile_row {
     size_t left_row, left_term, panel_term, panel_step; /* panel_step: from a panel to the next */
     uint32_t terms, cols;
     uint32_t lane_terms; /* of each of several lanes; 0: there is one */
-    float *packs;    /* where whole panels are packed on the way; or NULL */
-    float *col_sums; /* where the sums of the columns of what was packed are added; or NULL */
+    float *packs;        /* where whole panels are packed on the way; or NULL */
+    float *col_sums;     /* where the sums of the columns of what was packed are added; or NULL */
     float *result;
     size_t result_row, output_row;
     const float *bias, *output;

@@ -47,9 +47,9 @@ struct product {
     /* ADDS: terms of a lane, where there are several side by side (graph_lanes_join), as many as a power of two
      * and at most GRAPH_MICRO_USUAL terms in all; their sums are added along a tree. 0: there is one. */
     uint32_t lane_terms;
-    float *col_sums; /* right_col 1: sums of the right factor's columns over all terms are added here; or NULL */
-    uint64_t number; /* F32: given to no other product that finds the same scratch                          */
-    const float *whole; /* F32, not ADDS: the right factor as product_whole_pack() has packed it; or NULL         */
+    float *col_sums;    /* right_col 1: sums of the right factor's columns over all terms are added here; or NULL */
+    uint64_t number;    /* F32: given to no other product that finds the same scratch */
+    const float *whole; /* F32, not ADDS: the right factor as product_whole_pack() has packed it; or NULL */
     /* set by product_cut() */
     uint32_t piece_count;
     uint32_t piece_cols, piece_groups, col_chunks, row_chunks;

@@ -10,11 +10,11 @@
  * Rows are numbered by the data alone (graph/tree_frame.h), so no sum's order depends on who computes it. */
 #include "graph/tree_frame.h"
 
-#include "engine/device/cpu/tree_batches.h"
 #include "engine/device/cpu/isa/act.h"
 #include "engine/device/cpu/isa/kernels_isa.h"
 #include "engine/device/cpu/isa/product.h"
 #include "engine/device/cpu/isa/rows.h"
+#include "engine/device/cpu/tree_batches.h"
 
 /* Some steps of a batch between two products. */
 struct tree_call {
