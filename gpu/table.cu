@@ -1,8 +1,8 @@
 /* Bound by the latency of rows, which neighbouring threads read side by side. */
 #include "gpu/table.h"
 
+#include "gpu/card_row_vector.h"
 #include "gpu/each.h"
-#include "gpu/row_vector.h"
 
 enum { BAG_SUM, BAG_MEAN, BAG_MAX, BAG_APART }; /* enum pool of graph/op.h */
 

@@ -1,9 +1,9 @@
 /* One visit of gradients, weights and state. Bound by memory. */
 #include "gpu/update.h"
 
+#include "gpu/card_row_vector.h"
 #include "gpu/each.h"
 #include "gpu/math.h"
-#include "gpu/row_vector.h"
 
 enum rule_kind {
 #define OPTIMIZER(id, ...) RULE_##id,

@@ -1,4 +1,4 @@
-/* A device runs lists of nodes. `cpu` is engine/device/cpu/device.c; others follow. */
+/* A device runs lists of nodes. `cpu` is engine/device/cpu/cpu_device.c; others follow. */
 #ifndef HETERPS_GRAPH_DEVICE_H
 #define HETERPS_GRAPH_DEVICE_H
 

@@ -2,7 +2,7 @@
 #include "graph/init.h"
 
 #include "cfg/key.h"
-#include "graph/words.h"
+#include "graph/word_next.h"
 
 status init_parse(const char *text, enum random_init *init, float *scale)
 {

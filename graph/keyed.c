@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "cfg/key.h"
-#include "graph/words.h"
+#include "graph/word_next.h"
 
 #define LIST_BYTES 512
 

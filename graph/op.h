@@ -1,6 +1,6 @@
 /* What an op is: one line in ops.def and one file op_<id>.c with its keys, attributes, shape rule, plain
  * reference kernels, cost and words. Devices bring faster kernels of the same signature cut into pieces
- * (engine/device/cpu/device.c).
+ * (engine/device/cpu/cpu_device.c).
  *
  * A kernel sees a context (one slot: its tensors, input, ticket) and a node. In the backward pass the node is
  * still the forward node, and the gradient of any of its tensors is reached with the d-accessors:

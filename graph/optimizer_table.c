@@ -7,7 +7,7 @@
 #include "cfg/key.h"
 #include "graph/row_vector.h"
 #include "graph/schedule.h"
-#include "graph/words.h"
+#include "graph/word_next.h"
 
 const struct optimizer optimizer_table[OPTIMIZER_ID_COUNT] = {
 #define OPTIMIZER(id, state_count, row_state_count, counts, reads_shows, is_internal, across, source)                  \

@@ -5,7 +5,7 @@
 
 #include "engine/base/fmath.h"
 #include "graph/optimizer.h"
-#include "graph/words.h"
+#include "graph/word_next.h"
 
 /* Exact as doubles. */
 #define STEPS_MAX 1e15

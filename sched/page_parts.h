@@ -1,4 +1,4 @@
-/* What the files of the page share (sched/page.h). */
+/* What the files of the page share (sched/plan_page.h). */
 #ifndef HETERPS_SCHED_PAGE_PARTS_H
 #define HETERPS_SCHED_PAGE_PARTS_H
 
@@ -6,7 +6,7 @@
 
 #include "sched/explain.h"
 #include "engine/base/words.h"
-#include "sched/page.h"
+#include "sched/plan_page.h"
 
 /* Where a solution is in a drawing: per cent across, pixels down. */
 struct page_mark {
@@ -47,7 +47,7 @@ static inline bool page_has_limit(const struct page *page)
 }
 
 extern const char page_style[]; /* page_style.c */
-/* page.c: up to <body>; the title is escaped. */
+/* plan_page.c: up to <body>; the title is escaped. */
 void page_head(FILE *out, const char *title);
 /* page_table.c */
 void page_layers(struct page *page);

@@ -3,7 +3,7 @@
  *
  *     cmd/bench.c ──▶ bench_run ──▶ checks ──▶ machine line ──▶ subjects ──▶ bench_tell: a line, or an event
  *
- * The subjects are gemm.c rows.c parse.c feed.c ring.c disk.c net.c trees.c models.c card.c.
+ * The subjects are gemm.c parse.c disk.c models.c, and bench_SUBJECT.c for rows, feed, ring, net, trees, card.
  *
  * Nothing is printed before what was asked for is found to make sense; then everything goes to standard output
  * as soon as it is known, so a benchmark that is stopped has shown what it has found. */

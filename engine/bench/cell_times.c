@@ -12,7 +12,7 @@
 #include "engine/base/fit.h"
 #include "engine/bench/hand_graph.h"
 #include "engine/bench/watch.h"
-#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/cpu_device.h"
 
 #define LEVELS      2u
 #define REPEATS     9u

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/cpu_device.h"
 
 /* GFLOP/s of all threads together, a multiply-add being two; takes some milliseconds. by_wall: one thread by
  * the clock on the wall too, beside what is measured so. */

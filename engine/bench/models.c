@@ -1,4 +1,4 @@
-/* How fast whole models train with their micro-batches in memory (train.h): the samples that the program
+/* How fast whole models train with their micro-batches in memory (bench_train.h): the samples that the program
  * carries, or any graph or model text. Data is generated, in the format and with the columns that the model
  * reads. The limit is that of the products' arithmetic, multiply-adds or VDPBF16PS by train.precision; what a
  * figure misses of it is products below their peak, embeddings, updates and waiting. */
@@ -14,8 +14,8 @@
 
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/bench/bench_train.h"
 #include "engine/bench/samples.h"
-#include "engine/bench/train.h"
 #include "engine/data/compile_source.h"
 #include "engine/data/gen_memory.h"
 

@@ -4,7 +4,7 @@
 #ifndef HETERPS_ENGINE_BENCH_PLACEMENTS_H
 #define HETERPS_ENGINE_BENCH_PLACEMENTS_H
 
-#include "sched/trees/report.h"
+#include "sched/trees/trees_report.h"
 #include "graph/graph.h"
 #include "sched/cluster.h"
 

@@ -10,7 +10,7 @@
 #include "engine/base/fmath.h"
 #include "engine/base/memory.h"
 #include "engine/bench/watch.h"
-#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/cpu_device.h"
 #include "engine/slot/step_rows.h"
 #include "graph/op.h"
 #include "graph/optimizer.h"

@@ -15,7 +15,7 @@
 #include "engine/base/machine.h"
 #include "engine/base/memory.h"
 #include "engine/cmd/command.h"
-#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/cpu_device.h"
 #include "gpu/blas.h"
 #include "gpu/gpu.h"
 #include "io/uring.h"

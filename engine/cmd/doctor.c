@@ -4,7 +4,7 @@
  * The training is opened as it would be (run_train), by a child, up to where it would begin. A refusal is told;
  * then doctor looks for what has to be otherwise for that refusal to be gone, by trying: one relaxation after
  * another, each in a child of its own. With the one that helps it goes on, to the next refusal, or to an opened
- * training whose figures are told (engine/run/doctor.h). So what is told is what training says itself, and
+ * training whose figures are told (engine/run/doctor_needs.h). So what is told is what training says itself, and
  * nothing that a child claims, plans or notes outlives it. */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #include "engine/base/log.h"
 #include "engine/cmd/findings.h"
 #include "engine/cmd/run.h"
-#include "engine/run/doctor.h"
+#include "engine/run/doctor_needs.h"
 #include "engine/model/model_names.h"
 #include "engine/plan/planner.h"
 #include "engine/profile/profile.h"

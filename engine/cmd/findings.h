@@ -2,7 +2,7 @@
 #ifndef HETERPS_ENGINE_CMD_FINDINGS_H
 #define HETERPS_ENGINE_CMD_FINDINGS_H
 
-#include "engine/run/doctor.h"
+#include "engine/run/doctor_needs.h"
 
 struct findings_words {
     const char *of, *good;                    /* in the way of whom something is; the last line, if nothing is */

@@ -1,7 +1,7 @@
 /* heterps-run key: makes the key that the nodes of a cluster share. */
 #include "engine/cmd/command.h"
 #include "engine/base/log.h"
-#include "io/net/key.h"
+#include "io/net/link_key.h"
 
 struct key_options {
     const char *out;

@@ -10,7 +10,7 @@
 #include "engine/base/cores.h"
 #include "engine/cmd/command.h"
 #include "engine/node/hosts.h"
-#include "io/net/key.h"
+#include "io/net/link_key.h"
 
 #define LAUNCH_GRACE_NS      UINT64_C(2000000000)  /* in which what should end ends by itself */
 #define LAUNCH_KILL_NS       UINT64_C(10000000000) /* behind that: SIGKILL */

@@ -5,7 +5,7 @@
 
 #include "engine/base/log.h"
 #include "engine/cmd/run.h"
-#include "io/net/key.h"
+#include "io/net/link_key.h"
 
 static bool has_key_given(const struct run_nodes *n) { return n->key_file || n->key_fd != RUN_NONE; }
 static bool has_key(const struct run_nodes *n) { return has_key_given(n) || n->insecure; }

@@ -16,7 +16,7 @@
 #include "engine/plan/trial.h"
 #include "engine/base/stop.h"
 #include "sched/explain.h"
-#include "sched/page.h"
+#include "sched/plan_page.h"
 #include "sched/nets/net.h"
 #include "sched/nodes.h"
 #include "sched/policy.h"

@@ -7,7 +7,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
-#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/cpu_device.h"
 #include "io/read/histories.h"
 
 /* That any plan for the cluster can have here: those on cpu need a core each, and other stages have workers of

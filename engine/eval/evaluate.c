@@ -13,7 +13,7 @@
 #include "engine/base/stop.h"
 #include "engine/base/words.h"
 #include "engine/eval/by_value.h"
-#include "engine/eval/nodes.h"
+#include "engine/eval/eval_nodes.h"
 #include "engine/eval/rank.h"
 
 status evaluate_open(struct crew *c, const struct evaluate_options *o, struct feed **feed)

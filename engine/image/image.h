@@ -18,7 +18,7 @@
 
 #include "engine/base/status.h"
 
-/* What this program is, by what it is linked with: engine/image/none.c (in the library), carried.c or self.c
+/* What this program is, by what it is linked with: engine/image/image_none.c (in the library), carried.c or self.c
  * before it. */
 enum image_kind {
     IMAGE_NONE,    /* has what it has                       */

@@ -4,7 +4,7 @@
 #define HETERPS_ENGINE_ONNX_EXPORTER_H
 
 #include "engine/crew/setup.h"
-#include "engine/onnx/net.h"
+#include "engine/onnx/onnx_net.h"
 
 /* A field of which something is asked: values, or 0. */
 struct exporter_field {

@@ -36,7 +36,7 @@ struct pipeline_options {
                                   their own, who waits for an input leaves them its own at once                       */
     uint32_t readers;        /* threads that parse for its feed; 0: as its service cores allow                   */
     const char *isa;         /* as cpu_device_open's                                                             */
-    uint64_t card_row_bytes; /* rows that stay on a card (engine/device/card/rows.h)                                */
+    uint64_t card_row_bytes; /* rows that stay on a card (engine/device/card/card_rows.h) */
     /* training only */
     bool training;
     uint32_t sync;             /* train.sync of cfg/settings.h                                                */
@@ -141,7 +141,7 @@ struct stage_figures {
     uint32_t ring_cells;
     uint64_t forward_pushes, forward_depth_sum; /* slots that stood in the ring when another came, summed  */
     uint64_t backward_pushes, backward_depth_sum;
-    /* moved across the cut behind it, both ways, by stages on cards and on sim (engine/device/sim/device.h) */
+    /* moved across the cut behind it, both ways, by stages on cards and on sim (engine/device/sim/sim_device.h) */
     uint64_t cut_bytes;
     uint64_t other_bytes; /* moved by a card besides: columns of the data that no cut counts, losses, keys, cold rows */
     struct device_row_figures rows;

@@ -6,7 +6,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
-#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/cpu_device.h"
 #include "engine/pipe/pipeline_internal.h"
 #include "io/store/store.h"
 

@@ -18,7 +18,7 @@
 #include "engine/base/log.h"
 #include "engine/base/paths.h"
 #include "engine/device/card/measure.h"
-#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/cpu_device.h"
 #include "engine/profile/profile_data.h"
 #include "gpu/gpu.h"
 

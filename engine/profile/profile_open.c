@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/base/log.h"
-#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/cpu_device.h"
 
 /* Micro-batches of a step, fewer than PASSES_MAX where one has so many keys that the sums of their gradients
  * would be large. */

@@ -39,7 +39,7 @@ struct profile_run_options {
     const struct profile_config *configs; /* [config_count]; none: only reading is measured */
     uint32_t config_count;
     /* Kinds of devices: as it is (NULL), or slowed. What is measured is the same; each op and update counts by
-     * its factor, which is what a slowed cpu device makes of it (engine/device/cpu/device.h). */
+     * its factor, which is what a slowed cpu device makes of it (engine/device/cpu/cpu_device.h). */
     const struct resource_slow *const *kinds; /* [kind_count] */
     uint32_t kind_count;
     /* Types on cards that are here (engine/device/card/measure.h), and the micro-batches that are measured

@@ -4,7 +4,7 @@
 #define HETERPS_ENGINE_RUN_DOCTOR_LINKS_H
 
 #include "engine/node/member.h"
-#include "engine/run/doctor.h"
+#include "engine/run/doctor_needs.h"
 #include "io/net/link_path.h"
 
 #define DOCTOR_WHY_BYTES 320u

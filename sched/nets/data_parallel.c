@@ -48,8 +48,8 @@ static uint32_t server_machine(const struct layout_of_job *b, uint32_t server)
 }
 
 /* Between a process and a server: `process_link` is the one that the process has for this direction. */
-static uint32_t send(struct layout_of_job *b, uint32_t place, double bytes, uint32_t process_link, uint32_t from,
-                     uint32_t to)
+static uint32_t transfer_add(struct layout_of_job *b, uint32_t place, double bytes, uint32_t process_link,
+                             uint32_t from, uint32_t to)
 {
     const uint32_t links[] = {process_link, b->out[from], b->in[to]};
     return flow_transfer_add(b->f, place, bytes, links, from == to ? 1 : 3);
@@ -124,8 +124,8 @@ static void pulls_add(struct layout_of_job *b)
             const struct part *part = &b->parts[q];
             b->pull[p][q] = FLOW_NONE;
             if (b->job->way == PARALLEL_ALL_REDUCE || part->bytes == 0) continue;
-            b->pull[p][q] = send(b, b->pull_stream[p][part->server], part->bytes, b->process_in[p],
-                                 server_machine(b, part->server), b->process_machine[p]);
+            b->pull[p][q] = transfer_add(b, b->pull_stream[p][part->server], part->bytes, b->process_in[p],
+                                         server_machine(b, part->server), b->process_machine[p]);
             flow_after(b->f, b->pull[p][q], b->step_end);
             flow_after(b->f, b->pulled[p], b->pull[p][q]);
         }
@@ -138,9 +138,10 @@ static void pushes_add(struct layout_of_job *b, uint32_t end)
     for (uint32_t p = 0; p < b->process_count; p++)
         for (uint32_t q = b->front_count; q-- > 0;) {
             const struct part *part = &b->parts[q];
-            b->push[p][q] = part->bytes > 0 ? send(b, b->push_stream[p][part->server], part->bytes, b->process_out[p],
-                                                   b->process_machine[p], server_machine(b, part->server))
-                                            : flow_task_add(b->f, FLOW_NONE, 0);
+            b->push[p][q] = part->bytes > 0
+                                ? transfer_add(b, b->push_stream[p][part->server], part->bytes, b->process_out[p],
+                                               b->process_machine[p], server_machine(b, part->server))
+                                : flow_task_add(b->f, FLOW_NONE, 0);
             flow_after(b->f, end, b->push[p][q]);
             flow_after(b->f, b->push[p][q], b->computed[p]);
         }
@@ -192,11 +193,11 @@ static uint32_t back_add(struct layout_of_job *b, uint32_t worker, uint32_t befo
     const struct parallel_job *job = b->job;
     const uint32_t process = b->process[worker], returned = flow_task_add(b->f, FLOW_NONE, 0);
     for (uint32_t s = 0; s < job->server_count; s++) {
-        const uint32_t there =
-            send(b, FLOW_NONE, b->out_bytes, b->process_out[process], job->machine[worker], server_machine(b, s));
+        const uint32_t there = transfer_add(b, FLOW_NONE, b->out_bytes, b->process_out[process], job->machine[worker],
+                                            server_machine(b, s));
         const uint32_t back = flow_task_add(b->f, b->card[job->worker_count + s], b->back_seconds / job->server_count);
-        const uint32_t here =
-            send(b, FLOW_NONE, b->out_bytes, b->process_in[process], server_machine(b, s), job->machine[worker]);
+        const uint32_t here = transfer_add(b, FLOW_NONE, b->out_bytes, b->process_in[process], server_machine(b, s),
+                                           job->machine[worker]);
         flow_after(b->f, there, before);
         flow_after(b->f, back, there);
         flow_after(b->f, here, back);

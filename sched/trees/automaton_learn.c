@@ -13,7 +13,7 @@
 #define EXPLORE_FIRST  0.5
 #define EXPLORE_LAST   0.02
 #define VISITS_MIN     20
-#define SWEEPS_A_TRIAL 5                          /* greedy policies are tried on all structures once in so many sweeps */
+#define SWEEPS_A_TRIAL 5                          /* sweeps between two trials of a greedy policy on all structures */
 #define POLISH_TRIALS  1000                       /* of all structures */
 #define STATE_SLOTS    (2 * AUTOMATON_STATES_MAX) /* a power of two */
 

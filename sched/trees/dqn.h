@@ -17,7 +17,7 @@
 #define HETERPS_SCHED_TREES_DQN_H
 
 #include "sched/draw.h"
-#include "sched/trees/place.h"
+#include "sched/trees/tree_place.h"
 
 #define DQN_NODES_MAX 128u
 #define DQN_EPSILON   0.05

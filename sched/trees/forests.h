@@ -3,7 +3,7 @@
 #define HETERPS_SCHED_TREES_FORESTS_H
 
 #include "sched/draw.h"
-#include "sched/trees/place.h"
+#include "sched/trees/tree_place.h"
 
 struct forests_options {
     uint32_t count, trees;           /* lists, and trees of each                        */

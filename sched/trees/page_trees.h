@@ -1,9 +1,9 @@
 /* The page of plan --trees: figures 7 to 12 and 14 of DynPartition as far as they are of times, and the grid. In the
- * manner of sched/page.h. */
+ * manner of sched/plan_page.h. */
 #ifndef HETERPS_SCHED_TREES_PAGE_TREES_H
 #define HETERPS_SCHED_TREES_PAGE_TREES_H
 
-#include "sched/trees/report.h"
+#include "sched/trees/trees_report.h"
 
 /* Writes the page whole or not at all; "-" is standard output. MEMORY, IO. */
 MUST_USE status page_trees_write(const char *path, const struct trees_report *report);

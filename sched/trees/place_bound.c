@@ -1,7 +1,7 @@
 /* What no placement is below. */
 #include <math.h>
 
-#include "sched/trees/place.h"
+#include "sched/trees/tree_place.h"
 
 #define SHARES 64u /* tried */
 

@@ -9,7 +9,7 @@
 
 #include "graph/graph.h"
 #include "sched/cluster.h"
-#include "sched/trees/place.h"
+#include "sched/trees/tree_place.h"
 
 /* Of a node, but for weight_bytes, of a launch. */
 struct place_work {

@@ -2,7 +2,7 @@
 #ifndef HETERPS_SCHED_TREES_PLACE_INSIDE_H
 #define HETERPS_SCHED_TREES_PLACE_INSIDE_H
 
-#include "sched/trees/place.h"
+#include "sched/trees/tree_place.h"
 
 struct placing {
     uint8_t *device; /* [count]: what is made */

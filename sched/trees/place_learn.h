@@ -22,7 +22,7 @@
 #define HETERPS_SCHED_TREES_PLACE_LEARN_H
 
 #include "sched/draw.h"
-#include "sched/trees/place.h"
+#include "sched/trees/tree_place.h"
 
 /* Of a piece on a device; times are over what the whole batch takes on the device that suits it. */
 enum place_feature {

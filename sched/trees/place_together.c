@@ -2,7 +2,7 @@
  * of it, a message for each two devices between which values of it go. */
 #include <math.h>
 
-#include "sched/trees/place.h"
+#include "sched/trees/tree_place.h"
 
 #define COMES (-2.0) /* of there: in a message of this batch */
 

@@ -10,7 +10,7 @@
 #ifndef HETERPS_SCHED_WORKERS_PARTITION_H
 #define HETERPS_SCHED_WORKERS_PARTITION_H
 
-#include "sched/workers/model.h"
+#include "sched/workers/workers_model.h"
 
 /* A virtual worker: so many cards of each node. */
 struct worker_cards {

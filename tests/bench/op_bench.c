@@ -4,7 +4,7 @@
  *
  *     op_bench [ISA [OP]]       microseconds a micro-batch of 256, GFLOP/s, GB/s: medians of 7 repeats, and shares; OP: only cases whose
  *                               name begins so */
-#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/cpu_device.h"
 #include "engine/base/cores.h"
 #include "engine/bench/hand_graph.h"
 #include "engine/bench/limits.h"

@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 #include "engine/base/clock.h"
-#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/cpu_device.h"
 #include "engine/pipe/pipeline.h"
 #include "engine/slot/update.h"
 #include "engine/base/trace.h"

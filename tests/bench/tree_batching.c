@@ -13,7 +13,7 @@
 
 #include "cfg/key.h"
 #include "engine/base/clock.h"
-#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/cpu_device.h"
 #include "graph/device.h"
 #include "sched/trees/automaton_learn.h"
 #include "sched/trees/random_trees.h"

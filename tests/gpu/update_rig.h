@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "engine/bench/hand_graph.h"
-#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/cpu_device.h"
 #include "gpu/ops.h"
 #include "graph/row_vector.h"
 #include "tests/engine/lanes_drawn.h"

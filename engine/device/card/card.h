@@ -4,7 +4,7 @@
  *     slot: activations, columns  ◀─crossing─▶  the same at the same places, a slot each
  *     parameters, state           ◀─a job's begin and end─▶ the same at the same places
  *     (nothing)                                 gradients, a lane each
- *     rows of tables                            those that are used most, where the stage looks them up (rows.h)
+ *     rows of tables                            those that are used most, where the stage looks them up (card_rows.h)
  *
  * During a job the card has the newest parameters of its stage; before and after it the host has (device_vt:
  * begin, settle), so that saves, evaluations and other plans know nothing of cards.

@@ -3,7 +3,7 @@
 #define HETERPS_ENGINE_DEVICE_CARD_STAGE_H
 
 #include "engine/device/card/card.h"
-#include "engine/device/card/rows.h"
+#include "engine/device/card/card_rows.h"
 #include "engine/slot/slot.h"
 #include "gpu/ops.h"
 #include "graph/crossing.h"

@@ -6,7 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/cpu_device.h"
 #include "engine/device/sim/pace.h"
 
 /* One pass in so many may be disturbed by whatever else runs. */

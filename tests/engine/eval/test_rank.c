@@ -15,7 +15,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/data/compile_source.h"
-#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/cpu_device.h"
 #include "engine/device/cpu/kernels.h"
 #include "engine/eval/evaluate.h"
 #include "engine/eval/rank.h"

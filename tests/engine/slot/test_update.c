@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "engine/base/parts.h"
-#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/cpu_device.h"
 #include "engine/slot/update.h"
 #include "graph/clip.h"
 #include "graph/optimizer.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "sched/trees/itinerary.h"
-#include "sched/trees/place.h"
+#include "sched/trees/tree_place.h"
 #include "sched/trees/random_trees.h"
 
 struct trees_fixture {

@@ -2,7 +2,7 @@
 #ifndef HETERPS_TESTS_WORKERS_FIXTURE_H
 #define HETERPS_TESTS_WORKERS_FIXTURE_H
 
-#include "sched/workers/model.h"
+#include "sched/workers/workers_model.h"
 
 #define FIXTURE_LAYERS_MAX 8u
 #define FIXTURE_TYPES_MAX  3u

@@ -11,7 +11,7 @@
 #include "engine/base/scope.h"
 #include "engine/base/stop.h"
 #include "engine/device/card/measure.h"
-#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/cpu_device.h"
 #include "engine/slot/update.h"
 #include "tests/engine/device/card/card_fixture.h"
 #include "tests/engine/fixture_clock.h"

@@ -164,7 +164,7 @@ static uint32_t steps_read(struct step_of_rows *steps, const char *const *set)
     return step;
 }
 
-/* Which rows are resident, by the rule of engine/device/card/rows.h, for a tier of so many; the job ends after
+/* Which rows are resident, by the rule of engine/device/card/card_rows.h, for a tier of so many; the job ends after
  * step `pause` and after the last. */
 static struct device_row_figures rows_simulate(const struct step_of_rows *steps, uint32_t step_count, uint32_t pause,
                                                uint32_t tier)

@@ -6,7 +6,7 @@
 #define HETERPS_TESTS_ENGINE_CPU_KERNEL_CASE_H
 
 #include "cfg/settings.h"
-#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/cpu_device.h"
 #include "engine/device/cpu/kernels.h"
 #include "engine/bench/hand_graph.h"
 #include "tests/engine/device/cpu/kernel_check.h"

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/cpu_device.h"
 #include "graph/automaton.h"
 #include "graph/tree_frame.h"
 #include "tests/engine/device/cpu/kernel_check.h"

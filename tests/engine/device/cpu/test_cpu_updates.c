@@ -9,7 +9,7 @@
 
 #include "engine/base/bf16.h"
 #include "engine/bench/hand_graph.h"
-#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/cpu_device.h"
 #include "graph/optimizer.h"
 #include "graph/row_vector.h"
 #include "tests/engine/device/cpu/kernel_check.h"

@@ -11,7 +11,7 @@
 
 #include "cfg/settings.h"
 #include "engine/bench/hand_graph.h"
-#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/cpu_device.h"
 #include "engine/device/cpu/kernels.h"
 
 /* The tensors of a layer that few rows are compared by. */

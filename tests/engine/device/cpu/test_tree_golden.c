@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "engine/base/tree.h"
-#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/cpu_device.h"
 #include "tests/graph/rig.h"
 
 #define DIM       3u

@@ -10,8 +10,8 @@
 
 #include <math.h>
 
-#include "engine/device/cpu/device.h"
-#include "engine/device/sim/device.h"
+#include "engine/device/cpu/cpu_device.h"
+#include "engine/device/sim/sim_device.h"
 #include "engine/device/sim/pace.h"
 #include "engine/device/sim/paced.h"
 #include "engine/plan/simulate.h"

@@ -1,0 +1,41 @@
+/* The `cpu` device: runs node lists and updates on a team of threads, with kernels for the instruction set at hand.
+ *
+ *     device_submit ──▶ cpu_device.c: a node at a time ──▶ isa/fc.c, isa/embed_bag.c, …  in pieces for the team
+ *                                                     └──▶ graph/op_*.c                  where no kernel is faster
+ *
+ * Bytes depend on the graph, the data and the instruction set; never on the number of threads or on who does
+ * which piece: every output element has one order of additions, whatever tile it is computed in. */
+#ifndef HETERPS_ENGINE_DEVICE_CPU_CPU_DEVICE_H
+#define HETERPS_ENGINE_DEVICE_CPU_CPU_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/isa.h"
+#include "engine/base/status.h"
+#include "engine/device/cpu/team.h"
+#include "graph/device.h"
+#include "sched/resource.h"
+
+/* Opens the device with a team of `threads` (the thread that calls submit included).
+ *   graph       kept until close: sizes of the scratch memory, and what each node needs to know beforehand
+ *   processors  [threads], borrowed, or NULL: as team_open's; the thread that calls submit pins itself
+ *   isa         a name of isa_names, or NULL for the best one that runs here
+ * Fails with USAGE (an isa that is unknown or does not run here), MEMORY, SYSTEM. Close with device_close(device).
+ * One thread at a time may submit or update; submit and updates never fail. */
+MUST_USE status cpu_device_open(struct device **device, const struct graph *graph, uint32_t threads,
+                                const int *processors, const char *isa);
+/* Makes the device slower, from step slow->from_step on: an op takes its factor times as long as it would, for
+ * after it the device spins for the rest, and so do updates (RESOURCE_SLOW_ROWS, RESOURCE_SLOW_PARAMS). The
+ * results' bytes do not change. Keeps `slow` until the next call; NULL: as fast as it is. Between submits. */
+void cpu_device_slow_set(struct device *device, const struct resource_slow *slow);
+/* Of another device: the best that runs here. */
+enum isa cpu_device_isa(const struct device *device);
+/* Whether products in bfloat16 are multiplied by VDPBF16PS, where there is one: the device takes what it found
+ * faster when it was opened. For tests and measurements; the bytes are the same. */
+void cpu_device_bf16_pairs_set(struct device *device, bool is_pairs);
+bool cpu_device_bf16_pairs(const struct device *device);
+/* The device's team, for tests that delay its members. */
+struct team *cpu_device_team(struct device *device);
+
+#endif

@@ -1,0 +1,53 @@
+/* What a training that has been opened needs of this node, beside what the node has: memory by parts, rows,
+ * disk, descriptors, cores, the data's first lines, room for saves. The figures are those of the opened
+ * training itself. */
+#ifndef HETERPS_ENGINE_RUN_DOCTOR_NEEDS_H
+#define HETERPS_ENGINE_RUN_DOCTOR_NEEDS_H
+
+#include "engine/run/train.h"
+
+/* In the order in which they are told; X(name, heading). The last two are of doctor --cluster (doctor_links.h). */
+#define DOCTOR_SECTIONS(X)                                                                                             \
+    X(model, "model")                                                                                                  \
+    X(data, "data")                                                                                                    \
+    X(memory, "memory")                                                                                                \
+    X(rows, "rows")                                                                                                    \
+    X(disk, "disk")                                                                                                    \
+    X(save, "save directory")                                                                                          \
+    X(plan, "plan")                                                                                                    \
+    X(cards, "cards")                                                                                                  \
+    X(nodes, "nodes")                                                                                                  \
+    X(links, "links")
+enum doctor_section {
+#define SECTION(name, heading) DOCTOR_##name,
+    DOCTOR_SECTIONS(SECTION)
+#undef SECTION
+        DOCTOR_SECTION_COUNT
+};
+#define DOCTOR_EVALUATION "evaluation" /* what lines about its data are called; behind it, the set's name */
+enum doctor_state { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL };
+
+struct doctor_line {
+    enum doctor_section section;
+    enum doctor_state state;
+    char what[80];
+    char needed[96], found[512]; /* "": there is no such figure         */
+    char todo[2048];             /* what to change, or what is wrong; "" */
+};
+typedef void doctor_say(void *context, const struct doctor_line *line);
+
+/* Formats a line and says it; todo NULL: "". */
+void doctor_tell(doctor_say *say, void *context, enum doctor_section section, enum doctor_state state, const char *what,
+                 const char *needed, const char *found, const char *todo);
+
+/* Memory of the plan, and what there is: for whoever looks for settings that fit. */
+struct doctor_memory {
+    uint64_t planned_bytes, room_bytes, store_ram;
+};
+
+/* Says all there is to say of an opened training (train_options.look). Reads the first lines of the data, but
+ * no stream. */
+void doctor_look(struct session *session, const struct train_options *options, const struct eval_sets *eval,
+                 struct doctor_memory *memory, doctor_say *say, void *context);
+
+#endif
