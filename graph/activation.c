@@ -1,5 +1,5 @@
-/* The elementwise functions, as an op of their own and as the end of an fc. The slope follows from the output,
- * so a backward pass needs not keep the input:
+/* The elementwise functions, as an op of their own and as the end of an fc. The slope follows from the output, so a
+ * backward pass need not keep the input:
  *
  *   relu        y = max(x, 0)           dy/dx = 1 where y > 0, else 0 (at x = 0 too)
  *   leaky_relu  y = x or slope x        dy/dx = 1 where y > 0, else slope; slope in [0, 1], so y > 0 only where x > 0

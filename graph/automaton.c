@@ -1,4 +1,4 @@
-/* Automata in words: what is a valid one, and looking up a state. */
+/* Automata in words: what makes words valid, and how a state is found. */
 #include "graph/automaton.h"
 
 #include <inttypes.h>

@@ -6,13 +6,13 @@
  *     u = tanh(affine(left.h, right.h))            step  product 0;   activate r0 sigmoid;   activate r1 tanh
  *     c = i * u + left.c                                 mul  r2 = r0 r1;   add  r2 = r2 left.c
  *
- * A register is a vector of `units` numbers that a node has; an edge register one that each of its children has for
- * it, within sum(…) and prod(…). All affine(…) of the same inputs are one product with one weight. A state is a
- * register that a node's parents see.
+ * A register is a vector of `units` numbers, one for each node; an edge register, within sum(…) and prod(…), has one
+ * for each child of the node. All affine(…) of the same inputs are one product with one weight. A state is a register
+ * that the node's parents read.
  *
- * Backward the steps run in reverse. Where `to` is also an operand (an addition in place) the gradient is where it
- * belongs already; products, sums and multiplications need no output of theirs, and an activation only its own, so
- * such registers are written twice. */
+ * The backward pass runs the steps in reverse. If `to` is also an operand (an addition in place), its gradient already
+ * lies where it belongs. Products, sums and multiplications do not need their outputs, and an activation needs only
+ * its own, so such registers may be written twice. */
 #ifndef HETERPS_GRAPH_CELL_H
 #define HETERPS_GRAPH_CELL_H
 
@@ -32,8 +32,8 @@
 enum cell_operand_kind {
     CELL_REGISTER,    /* index                                                              */
     CELL_EDGE,        /* edge register: index                                               */
-    CELL_WORD,        /* the vector of the node's word: the tree's second input              */
-    CELL_NUMBER,      /* the node's number, everywhere                                      */
+    CELL_WORD,        /* the vector of the node's word, from the tree's second input        */
+    CELL_NUMBER,      /* the node's number, in every column                                 */
     CELL_CONSTANT,    /* index                                                              */
     CELL_STATE,       /* state `index` of child `child`, counted from 0                     */
     CELL_CHILD_STATE, /* state `index` of the edge's child                                  */
@@ -72,9 +72,9 @@ static inline bool cell_step_has_b(const struct cell_step *s)
 {
     return s->op == CELL_ADD || s->op == CELL_SUBTRACT || s->op == CELL_MULTIPLY || s->op == CELL_FMA;
 }
-/* Whether it is of all edges of a node. */
+/* Whether the step goes over all edges of a node. */
 static inline bool cell_step_is_fold(const struct cell_step *s) { return s->op == CELL_SUM || s->op == CELL_PROD; }
-/* result [rows, output_count * units] = [inputs] weight + bias; a row a node, or an edge. */
+/* result [rows, output_count * units] = [inputs] weight + bias; a row is a node, or an edge. */
 struct cell_product {
     uint32_t is_edge;
     uint32_t output, output_count; /* registers, or edge registers */
@@ -86,19 +86,19 @@ struct cell {
     uint32_t product_count, step_count, constant_count;
     uint32_t children_min, children_max;
     uint32_t needs_word, needs_number;
-    uint32_t state[CELL_STATES_MAX]; /* their registers; those that the tree has                   */
+    uint32_t state[CELL_STATES_MAX]; /* the states' registers; as many as the tree has states      */
 };
-/* Behind a struct cell lie its products, steps and constants. */
+/* A struct cell is followed by its products, steps and constants. */
 struct cell_view {
     const struct cell *cell;
     const struct cell_product *products;
     const struct cell_step *steps;
     const float *constants;
 };
-/* Takes the next cell off the words [*at, end). False: they hold none. */
+/* Takes the next cell off the words [*at, end). False: no cell is left, or the words hold none. */
 bool cell_view_next(const uint32_t **at, const uint32_t *end, struct cell_view *view);
 
-/* What a tree needs a node, the most of its cells. */
+/* The memory and the work that a tree needs for a node: the most of its cells. */
 struct cells {
     uint32_t kind_count;
     uint32_t units, word_cols, state_count;
@@ -107,10 +107,10 @@ struct cells {
     uint32_t node_inputs, edge_inputs; /* columns of the inputs of all products of nodes, of edges */
     uint32_t output_cols;              /* of a product    */
     uint32_t product_count;            /* of all cells  */
-    uint64_t flops;                    /* of an average node: products alone, forward */
+    uint64_t flops;                    /* of an average node, forward; products alone */
 };
-/* Looks at a tree's program, whatever its words: fills `cells`, given units, word_cols (0: no second input) and
- * state_count, or INVALID. */
+/* Checks a tree's program, whatever its words are, and fills `cells`, in which units, word_cols (0: no second input)
+ * and state_count are given. INVALID. */
 MUST_USE status cells_check(struct cells *cells, const uint32_t *program, uint32_t word_count);
 /* Columns of an operand: 1 or `units` or word_cols. */
 uint32_t cell_operand_cols(const struct cells *cells, uint32_t operand);

@@ -1,7 +1,6 @@
-/* Differentiates the forward nodes: a gradient tensor for everything that a parameter or a row can move, and a
- * backward node for every node between those and a loss, in reverse order. What only metrics read has neither.
- * A tensor with several consumers gets its gradient from each: the first backward node to run writes it, the
- * later ones add. */
+/* Differentiates the forward nodes. Everything that a parameter or a row can move gets a gradient tensor, and every
+ * node between it and a loss gets a backward node, in reverse order; what only metrics read gets neither. A tensor
+ * with several consumers gets a gradient from each: the first backward node to run writes it, the later ones add. */
 #include "graph/compiler.h"
 
 #include <stdlib.h>

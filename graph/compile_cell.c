@@ -1,12 +1,13 @@
-/* The equations of [cell NAME] into the steps of a cell (graph/cell.h).
+/* Compiles the equations of [cell NAME] into the steps of a cell (graph/cell.h).
  *
  *     line    name = sum            sum   term {+ term | - term}         term   factor {* factor}
  *     factor  (sum)  number  1.5  x  name  left.STATE  right.STATE  childN.STATE  child.STATE
  *             affine(vector, …)  sigmoid(sum)  tanh(sum)  relu(sum)  softsign(sum)  sin(sum)  cos(sum)
  *             sum(sum)  prod(sum)
  *
- * A name stands for its line from there on. child.STATE is a child of whom sum(…) or prod(…) makes one number of
- * all; what stands in them is computed for each child. What no name has been given may be written over: a temporary. */
+ * A name stands for its line, from this line on. child.STATE is a state of each child; sum(…) or prod(…) makes one
+ * vector of all children, and what stands inside is computed for each child. A value without a name is temporary: it
+ * may be written over. */
 #include "graph/compile_cell.h"
 
 #include <math.h>

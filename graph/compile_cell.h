@@ -5,8 +5,8 @@
 #include "graph/cell.h"
 #include "graph/op.h"
 
-/* Fills *words [*word_count], malloc'd and yours, with a cell and what lies behind it. `states` [state_count]: names
- * of lines that a node's parents see. A failure names the line. */
+/* Fills *words [*word_count], malloc'd and yours, with a cell, its products, steps and constants. `states`
+ * [state_count]: names of the lines that a node's parents read. A failure names the line. */
 MUST_USE status cell_compile(const struct ini *ini, const struct ini_section *section, const char *const *states,
                              uint32_t state_count, uint32_t **words, uint32_t *word_count);
 

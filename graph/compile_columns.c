@@ -1,6 +1,6 @@
-/* The columns of the data that the model uses, from [data], [column NAME] and [candidates NAME]; and the
- * vocabularies, whose words the caller's source reads. Fields become the first tensors, in their order; numeric
- * columns together are "dense", and any of them gets a tensor of its own when an op names it. */
+/* The columns of the data that the model uses, from [data], [column NAME] and [candidates NAME]; and the vocabularies,
+ * whose words the caller's source reads. Fields become the first tensors, in their order. All numeric columns together
+ * are "dense"; a numeric column gets a tensor of its own when an op names it. */
 #include "engine/base/tree.h"
 #include "graph/compiler.h"
 #include "graph/graph_internal.h"

@@ -1,6 +1,6 @@
-/* Plans memory. Parameters lie one after another. A slot's activations share one arena by liveness
- * (graph/life.h): they are placed from the largest to the smallest, each at the lowest offset that is free
- * during its life; inputs of a concat within its output. */
+/* Plans memory. Parameters lie one after another. A slot's activations share one arena by liveness (graph/life.h).
+ * They are placed from the largest to the smallest, each at the lowest offset that is free during its life; inputs of
+ * a concat lie within its output. */
 #include "graph/compiler.h"
 #include "graph/graph_internal.h"
 #include "graph/life.h"

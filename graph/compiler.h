@@ -16,8 +16,8 @@ struct list {
     size_t item_bytes;
 };
 
-/* Names and a number of each, found by hash: names lie in the compiler's strings. `items` are `max` places of
- * name_place, a power of two, of which `count` are taken. */
+/* Names, each with a number, found by hash; the names lie in the compiler's strings. `items` are `max` entries of
+ * type name_place; `max` is a power of two; `count` entries are taken. */
 struct name_place {
     uint32_t name, number; /* offset of the name + 1; 0: free */
 };
@@ -38,8 +38,8 @@ struct compiler {
     struct graph_header header; /* batch, counts and totals as they become known */
 };
 
-/* Appends one zeroed record and makes the pointer at `record` point to it, until the next append. MEMORY:
- * memory or GRAPH_COUNT_MAX is used up. */
+/* Appends one zeroed record and points the pointer at `record` to it; it is valid until the next append. MEMORY: no
+ * memory is left, or GRAPH_COUNT_MAX is reached. */
 MUST_USE status list_add(struct list *list, void *record);
 #define LIST_AT(list, type, index) (&((type *)(list).items)[index])
 static inline struct graph_tensor *compiler_tensor(struct compiler *c, uint32_t i)
@@ -59,8 +59,8 @@ static inline const char *compiler_string(const struct compiler *c, uint32_t off
     return (const char *)c->strings.items + offset;
 }
 MUST_USE status compiler_string_add(struct compiler *c, const char *text, uint32_t *offset);
-/* NONE: no tensor has the name. Labels are found by label_names alone: a column may be a label and a field or a
- * number as well. */
+/* NONE: no tensor has the name. Labels are found by label_names alone, because a column may be both a label and a
+ * field or a number. */
 uint32_t compiler_tensor_find(struct compiler *c, const char *name);
 MUST_USE status compiler_tensor_add(struct compiler *c, const char *name, enum tensor_kind kind, uint32_t cols,
                                     uint32_t *index);
@@ -70,15 +70,15 @@ static inline uint32_t compiler_output(struct compiler *c, const struct graph_no
     return compiler_args(c, n)[n->input_count + n->param_count];
 }
 
-/* The keys that every op's section has; returns how many. Offsets are private to compile_parse.c. */
+/* Fills in the keys that every op's section has; returns how many. Offsets are private to compile_parse.c. */
 #define OP_COMMON_KEYS_MAX 4
 uint32_t op_common_keys(const struct op *op, struct cfg_key keys[OP_COMMON_KEYS_MAX]);
 
-/* compile_columns.c: a line a format, for the reference. */
+/* compile_columns.c: one line about a format, for the reference. */
 void format_print(FILE *out, bool as_markdown, uint32_t format);
 void formats_print(FILE *out, bool as_markdown);
 
-/* compile_names.c: letters, digits, _ - . where the last two do not come first. */
+/* compile_names.c: letters, digits, _ - . of which - and . may not come first. */
 bool is_name(const char *text);
 /* Splits the number off the end of a name: "C12" gives 1 and 12. False without one, or with a leading zero. */
 bool name_split(const char *name, size_t *stem_bytes, uint32_t *number);
@@ -94,12 +94,12 @@ MUST_USE status names_each(struct compiler *c, const struct ini_section *section
 
 /* Reads the text into fields, tables, optimizers, forward nodes, tensors and layers. */
 MUST_USE status compile_parse(struct compiler *c, const struct graph_source *source);
-/* Of these the columns of the data, with their tensors, and before them the vocabularies. */
+/* The part of compile_parse that reads vocabularies, then the columns of the data with their tensors. */
 MUST_USE status compile_columns(struct compiler *c, const struct graph_source *source);
 MUST_USE status compile_vocabularies(struct compiler *c, const struct graph_source *source);
 /* The tensor of a numeric column by itself; NONE: there is no such column. */
 MUST_USE status compiler_dense_column(struct compiler *c, const char *name, uint32_t *tensor);
-/* Merges an activation into the fc before it, and an activation's gradient into the fc behind it. */
+/* Merges an activation into the fc before it, and an activation's gradient into the fc after it. */
 void compile_fuse(struct compiler *c);
 /* Adds gradients, backward nodes and updates; refuses ops that the loss does not depend on. */
 MUST_USE status compile_backward(struct compiler *c);

@@ -1,4 +1,4 @@
-/* Who writes and who reads, from the stage's side. */
+/* Finds who writes and who reads each tensor, as seen from the stage. */
 #include "graph/crossing.h"
 
 #include <stdlib.h>

@@ -1,11 +1,11 @@
-/* The cut behind a layer, from who writes and who reads. A layer's nodes are neighbours in each pass, so the
- * layers behind the cut run one stretch of time from their first forward node to their last backward one:
+/* The cut after a layer, from who writes and who reads. A layer's nodes are neighbours in each pass, so the layers
+ * after the cut run without a break from their first forward node to their last backward node:
  *
- *     before the cut, forward │ behind it, forward │ behind it, backward │ before the cut, backward
+ *     before the cut, forward │ after it, forward │ after it, backward │ before the cut, backward
  *                       tensors ──▶                                gradients ──▶
  *
- * A backward node reads nothing of its forward node's tensors that the forward pass has not read or written, so
- * the inputs of the forward nodes behind the cut are all that is read there. */
+ * A backward node reads no tensor of its forward node that the forward pass has not read or written. So the inputs
+ * of the forward nodes after the cut are all that is read there. */
 #include "graph/cut.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A device runs lists of nodes. `cpu` is engine/device/cpu/cpu_device.c; others follow. */
+/* What a device does: it runs lists of nodes and updates. Kinds of devices are listed in engine/device/devices.def. */
 #ifndef HETERPS_GRAPH_DEVICE_H
 #define HETERPS_GRAPH_DEVICE_H
 
@@ -7,25 +7,25 @@
 
 struct device;
 
-/* Sums of a step's gradients and where they go, for one table. Within a lane the uses (the table's lookups) are
- * added in order; then the lanes along a binary tree: level by level sum[i] = sum[2i] + sum[2i+1], an odd last
- * one passing through. */
+/* The update of one table's rows: sums of a step's gradients, and where they go. Within a lane the uses (the table's
+ * lookups) are added in order. Then the lanes are added along a binary tree: level by level, sum[i] = sum[2i] +
+ * sum[2i+1]; the last one of an odd count passes through. */
 struct table_update {
     const struct graph_table *table;
     const struct graph_optimizer *optimizer;
     uint32_t row_count; /* rows that the step touched                                           */
     float *const *span; /* [row]                                                                */
-    float *const *grad; /* [use]: sums, zeroed by the update; [row, dim], or, of several lanes, [lane row, dim] */
+    float *const *grad; /* [use]: sums, zeroed by the update; [row, dim], or [lane row, dim] of several lanes */
     uint32_t lanes, use_count;
-    const uint32_t *last_lane_row;    /* [row]: in the last lane that has it; of one lane NULL, as is … */
-    const struct lane_row *lane_rows; /* [lane_row_count]: … what the others are found by               */
+    const uint32_t *last_lane_row;    /* [row]: its lane row in the last lane that has it; NULL of one lane */
+    const struct lane_row *lane_rows; /* [lane_row_count]: lead to the row's other lanes; NULL of one lane */
     uint32_t lane_row_count;
-    /* [row]: how often the step has it; NULL, unless the rule reads shows or rows count */
+    /* [row]: its occurrences in the step; NULL, unless the rule reads shows or rows are counted */
     const uint32_t *occurrence_count;
-    /* rows that come and go (graph/row_end.h): */
+    /* of rows that come and go (graph/row_end.h): */
     bool lives;
     const float *nobody;         /* the span of keys without a row: their gradients are dropped   */
-    const uint32_t *click_count; /* [row], where rows count                                       */
+    const uint32_t *click_count; /* [row], where rows are counted                                 */
     const uint64_t *key;         /* [row], where rows begin without a vector, or are in bfloat16  */
     struct random_stream noise;  /* of the latter: row_noise() of the step                        */
     uint64_t period;             /* of the step                                                   */
@@ -34,8 +34,8 @@ struct table_update {
     float rate; /* the learning rate of the step                                                 */
     uint64_t t; /* number of the step, from 1                                                    */
 };
-/* Of rows that another node updates: their sums over uses and over each of `run_count` runs of lanes, which go
- * to `to`; the sums are cleared. */
+/* Sums of rows that another node updates: over uses, and over each of `run_count` runs of lanes. They go to `to`, and
+ * the sums are cleared. */
 struct table_sums {
     uint32_t dim, row_count, use_count;
     float *const *grad;               /* [use]: sums, [lane row, dim]      */
@@ -46,30 +46,30 @@ struct table_sums {
     float *const *to; /* [row]: [run, dim]                 */
     uint64_t t;
 };
-/* The same for a run of parameters, lanes added alike: all that one update of the graph changes, or any part of it. */
+/* An update of a run of parameters, lanes added alike: all that one update of the graph changes, or a part of it. */
 struct param_update {
     const struct graph_optimizer *optimizer;
     float *weight;       /* [count]                                                                  */
     float *state;        /* [state_count, count], state_stride floats from one state array to the next */
     size_t state_stride; /* >= count: that of the graph's whole update                                */
-    float *const *grad;  /* [lane]: [count] sums, from the first float of this run on; zeroed by the update */
+    float *const *grad;  /* [lane]: [count] sums, from the run's first float on; zeroed by the update */
     uint32_t lanes;
-    bool is_bf16; /* each lane's sum, and each of several lanes, is rounded to bfloat16 (engine/base/bf16.h) */
+    bool is_bf16; /* each lane's sum, and each sum of lanes, is rounded to bfloat16 (engine/base/bf16.h) */
     size_t count;
     float scale;
     float rate; /* the learning rate of the step                                                  */
     uint64_t t; /* number of the step, from 1                                                     */
 };
-/* Before an update whose norm is bounded: the sums of lanes alone, and the squares of their elements. */
+/* Before an update whose norm is bounded: the sums of lanes, and the squares of their elements. */
 struct param_block {
     uint64_t offset, count; /* floats */
 };
 struct param_sums {
-    float *const *grad; /* [lane]: whole arrays; the sums end in the first lane's, the others are zeroed */
+    float *const *grad; /* [lane]: whole arrays; the sums end in the first lane's array, the others are zeroed */
     uint32_t lanes, block_count;
     bool is_bf16; /* as param_update's */
     const struct param_block *block;
-    /* [block_count]: of the sums, in the order of optimizer_squares(); NULL: not wanted, of devices of cores. */
+    /* [block_count]: of the sums, in the order of optimizer_squares(); NULL, for devices of cores: not wanted */
     double *squares;
     uint64_t t;
 };
@@ -83,13 +83,13 @@ struct device_vt {
     status (*update_params)(struct device *, const struct param_update *);
     status (*sum_params)(struct device *, const struct param_sums *);
     status (*sum_rows)(struct device *, const struct table_sums *); /* of one whose units are cores */
-    /* Of a device with memory of its own; NULL: it works on the host's. Before a job: the host's parameters and
-     * state are the newest, and the inputs of the job lie in [inputs, inputs + bytes); NULL: nobody knows
-     * where. After a job, when nobody works: the host gets them back. */
+    /* Of a device with memory of its own; NULL: it works on the host's memory. begin, before a job: the host's
+     * parameters and state are the newest; the job's inputs lie in [inputs, inputs + bytes); NULL: nobody knows
+     * where. After a job, when nobody works, the host gets parameters and state back. */
     status (*begin)(struct device *, void *inputs, size_t bytes);
     status (*settle)(struct device *);
-    /* Of one that has begin, after a job: its inputs, [inputs, inputs + bytes), are about to be given back, and
-     * what is kept of them is let go. */
+    /* Of a device that has begin, after a job: its inputs, [inputs, inputs + bytes), will be given back now, so the
+     * device lets go of what it keeps of them. */
     void (*leave)(struct device *, void *inputs, size_t bytes);
     void (*close)(struct device *);
 };

@@ -1,5 +1,5 @@
-/* Which of a micro-batch's examples go to which experts, and memory for what these compute, within the tensor that the
- * op saves: for the reference (op_experts.c) and for kernels.
+/* Which examples of a micro-batch go to which experts, and the memory that the experts compute in: it lies in the
+ * tensor that the op saves, and serves the reference (op_experts.c) and kernels.
  *
  *     choice b * top + j    the j-th expert of example b, its gate, and its row, or NONE: the expert was full
  *     rows                  by expert, then in the order in which choices came: all first ones, all second ones, … */
@@ -22,13 +22,13 @@ struct experts_frame {
     uint32_t *begin;       /* [E + 1]: an expert's first row */
     uint32_t *from;        /* [rows]: a row's choice */
     float *in;             /* [rows, K]: examples; in the end the gradients of these */
-    float *hidden, *out;   /* [rows, H], [rows, N]: behind the activation */
-    float *dhidden, *dout; /* of the same: gradients before it */
+    float *hidden, *out;   /* [rows, H], [rows, N]: after the activation */
+    float *dhidden, *dout; /* gradients of the same before it */
 };
 
 /* One of an expert's products, and where its rows lie. */
 struct experts_layer {
-    uint32_t param; /* its weights [E * in_cols, out_cols]; behind them its biases [E, out_cols] */
+    uint32_t param; /* its weights [E * in_cols, out_cols]; after them its biases [E, out_cols] */
     uint32_t in_cols, out_cols;
     enum activation activation;
     float *in, *out, *dout;
@@ -48,10 +48,10 @@ struct experts_run {
 void experts_frame_layout(struct experts_frame *f, struct layout *l, const struct experts_attr *attr, uint32_t examples,
                           uint32_t K, uint32_t E);
 void experts_begin(struct experts_run *run, const struct op_context *c, const struct graph_node *n);
-/* Forward, in this order: the experts and gates of each example; then whose rows they become. */
+/* Forward, in this order: the experts and gates of each example, then the rows of each choice. */
 void experts_choose(const struct experts_run *run, uint32_t b);
 void experts_queue(const struct experts_run *run);
-/* Backward, when frame.dgate of the example is there: the gradient of its logits, where it is wanted. */
+/* Backward, once frame.dgate of the example is known: the gradient of its logits, where it is wanted. */
 void experts_logits_backward(const struct experts_run *run, uint32_t b);
 
 /* An expert's weights: the rows of the parameter that are its own. */

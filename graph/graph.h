@@ -1,5 +1,5 @@
-/* The compiled graph, in memory as in the file: fixed-size little-endian records in 64-byte aligned sections
- * behind one header, so that a file is read whole, validated once and used in place.
+/* The compiled graph. Memory and file have the same form: a header, then fixed-size little-endian records in 64-byte
+ * aligned sections. So a file is read whole, validated once and used in place.
  *
  *   header | text | strings | tensors | args | nodes | layers | fields | denses | labels | tables | optimizers |
  *   updates | vocabularies | words
@@ -13,10 +13,10 @@
  *   ACTIVATION    the slot's arena                 [B, cols]       bytes / micro-batch  also gradients; kept by ops
  *                                                  or [1, cols]                         of the micro-batch as a whole
  *   PARAM         the run's parameters             [rows, cols]    floats
- *   PARAM_GRAD    a lane's gradients               as its PARAM    floats, as its PARAM; of an alias behind all of them
+ *   PARAM_GRAD    a lane's gradients               as its PARAM    floats, as its PARAM; an alias's after all of these
  *
- * A PARAM is an alias if its node uses the parameter of a node before it: the same numbers, but a gradient of
- * its own, because the two nodes may lie in stages that run at the same time. The update adds it to the
+ * A PARAM is an alias if its node uses the parameter of an earlier node. It has the same numbers and a gradient of its
+ * own, because the two nodes may lie in stages that run at the same time. The update adds the alias's gradient to the
  * owner's, in the order of nodes. */
 #ifndef HETERPS_GRAPH_GRAPH_H
 #define HETERPS_GRAPH_GRAPH_H
@@ -30,7 +30,7 @@
 #include "engine/base/status.h"
 
 #define GRAPH_MAGIC "HPSGRAPH"
-/* Behind a graph's bytes: of a file that has a model, too (engine/model/lean.h), and is a graph like any other. */
+/* The magic of a graph file that also holds a model after the graph (engine/model/lean.h). */
 #define GRAPH_MODEL_MAGIC "HPSMODEL"
 #define GRAPH_VERSION     ((uint32_t)RULES_NEWEST)
 #define GRAPH_VERSION_OLDEST                                                                                           \
@@ -78,7 +78,7 @@ struct graph_tensor {
     uint8_t kind;
     uint8_t type;
     uint8_t init;     /* PARAM: enum random_init, or TENSOR_INIT_CONSTANT                    */
-    uint8_t is_alias; /* PARAM and its gradient: 1 if it has the numbers of a parameter before it   */
+    uint8_t is_alias; /* PARAM and its gradient: 1 if it has the numbers of an earlier parameter    */
     uint32_t rows;    /* PARAM: rows; ACTIVATION: 1, or 0; 0: one row an example              */
     uint32_t cols;    /* FIELD: index of the field                                           */
     uint32_t stride;  /* floats from row to row, >= cols                                     */
@@ -90,8 +90,8 @@ struct graph_tensor {
 _Static_assert(sizeof(struct graph_tensor) == 40, "the file's record");
 
 /* A backward kernel reads its forward node's tensors and their gradients (graph/op.h), so a backward node has no
- * tensors of its own; its args are one flag an input of the forward node: 1 if that input's gradient is added to
- * what stands there, because another consumer's backward node wrote it first. */
+ * tensors of its own. Its args are flags, one for each input of the forward node. 1: the input's gradient is added to
+ * the gradient that is there already, because another consumer's backward node runs first and writes it. */
 #define NODE_ATTR_BYTES 32
 struct graph_node {
     uint32_t op; /* op_id      */
@@ -113,7 +113,7 @@ struct graph_layer {
     uint64_t param_count;   /* floats                                                      */
     uint64_t flops_forward; /* an example                                                  */
     uint64_t flops_backward;
-    uint64_t input_bytes, output_bytes; /* an example: what it reads from other layers, and they from it */
+    uint64_t input_bytes, output_bytes; /* an example: what it reads of other layers, what others read of it */
 };
 
 /* How negatives are drawn from a vocabulary, whose words are numbered from the most frequent on. */
@@ -124,15 +124,15 @@ enum sampler {
     SAMPLER_COUNT
 };
 
-/* A column of the data: a sparse field, a numeric column, or a label. What does not concern its kind is 0, or NONE. */
+/* A column of the data: a sparse field, a numeric column, or a label. What its kind does not have is 0 or NONE. */
 struct graph_field {
     uint32_t name;       /* of its tensor                                                         */
     uint32_t column;     /* string: its name in the data; of candidates, that of the target's     */
     uint32_t ids_max;    /* fields: greatest number of keys                                      */
-    uint32_t vocabulary; /* fields, labels: whose words alone it has, or NONE; a label is a word's number then */
-    uint64_t seed;       /* fields: of its keys; fields with one seed give a text one key          */
-    /* Candidates: a field of the target's key and then negative_count keys that the reader draws; it writes the
-     * logarithms of their probabilities as 1 + negative_count numbers of the example, from log_q on. */
+    uint32_t vocabulary; /* fields, labels: their words, no others, or NONE; a label is then a word's number */
+    uint64_t seed;       /* fields: of the hash of keys; fields with one seed give a text one key */
+    /* Candidates: a field of the target's key and of negative_count keys that the reader draws. From log_q on the
+     * reader writes the logarithms of their probabilities, as 1 + negative_count numbers of the example. */
     uint32_t negative_count; /* 0: an ordinary field                                              */
     uint32_t sampler;
     uint32_t log_q;
@@ -145,24 +145,24 @@ _Static_assert(sizeof(struct graph_field) == 48, "the file's record");
 struct graph_vocabulary {
     uint32_t name;
     uint32_t unknown;                /* number of the word that stands for all other texts, or NONE  */
-    uint32_t word_begin, word_count; /* its words among all                                       */
+    uint32_t word_begin, word_count; /* its words, among the words of all vocabularies            */
     uint64_t count;                  /* sum over its words                                        */
-    uint64_t source;                 /* hash of the section that it was read by                  */
+    uint64_t source;                 /* hash of the section by which it was read                 */
 };
 struct graph_word {
-    uint64_t count; /* how often it has occurred */
+    uint64_t count; /* how often the word occurred */
     uint32_t text;  /* string                    */
     uint32_t reserved;
 };
 
-/* How vectors of rows are stored (graph/row_vector.h); so wide are they at most in bfloat16. */
+/* How the vectors of rows are stored (graph/row_vector.h), and the widest vector in bfloat16. */
 enum table_store { TABLE_F32, TABLE_BF16, TABLE_STORE_COUNT };
 #define ROW_BF16_DIM_MAX 4096u
 
 struct graph_table {
     uint32_t name;
     uint32_t dim;
-    uint32_t span_floats; /* vector, state, its count of updates; counters of its life      */
+    uint32_t span_floats; /* vector, state, the optimizer's counter of updates, the counters of its life */
     uint16_t init;        /* enum random_init                                              */
     uint16_t store;       /* enum table_store: up to version 10 the upper half of init, and 0 */
     float init_scale;
@@ -171,7 +171,7 @@ struct graph_table {
     uint32_t key_count_max; /* greatest number of keys that they have in an example        */
     struct row_life life;
 };
-/* The counters of a row's life lie behind what its optimizer has. */
+/* The counters of a row's life follow what its optimizer has. */
 static inline uint32_t graph_table_rule_floats(const struct graph_table *t)
 {
     return t->span_floats - (t->life.counts ? ROW_COUNTER_FLOATS : 0);
@@ -193,10 +193,10 @@ struct graph_schedule {
     double param[SCHEDULE_PARAM_COUNT]; /* meaning: the schedule's key table              */
 };
 
-/* One update a step: of a run of parameters, or of the rows of a table that the step touched. First come those
- * of parameters, one run behind the other: all that are trained, then the statistics of batch_norm and
- * data_norm. Within a run parameters lie in the order of their nodes, each on a multiple of 16 floats and
- * without further gaps, so that the nodes of a stage own one stretch of it (graph_params_of_nodes). */
+/* One update a step: of a run of parameters, or of the rows of a table that the step touched. Updates of parameters
+ * come first, one run after another: all trained parameters, then the statistics of batch_norm and data_norm. Within a
+ * run parameters lie in the order of their nodes, each on a multiple of 16 floats and without other gaps, so the nodes
+ * of a stage own one stretch of it (graph_params_of_nodes). */
 struct graph_update {
     uint32_t optimizer;
     uint32_t table;                     /* or NONE: parameters                                                  */
@@ -227,8 +227,8 @@ struct graph_header {
     uint32_t header_bytes;
     uint64_t file_bytes;
     uint64_t checksum;   /* xxh3-64 of the file with this field zero                            */
-    uint64_t model_hash; /* of what a trained model depends on: parameters, tables, fields; not of the recipe  */
-    uint64_t numbering;  /* graph_numbering() of who compiled it                      */
+    uint64_t model_hash; /* of parameters, tables, fields: what a trained model depends on; the recipe is left out */
+    uint64_t numbering;  /* graph_numbering() of the program that compiled the graph */
     struct {
         uint64_t offset, count; /* bytes from the start; records (bytes for text and strings) */
     } section[SECTION_COUNT];
@@ -238,7 +238,7 @@ struct graph_header {
     uint32_t weight, group;   /* strings: names of the columns of examples' weights and groups; "": none */
     uint32_t has_value;       /* 1: keys have values                                        */
     uint64_t param_floats;    /* length of the parameters, padding included                   */
-    uint64_t grad_floats;     /* of a lane's gradients of them, those of aliases behind the others */
+    uint64_t grad_floats;     /* of a lane's gradients: the parameters', then the aliases'        */
     uint64_t state_floats;    /* of the dense optimizer's state                               */
     uint64_t slot_bytes;      /* of a slot's activations, for `micro` examples                */
     uint64_t slot_eval_bytes; /* the same when only forward nodes run                         */
@@ -266,8 +266,8 @@ struct graph {
     uint32_t label_count, vocabulary_count, word_count;
     uint32_t text_bytes, tensor_count, arg_count, node_count, forward_count, layer_count, field_count, table_count,
         optimizer_count, update_count;
-    uint32_t lookup_count; /* forward nodes that look up a table; they are numbered in their order         */
-    /* Lanes that every micro-batch has side by side (graph_lanes_join); 0 and 1: it is a part of one lane. */
+    uint32_t lookup_count; /* forward nodes that look up a table, numbered in their order                 */
+    /* Lanes that every micro-batch has side by side (graph_lanes_join); 0 and 1: a micro-batch is in one lane. */
     uint32_t joined;
     void *joined_records; /* owned: header and tensors, where they are not the image's       */
     /* owns one of: */
@@ -287,31 +287,31 @@ static inline float *graph_column_data(const struct graph_tensor *t, const struc
     return (t->kind == TENSOR_LABEL ? m->label : m->dense) + t->offset;
 }
 
-/* Whether a table looks up keys of a field: fills serves[field_count] with 0 and 1. */
+/* Fills serves[field_count] with 1 if the table looks up keys of the field, else 0. */
 void graph_table_serves(const struct graph *g, uint32_t table, uint8_t *serves);
 /* The lookups of a table in their order: fills lookups[0 .. returned - 1], at most lookup_count; NULL: only counts. */
 uint32_t graph_table_lookups(const struct graph *g, uint32_t table, uint32_t *lookups);
 /* The first forward node that looks the table up. */
 uint32_t graph_table_first_node(const struct graph *g, uint32_t table);
-/* The run of floats of a parameters' update that the forward nodes [node_begin, node_end) own, padding
- * included; *count 0: none; aliases belong to their owner's node. The runs of neighbouring ranges of nodes lie
- * side by side, and those of all nodes are the update's. */
+/* The run of floats, padding included, that the forward nodes [node_begin, node_end) own in an update of parameters.
+ * *count 0: none. Aliases belong to their owner's node. The runs of neighbouring ranges of nodes lie side by side;
+ * together they are the whole update. */
 void graph_params_of_nodes(const struct graph *g, uint32_t node_begin, uint32_t node_end, uint32_t update,
                            uint64_t *offset, uint64_t *count);
-/* An alias: `node` uses the `count` floats of parameters from `offset` on, which are those of node `owner`; its
- * gradient lies from `grad` on. */
+/* An alias: node `node` uses the `count` floats of parameters from `offset` on, which belong to node `owner`. The
+ * alias's gradient begins at `grad`. */
 struct graph_alias {
     uint64_t offset, count, grad;
     uint32_t node, owner;
 };
-/* The aliases of parameters that lie within floats [offset, offset + count), in the order of their nodes: fills
+/* The aliases of parameters within floats [offset, offset + count), in the order of their nodes: fills
  * aliases[0 .. returned - 1]; NULL: only counts. */
 uint32_t graph_aliases(const struct graph *g, uint64_t offset, uint64_t count, struct graph_alias *aliases);
-/* The least run of layers around each that has no rows and no parameters in common with layers outside it:
- * fills first[layer_count] and last[layer_count]. */
+/* For each layer the smallest run of layers around it that shares no rows and no parameters with layers outside the
+ * run: fills first[layer_count] and last[layer_count]. */
 void graph_ties(const struct graph *g, uint32_t *first, uint32_t *last);
-/* Rows of an activation for which a slot has room, its bytes from first to last number, and where it ends in
- * the slot. */
+/* Rows of an activation for which a slot has room; bytes from its first to its last number; and where it ends in the
+ * slot. */
 static inline uint32_t graph_activation_rows(const struct graph_header *h, const struct graph_tensor *t)
 {
     return t->rows ? t->rows : h->micro;
@@ -326,61 +326,60 @@ static inline uint64_t graph_activation_end(const struct graph_header *h, const 
 }
 
 struct vocabulary_settings; /* cfg/settings.h */
-/* What compiling asks of the data: io/ reads it, and the graph keeps what was found, so that it is whole by itself. */
+/* What compiling asks of the data. io/ reads it; the graph keeps what was found and needs the data no more. */
 struct graph_source {
     void *context;
-    /* The words of [vocabulary NAME], from the most frequent on (equal ones by their bytes), each handed to
-     * `word`; `source` is the hash that the graph keeps of its settings. */
+    /* The words of [vocabulary NAME], from the most frequent on, equally frequent ones by their bytes; hands each to
+     * `word`. `source` is the hash of the vocabulary's settings that the graph keeps. */
     status (*words)(void *context, const struct vocabulary_settings *settings, const char *name, uint64_t source,
                     status (*word)(void *to, const char *text, size_t bytes, uint64_t count), void *to);
     /* Mean and standard deviation of numeric columns after the transform, for transform = standard: fills
      * mean[count] and deviation[count]. */
     status (*moments)(void *context, const char *const *columns, uint32_t count, double *mean, double *deviation);
-    /* An automaton (graph/automaton.h) of kind_count kinds of nodes, for batching = learned of [tree NAME], from the
-     * column of trees: fills words[AUTOMATON_WORDS_MAX]. */
+    /* An automaton (graph/automaton.h) over kind_count kinds of nodes, for batching = learned of [tree NAME], learned
+     * from the column of trees: fills words[AUTOMATON_WORDS_MAX]. */
     status (*automaton)(void *context, const char *tree, uint32_t kind_count, uint32_t *words, size_t *word_count);
 };
 
-/* Compiles model text, one that says no rules (cfg/rules.h) by the newest. `assignments`: count of
- * "section.key=value" that override it. `path` is for messages. `source` is asked only if the text has a
- * vocabulary, standardised columns or a [tree] whose batching is learned; NULL: then it is an error. The graph owns
- * its image: graph_close. */
+/* Compiles model text; a text that names no rules (cfg/rules.h) is compiled by the newest. `assignments`: count of
+ * "section.key=value" that override the text. `path` is for messages. `source` is asked only if the text has a
+ * vocabulary, standardised columns or a [tree] with learned batching; NULL: such a text is an error. The graph owns its
+ * image: graph_close. */
 MUST_USE status graph_compile(struct graph *graph, const char *path, const char *text, size_t text_bytes,
                               const char *const *assignments, uint32_t assignment_count,
                               const struct graph_source *source);
-/* The same of a text that a graph has kept: by the rules that it says, or the oldest. */
+/* The same for a text that a graph has kept: by the rules that it names, or the oldest. */
 MUST_USE status graph_compile_kept(struct graph *graph, const char *path, const char *text, size_t text_bytes,
                                    const struct graph_source *source);
-/* The same of the text of a graph, with assignments: by the rules that it was compiled by, with the words that
- * it has. */
+/* The same for the text of `known`, with assignments: by the rules by which `known` was compiled, and with its
+ * words. */
 MUST_USE status graph_compile_again(struct graph *graph, const char *path, const struct graph *known,
                                     const char *const *set, uint32_t set_count);
-/* A source that gives what `known`, compiled from a text of the same vocabularies, has: for compiling its text
- * again. INVALID where a vocabulary was read by other settings. Keeps `known`. */
+/* A source that gives what `known` has; for compiling its text again, with the same vocabularies. INVALID: the text
+ * reads a vocabulary by other settings. Keeps `known`. */
 struct graph_source graph_source_of(const struct graph *known);
-/* Examples that a micro-batch has where nothing else is said: the most, and a divisor of a lane's. */
+/* Examples of a micro-batch where nothing else is said: at most so many, and a divisor of a lane's examples. */
 #define GRAPH_MICRO_USUAL 512u
-/* For a training on one node in one stage: where a lane is one micro-batch of less than usual size, and all ops
- * allow it (OP_JOINS_LANES), the graph's micro-batches become those of 2, 4, … lanes, whole branches of the
- * tree of lanes: what is packed once a micro-batch is packed less often, and only their sum has a place of its
- * own. header->lanes counts such micro-batches then, and `joined` the lanes of each. The bytes that training
- * leaves do not change. `path` is for messages. What is not possible changes nothing. */
+/* For a training on one node in one stage. Where a lane is one micro-batch of less than usual size, and all ops allow
+ * it (OP_JOINS_LANES), the graph's micro-batches become micro-batches of 2, 4, … lanes, whole branches of the tree of
+ * lanes. What is packed once a micro-batch is then packed less often, and only the sum of these lanes takes memory.
+ * header->lanes then counts the joined micro-batches, and `joined` the lanes of each. The bytes that training leaves do
+ * not change. `path` is for messages. Where joining is not possible, nothing changes. */
 void graph_lanes_join(struct graph *graph, const char *path);
-/* Lanes of a micro-batch; the graph's lanes, and the examples of one that are added at once: those of its
- * recipe, joined or not. */
+/* Lanes of a micro-batch; lanes of the recipe, joined or not; and examples of one of them that are added at once. */
 static inline uint32_t graph_joined(const struct graph *g) { return g->joined > 1 ? g->joined : 1; }
 static inline uint32_t graph_lane_count(const struct graph *g) { return g->header->lanes * graph_joined(g); }
 static inline uint32_t graph_lane_micro(const struct graph *g) { return g->header->micro / graph_joined(g); }
 /* Writes the image atomically. */
 MUST_USE status graph_write(const struct graph *graph, const char *path);
-/* Reads and validates a file: whatever its bytes, either every index, offset and shape in it holds, or
+/* Reads and validates a file. Whatever its bytes are: either every index, offset and shape in it holds, or
  * INVALID/CORRUPT says what is wrong at which byte. */
 MUST_USE status graph_open(struct graph *graph, const char *path);
-/* The same from memory (keeps `image` until graph_close; does not free it). For tests and fuzzing. */
+/* The same from memory. Keeps `image` until graph_close and does not free it. For tests and fuzzing. */
 MUST_USE status graph_open_memory(struct graph *graph, const char *path, const uint8_t *image, size_t bytes);
 void graph_close(struct graph *graph);
-/* The same as graph_open, and with assignments ("section.key=value") compiled anew from the text that it keeps,
- * by the rules that it was compiled by. */
+/* As graph_open; with assignments ("section.key=value") the text that the graph keeps is compiled again, by the rules
+ * by which it was compiled. */
 MUST_USE status graph_open_set(struct graph *graph, const char *path, const char *const *set, uint32_t set_count);
 
 #endif

@@ -1,8 +1,8 @@
-/* Checks every record of a graph before anything uses it, so that nobody behind this file has to: indices are
- * in range, sizes fit their memory and no product of them overflows, shapes are those that the ops' rules give,
- * forward nodes read what earlier nodes have written, backward nodes mirror them, every parameter belongs to
- * one node, and nothing is overwritten while it is needed. A graph that passes may compute nonsense; it cannot
- * make a kernel leave its memory. Runs once a graph, so it prefers plain loops to fast ones. */
+/* Checks every record of a graph before anything uses it, so nobody else has to: indices are in range; sizes fit their
+ * memory and no product of sizes overflows; shapes are those that the ops' rules give; forward nodes read what earlier
+ * nodes have written; backward nodes mirror them; every parameter belongs to one node; nothing is overwritten while it
+ * is needed. A graph that passes may compute nonsense, but it cannot make a kernel leave its memory. Runs once a graph,
+ * so plain loops are good enough. */
 #include "graph/graph_internal.h"
 
 #include <inttypes.h>

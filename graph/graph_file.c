@@ -1,6 +1,6 @@
-/* The graph's file: a header, then the sections in the order of enum graph_section, one behind the other, each
- * on a multiple of 64 bytes; all integers little-endian. The layout is of one possible form only, so that two
- * files with the same bytes in their sections are the same file.
+/* The graph's file: a header, then the sections in the order of enum graph_section, one after another, each on a
+ * multiple of 64 bytes; all integers little-endian. The layout has one possible form only, so two files with the same
+ * bytes in their sections are the same file.
  *
  *   byte 0    magic "HPSGRAPH"           a file is valid if: magic and numbering are ours, version is read, it has
  *        8    version, header_bytes      file_bytes bytes, xxh3-64 over all of it, the checksum taken as 0, is the
@@ -9,8 +9,8 @@
  *       24    checksum
  *       32    the rest of struct graph_header
  *
- * A graph is small (records, no parameters), so it is read into memory of our own rather than mapped: whatever
- * happens to the file afterwards, what was validated is what is used. */
+ * A graph is small (records, no parameters), so it is read into memory of our own and not mapped: whatever happens to
+ * the file afterwards, the program uses the bytes that it has validated. */
 #include "graph/graph_internal.h"
 
 #include <errno.h>

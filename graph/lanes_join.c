@@ -4,11 +4,11 @@
  *                           \_____/  \_____/
  *     joined                   0        1            a micro-batch each, of 512: a branch of the tree of lanes
  *
- * What is computed of an example is the same in either. What ops add to gradients of parameters they add lane by lane
- * (isa/product.c), along the tree, so that a place has the sum of its branch and not of a lane; rows have places for
- * their lanes in any case (struct lane_row). Losses are told lane by lane. So the bytes are those of lanes apart.
+ * What is computed of an example is the same in both. Ops add to gradients of parameters lane by lane (isa/product.c),
+ * along the tree, so the memory of one lane's sums takes the sum of a whole branch. Sums of rows have memory for every
+ * lane in any case (struct lane_row). Losses are told lane by lane. So the bytes are the bytes of separate lanes.
  *
- * Where activations lie depends on how many examples there are, so the text of the graph is compiled once more. */
+ * Where activations lie depends on the number of examples, so the text of the graph is compiled once more. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* A tensor lives from the node that writes it to the last that reads it. A backward node reads what its op's
- * traits say of the forward node's tensors, and what that saved. */
+/* A tensor lives from the node that writes it to the last node that reads it. A backward node reads those of the
+ * forward node's tensors that its op's traits name, and what the forward node saved. */
 #include "graph/life.h"
 
 #include <stdlib.h>

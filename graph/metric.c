@@ -1,12 +1,12 @@
-/* What metrics share. A metric is of one target among an example's scores:
+/* What metrics share. A metric ranks one target among an example's scores:
  *
  *   inputs                            the target
  *   scores [B,C], label               the class that the label names; C = 1: the score's sign against a label of 0 or 1
  *   scores [B,1+K] of candidates      column 0; with their log_q as a second input, accidental hits count as absent
  *   scores p [B,1] and q [B,1]        p, against q
  *
- * `above` are the scores greater than the target's, `equal` the others that equal it; one that is NaN is above,
- * so a model that has lost its numbers is no good one. A label that names no class makes the value NaN
+ * `above` are the scores greater than the target's, `equal` the other scores equal to it. A NaN counts as above, so a
+ * model whose numbers are lost is never a good one. A label that names no class makes the value NaN
  * (op_labels_check). */
 #include <math.h>
 #include <string.h>

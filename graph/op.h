@@ -2,8 +2,8 @@
  * reference kernels, cost and words. Devices bring faster kernels of the same signature cut into pieces
  * (engine/device/cpu/cpu_device.c).
  *
- * A kernel sees a context (one slot: its tensors, input, ticket) and a node. In the backward pass the node is
- * still the forward node, and the gradient of any of its tensors is reached with the d-accessors:
+ * A kernel sees a context (one slot: its tensors, input, ticket) and a node. In the backward pass, too, this is the
+ * forward node; the d-accessors give the gradient of any of its tensors:
  *
  *      in(i) ──▶ forward ──▶ out(i)            din(i) ◀── backward ◀── dout(i)
  *      param(i) ─┘    └─▶ saved(i)             dparam(i) += …              table_grad += … */
@@ -17,7 +17,7 @@
 #include "engine/base/random.h"
 #include "graph/graph.h"
 
-/* A tensor's place: [rows, cols], stride floats between rows. data == NULL: the tensor is absent. */
+/* Where a tensor lies: [rows, cols], stride floats between rows. data == NULL: the tensor is absent. */
 struct view {
     float *data;
     uint32_t rows, cols, stride;
@@ -31,19 +31,19 @@ struct op_context {
     float *const *table_grad; /* [lookup_count]: the step's sums of each lookup, [lane row, dim]; NULL in evaluation */
     uint64_t seed;
     uint32_t example_begin; /* of the micro-batch within its step                              */
-    uint32_t slot, input;   /* which memory activations lie in, and the batch: for devices with a counterpart */
+    uint32_t slot, input;   /* numbers of the memory of activations and of the batch: for devices that copy them */
     bool training;          /* dropout drops; batch_norm uses the micro-batch's statistics; data_norm gathers its own */
 };
 
 enum op_traits {
     OP_LOOKS_UP = 1,  /* reads rows through the ticket                                               */
-    OP_READS_IN = 2,  /* its backward pass reads its inputs' values, so they stay in memory until then */
-    OP_READS_OUT = 4, /* … its output's values                                                       */
+    OP_READS_IN = 2,  /* its backward pass reads its inputs' values: they stay in memory until then      */
+    OP_READS_OUT = 4, /* its backward pass reads its output's values                                     */
     OP_IS_LOSS = 8,   /* a head: its output, [B, 1], is an example's loss times the head's weight and the example's */
     /* a head without a backward pass: its output, [B, 1], is an example's value, averaged in evaluation */
     OP_IS_METRIC = 16,
-    /* no example's numbers depend on what else is in its micro-batch, and what it adds to gradients it adds
-     * lane by lane, where a micro-batch has several (graph_lanes_join) */
+    /* an example's numbers do not depend on the other examples of its micro-batch; where a micro-batch has several
+     * lanes, it adds to gradients lane by lane (graph_lanes_join) */
     OP_JOINS_LANES = 32,
 };
 enum op_inputs {
@@ -73,7 +73,7 @@ float activation_apply(enum activation a, float slope, float x);
 /* d out / d x, from the output. */
 float activation_slope(enum activation a, float slope, float out);
 
-/* What a loss predicts of an example from the row x of its first input, and so what its labels are. */
+/* What a loss predicts of an example from row x of its first input, and so which labels it takes. */
 enum op_predicts {
     OP_PREDICTS_SCORE,       /* x[0]; the label is any number, or there is none                        */
     OP_PREDICTS_PROBABILITY, /* sigmoid(x[0]), of label 1; the label is 0 to 1                         */
@@ -87,11 +87,11 @@ struct embed_bag_attr {
     uint32_t table;
     uint32_t pool; /* max saves which occurrence won, [B, fields * dim] u32 key positions (ROW_NONE: no key) */
     uint32_t dim;
-    uint32_t lookup; /* number among the nodes that look up a table: two of one table may lie in different stages, so
-                        each has sums of its own; the compiler's                                            */
+    uint32_t lookup; /* set by the compiler: number among the nodes that look up a table. Two lookups of one table may
+                        lie in different stages, so each has sums of its own                                 */
 };
 struct concat_attr {
-    uint32_t groups; /* equal parts of each input; the output has the first of all, then the second of all, … */
+    uint32_t groups; /* equal parts of each input; the output has the first part of all, then the second, … */
 };
 /* Glorot's uniform, whose width follows from the shape. */
 #define FC_INIT_GLOROT ((uint8_t)INIT_COUNT)
@@ -103,7 +103,7 @@ struct fc_attr {
     uint8_t init; /* of the weight: enum random_init with init_scale, or FC_INIT_GLOROT       */
     uint8_t has_bias;
     uint8_t activation;       /* enum activation, of this op's output                                    */
-    uint8_t dout_is_dz;       /* fusion: the consumer has multiplied dout by the activation's slope       */
+    uint8_t dout_is_dz;       /* fusion: the consumer has already multiplied dout by the activation's slope */
     uint8_t input_activation; /* fusion: multiply din by this slope at the input                          */
     uint8_t precision;        /* PRECISION_F32, … (cfg/settings.h), of the factors of its products */
     uint8_t reserved[2];
@@ -140,7 +140,7 @@ struct dropout_attr {
 struct batch_norm_attr {
     float eps, momentum;
 };
-/* Its parameters, in this order; saved are the mean and the variance that its forward pass has used. */
+/* Its parameters, in this order; it saves the mean and the variance that its forward pass has used. */
 enum { BATCH_NORM_WEIGHT, BATCH_NORM_BIAS, BATCH_NORM_MEAN, BATCH_NORM_VARIANCE, BATCH_NORM_PARAMS };
 struct data_norm_attr {
     float eps, decay;
@@ -157,7 +157,7 @@ struct tree_attr {
     uint32_t dim;                /* of a word's vector                                  */
     uint32_t gives;              /* 0: the root's first state, 1: that of all nodes     */
     uint32_t batching;           /* enum tree_batching                                  */
-    uint32_t automaton_words;    /* of learned batching (graph/automaton.h), behind the cells of its program */
+    uint32_t automaton_words;    /* of learned batching (graph/automaton.h); they follow the cells of the program */
 };
 /* Words of a tree's program that are its cells. */
 static inline uint32_t tree_cell_words(const struct graph_node *n)
@@ -175,7 +175,7 @@ struct experts_attr {
     float balance;          /* factor of the load loss                                  */
 };
 struct slice_attr {
-    uint32_t begin, end; /* columns; end 0: behind the last */
+    uint32_t begin, end; /* columns; end 0: after the last */
 };
 /* The columns that a slice of an input of `cols` takes. */
 static inline uint32_t slice_end(struct slice_attr attr, uint32_t cols) { return attr.end == 0 ? cols : attr.end; }
@@ -185,17 +185,17 @@ struct reshape_attr {
 struct sum_pool_attr {
     uint32_t dim, rows;
 };
-/* Of every loss; each has the keys that concern it. */
+/* Attributes of every loss; each reads its own. */
 struct loss_attr {
     float weight;      /* factor of the head                                                          */
     float margin;      /* hinge                                                                       */
     float log_z;       /* nce: logarithm of the normalising constant                                 */
     uint32_t corrects; /* nce: subtracts log(K q) from a logit                                        */
 };
-/* What losses over many columns save of an example, [B, LOSS_SAVED_COLS]: its loss without weights, the
- * greatest logit and the sum of exp(logit - greatest). nce: the first of them. */
+/* What losses over many columns save of an example, [B, LOSS_SAVED_COLS]: its unweighted loss, the greatest logit, and
+ * the sum of exp(logit - greatest). nce saves the first of them. */
 enum { LOSS_SAVED_LOSS, LOSS_SAVED_GREATEST, LOSS_SAVED_SUM, LOSS_SAVED_COLS };
-/* shared_softmax: a loss, and the match that it is over. */
+/* shared_softmax: a loss, and the match whose similarities it is over. */
 struct shared_softmax_attr {
     struct loss_attr loss;
     struct match_attr match; /* without bias */
@@ -208,14 +208,14 @@ struct busy_attr {
     uint32_t rounds;
     uint32_t units; /* outputs; 0: as many as inputs */
 };
-/* What busy spends on one example, and what it does with a row in each pass. */
+/* What busy does for one example, and for one row in each pass. */
 void busy_spend(uint32_t rounds);
 void busy_row_forward(float *out, uint32_t out_cols, const float *in, uint32_t in_cols);
 void busy_row_backward(float *din, uint32_t in_cols, const float *dout, uint32_t out_cols, bool adds);
 _Static_assert(sizeof(struct fc_attr) <= NODE_ATTR_BYTES && sizeof(struct shared_softmax_attr) <= NODE_ATTR_BYTES,
                "the longest of them");
 
-/* No tensor is wider, and no parameter has more numbers: so no size or cost that is computed from a graph overflows
+/* No tensor is wider, and no parameter has more numbers. So no size or cost that is computed from a graph overflows
  * 64 bits. */
 #define OP_COLS_MAX    (1u << 24)
 #define OP_PRODUCT_MAX ((uint64_t)1 << 36)
@@ -233,7 +233,7 @@ struct op_shape {
     const uint32_t *input_keys; /* [input_count]: ids_max of fields, 0 for others                        */
     const uint32_t *program;    /* [program_count]: as the node's                                          */
     uint32_t program_count;
-    uint32_t rules;             /* of the graph (cfg/rules.h): what newer ones refuse, older graphs may have */
+    uint32_t rules;             /* of the graph (cfg/rules.h): an older graph may have what newer rules refuse */
     /* set by the rule */
     uint32_t output_cols;
     struct {
@@ -241,8 +241,8 @@ struct op_shape {
         uint32_t rows, cols;
         uint8_t init; /* as graph_tensor.init                                                            */
         float init_scale;
-        /* A statistic has no gradient: what the backward pass adds to its dparam are sums over examples, and `rule`, an
-         * internal one (graph/optimizer.h), makes its next value of them. */
+        /* A statistic has no gradient: the backward pass adds sums over examples to its dparam, and `rule`, an
+         * internal one (graph/optimizer.h), makes its next value of these sums. */
         bool is_statistic;
         struct graph_optimizer rule;
     } param[OP_PARAMS_MAX];
@@ -259,8 +259,8 @@ struct op_shape {
     uint64_t flops_forward, flops_backward;
 };
 
-/* What a shape rule is given of one input. `fields`: the graph's or the compiler's; a field's tensor names one
- * of them. */
+/* What a shape rule is told of one input. `fields`: the graph's or the compiler's; the tensor of a field names one of
+ * them. */
 static inline void op_input_measure(const struct graph_tensor *t, const struct graph_field *fields, uint32_t *cols,
                                     uint32_t *keys)
 {
@@ -275,14 +275,14 @@ struct op_parse {
     const struct ini_section *section;
     const void *keys;
     uint8_t *attr;     /* out: zeroed                                                                        */
-    const char *label; /* as the section names it; "": it does not                                      */
+    const char *label; /* as the section names it; "": the section names none                           */
     /* finds a [table NAME]; GRAPH_NONE if there is none */
     uint32_t (*table_find)(const struct op_parse *, const char *name);
     uint32_t (*table_dim)(const struct op_parse *, uint32_t table);
-    /* Compiles the [cell NAME] of every kind of nodes into the node's program; `states`: names, separated by commas,
-     * as many as *state_count. */
+    /* Compiles the [cell NAME] of every kind of nodes into the node's program. `states`: names, separated by commas;
+     * fills *state_count with their number. */
     status (*cells_add)(const struct op_parse *, const char *states, uint32_t *state_count);
-    /* Puts an automaton that the data teach (graph_source) behind the cells; *word_count: its words. */
+    /* Puts an automaton that is learned from the data (graph_source) after the cells; *word_count: its words. */
     status (*automaton_add)(const struct op_parse *, uint32_t *word_count);
     void *compiler;
 };
@@ -301,19 +301,19 @@ struct op {
     uint32_t traits;
     const struct op_keys *keys;
     status (*parse)(const struct op_parse *);
-    /* INVALID (with a sentence without place) if attributes or input shapes cannot be: also run on every loaded graph,
-     * so it trusts nothing in attr. `graph` gives tables (NULL-safe counts are the caller's). */
+    /* INVALID, with a sentence without place, if attributes or input shapes cannot be. Also runs on every loaded graph,
+     * so it trusts nothing in attr. `tables`: the graph's. */
     status (*shape)(struct op_shape *, const struct graph_table *tables, uint32_t table_count);
     /* Reference kernels: plain, whole, one thread. forward writes out and saved; backward writes din (where wanted;
      * adds where din_adds) and adds to dparam and table_grad. */
     void (*forward)(const struct op_context *, const struct graph_node *);
     void (*backward)(const struct op_context *, const struct graph_node *);
-    /* Of some ops, behind their line: */
+    /* Of some ops; these follow the others in the op's line: */
     enum activation activation; /* elementwise: the function; its gradient follows from its output */
     enum op_predicts predicts;  /* a loss                                                        */
-    /* What a node's attributes say, for people, as it follows the section's name: ", dim 8". NULL: nothing. */
+    /* What a node's attributes say, for people, after the section's name: ", dim 8". NULL: nothing. */
     void (*words)(const uint8_t *attr, char *text, size_t bytes);
-    /* What the backward pass has taken over from its neighbours; NULL: nothing, ever. */
+    /* What the backward pass has taken over from neighbouring nodes. NULL: never anything. */
     const char *(*backward_words)(const uint8_t *attr);
 };
 extern const struct op op_table[OP_ID_COUNT];
@@ -361,8 +361,8 @@ static inline struct view op_dout(const struct op_context *c, const struct graph
 /* The first op of an op's section. A section's ops need not be neighbours: new ops come last. */
 uint32_t op_section_first(uint32_t op);
 static inline bool op_is_head(uint32_t op) { return (op_table[op].traits & (OP_IS_LOSS | OP_IS_METRIC)) != 0; }
-/* The first head among the forward nodes from `node` on; forward_count: there is none. What a head reads and
- * writes stays in the slot until the end of the forward pass. */
+/* The first head among the forward nodes from `node` on; forward_count: there is none. What a head reads and writes
+ * stays in the slot until the end of the forward pass. */
 static inline uint32_t graph_head_next(const struct graph *g, uint32_t node)
 {
     while (node < g->forward_count && !op_is_head(g->nodes[node].op)) node++;
@@ -373,47 +373,45 @@ static inline uint32_t graph_loss_next(const struct graph *g, uint32_t node)
     while (node < g->forward_count && !(op_table[g->nodes[node].op].traits & OP_IS_LOSS)) node++;
     return node;
 }
-/* The match whose output a head over drawn candidates reads, or the head that matches by itself, so that evaluation
- * can rank all words by it (engine/eval/rank.h): what it reads stays in the slot too. GRAPH_NONE: the head is none,
- * or reads something else. */
+/* The match whose output a head over drawn candidates reads, or the head itself if it matches: evaluation ranks all
+ * words by it (engine/eval/rank.h), so what it reads stays in the slot too. GRAPH_NONE: the node is no head, or reads
+ * something else. */
 uint32_t graph_match_of(const struct graph *g, uint32_t head);
-/* How that node, which is not NONE, matches its first input with the vectors of its second. */
+/* How this match, which is not NONE, compares its first input with the vectors of its second. */
 struct match_attr graph_match_attr(const struct graph *g, uint32_t match);
-/* The field of candidates that a head is over, for which it has a match; GRAPH_NONE: its candidates are other
- * columns. */
+/* The field of candidates that a head with a match is over; GRAPH_NONE: its candidates are other columns. */
 uint32_t graph_candidates_of(const struct graph *g, uint32_t head);
 /* Which input of a forward node is a label; GRAPH_NONE: none. */
 uint32_t op_label_input(const struct graph_node *n);
-/* How many columns of a loss's first input, from the first on, are an example's prediction: all, or those of the root
- * where the others are of a tree's other nodes. */
+/* How many columns of a loss's first input, from the first on, are an example's prediction: all; or the columns of a
+ * tree's root, where the others are of the tree's other nodes. */
 uint32_t op_predict_cols(const struct graph *g, const struct graph_node *loss);
-/* The labels that a head can take: any number, or those of 0 to `max`, perhaps whole ones alone, which are classes. */
+/* The labels that a head takes: any number, or 0 to `max`, of which perhaps only whole numbers, the classes. */
 struct label_range {
     float max; /* 0: any */
     bool is_class;
     bool is_of_nodes; /* numbers of a tree's other nodes, too */
 };
-/* Of all heads that read label `label`. */
+/* The labels that all heads that read label `label` take. */
 struct label_range graph_label_range(const struct graph *g, uint32_t label);
-/* INVALID where a label is none that the head can take, so that its loss is NaN: "WHERE example_begin + b:
- * label …". Readers refuse numbers that are none; words may be more than there are classes. */
+/* INVALID: a label is none that the head takes, so its loss would be NaN; "WHERE example_begin + b: label …". Readers
+ * refuse such numbers; but a vocabulary may have more words than there are classes. */
 MUST_USE status op_labels_check(const struct op_context *c, const struct graph_node *n, const char *where,
                                 uint64_t example_begin);
-/* What an example of the micro-batch counts. */
+/* The weight of an example of the micro-batch. */
 static inline float batch_weight(const struct micro_batch *m, uint32_t b) { return m->weight ? m->weight[b] : 1; }
 
-/* Whether input i's gradient is added to what stands there; false where there is none, for the node has no
- * backward pass. */
+/* Whether input i's gradient is added to the gradient that is there already. False without a backward pass. */
 static inline bool op_din_adds(const struct op_context *c, const struct graph_node *n, uint32_t i)
 {
     return n->other != GRAPH_NONE && c->graph->args[c->graph->nodes[n->other].arg_begin + i] != 0;
 }
 
-/* What shared_softmax sees of an example's keys: of its target, and of the words drawn for it. */
+/* What shared_softmax sees of an example's keys: the key of its target, and the keys of the words drawn for it. */
 struct shared_keys {
     const uint64_t *key;
     uint32_t count, owner;
-    const float *log_q; /* [count], or more; NULL: the field is none of candidates */
+    const float *log_q; /* [count], or more; NULL: the field has no drawn candidates */
 };
 static inline struct shared_keys shared_keys_of(const struct op_context *c, const struct graph_node *n, uint32_t b)
 {
@@ -426,7 +424,7 @@ static inline struct shared_keys shared_keys_of(const struct op_context *c, cons
                                 .owner = b,
                                 .log_q = g->fields[field].negative_count ? numbers + g->fields[field].log_q : NULL};
 }
-/* Whether key j > 0 counts as a candidate at all; it is none for whom it is the target. */
+/* Whether key j > 0 counts as a candidate at all; for an example whose target it is, it does not. */
 static inline bool shared_keys_count(const struct shared_keys *of, uint32_t j)
 {
     return j < of->count && !(of->log_q && of->log_q[j] > 0);
@@ -436,7 +434,7 @@ static inline bool shared_keys_hit(const struct shared_keys *own, const struct s
     return own->count > 0 && own->key[0] == of->key[j];
 }
 
-/* Keys that example b has in the field of an attention_pool, whose vectors are those of this many keys at most. */
+/* Keys that example b has in the field of an attention_pool; it pools the vectors of at most so many keys. */
 static inline uint32_t attention_key_count(const struct op_context *c, const struct graph_node *n, uint32_t b)
 {
     uint32_t home = b * c->graph->field_count + c->graph->tensors[op_arg(c, n, 2)].cols, most = op_in(c, n, 0).cols;

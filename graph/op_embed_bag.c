@@ -1,7 +1,7 @@
 /* Gathers the rows of an example's keys and pools them, a field at a time: out [B, S*D], where columns s*D ..
  * s*D+D-1 pool the rows of field s. A field without keys gives zeros. Without pooling, out [B, sum over s of
- * ids_max(s)*D]: a field's rows one behind the other, in the order of its keys, and zeros where it has fewer
- * than its ids_max.
+ * ids_max(s)*D]: a field's rows one after another, in the order of its keys, then zeros if it has fewer than ids_max
+ * keys.
  *
  *   keys of (b, field)   key_begin[b * field_count + field] ..          row of a position   span[unique_of[position]]
  *
@@ -12,8 +12,8 @@
  *
  * Where keys have values, a key's row is its value times the row, in all of these, and drow is multiplied by it.
  *
- * Backward goes by unique key, and within one by occurrence in example order, so the sum of a row has one
- * order. Each op adds to sums of its own (attr.lookup): two over one table may lie in stages that run at the
+ * Backward goes by unique key, and within a key by occurrence in example order, so the sum of a row has one order.
+ * Each op adds to sums of its own (attr.lookup), because two lookups of one table may lie in stages that run at the
  * same time. */
 #include "graph/op_rules.h"
 #include "graph/row_vector.h"

@@ -1,6 +1,6 @@
-/* Hinge loss of a pair, max(0, margin - p + q) for the score p of what should come first and q of what should
- * come behind it (Herbrich, Graepel, Obermayer, "Large margin rank boundaries for ordinal regression", 2000).
- * dp = -1 and dq = 1 where it is positive, else 0. The gradient is that of the sum of the examples' losses;
+/* Hinge loss of a pair, max(0, margin - p + q), for the score p of what should rank first and the score q of what
+ * should rank second (Herbrich, Graepel, Obermayer, "Large margin rank boundaries for ordinal regression", 2000).
+ * dp = -1 and dq = 1 where the loss is positive, else 0. The gradient is that of the sum of the examples' losses;
  * this op starts the backward pass, so it reads no dout. */
 #include "graph/op_rules.h"
 

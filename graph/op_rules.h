@@ -1,5 +1,5 @@
-/* The functions behind the lines of ops.def, as op_table.c expects them of every op_<id>.c, and what several of
- * those files share. */
+/* The functions behind the lines of ops.def, as op_table.c expects them of every op_<id>.c, and what several of these
+ * files share. */
 #ifndef HETERPS_GRAPH_OP_RULES_H
 #define HETERPS_GRAPH_OP_RULES_H
 
@@ -11,7 +11,7 @@
     status op_##id##_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count);                \
     void op_##id##_forward(const struct op_context *c, const struct graph_node *n);                                    \
     void op_##id##_backward(const struct op_context *c, const struct graph_node *n);                                   \
-    void op_##id##_words(const uint8_t *attr, char *text, size_t bytes); /* of those whose line has it */
+    void op_##id##_words(const uint8_t *attr, char *text, size_t bytes); /* only of lines that name it */
 #include "graph/ops.def"
 #undef OP
 const char *op_fc_backward_words(const uint8_t *attr);
@@ -22,13 +22,13 @@ const char *op_fc_backward_words(const uint8_t *attr);
         table, sizeof(table) / sizeof *(table), sizeof(type)                                                           \
     }
 
-/* An elementwise op: as many columns out as in, `flops` operations an element in each pass. */
+/* An elementwise op: the output has as many columns as the input; `flops` operations an element in each pass. */
 MUST_USE status elementwise_shape(struct op_shape *s, uint32_t flops);
 void elementwise_forward(const struct op_context *c, const struct graph_node *n, enum activation a, float slope);
 void elementwise_backward(const struct op_context *c, const struct graph_node *n, enum activation a, float slope);
 
-/* An op on several inputs, element by element: inputs as wide as each other, which is the output's width, or of
- * one column, which stands for as many columns. `flops` operations an input and element in each pass. */
+/* An op on several inputs, element by element. Every input is as wide as the output, or has one column, which serves
+ * for every column. `flops` operations an input and element in each pass. */
 MUST_USE status broadcast_shape(struct op_shape *s, uint32_t flops);
 
 /* --- matches (op_match.c) ----------------------------------------------------------------------- */
@@ -41,7 +41,7 @@ struct match_similarity_keys {
     uint32_t similarity;
     float scale, eps;
 };
-/* INVALID unless similarity, scale and eps are what a parse rule can have written. */
+/* INVALID unless a parse rule could have written similarity, scale and eps. */
 MUST_USE status match_attr_check(const struct match_attr *attr);
 
 /* --- losses (loss.c) -------------------------------------------------------------------------- */
@@ -62,11 +62,11 @@ MUST_USE status loss_parse(const struct op_parse *p);
 struct loss_attr loss_attr_of(const uint8_t *attr);
 /* A prediction of `cols` columns (0: any number) and a label of one. */
 MUST_USE status loss_label_shape(struct op_shape *s, uint32_t cols);
-/* Logits of a target and K candidates, and as many log_q. */
+/* Logits of a target and of K candidates, and the log_q of each. */
 MUST_USE status loss_candidates_shape(struct op_shape *s);
-/* INVALID unless attr holds what loss_parse can have written. */
+/* INVALID unless loss_parse could have written attr. */
 MUST_USE status loss_attr_check(const uint8_t *attr);
-/* What an example's loss is multiplied by: the head's weight times the example's. */
+/* The factor of an example's loss: the head's weight times the example's. */
 float loss_scale(const struct op_context *c, const struct graph_node *n, uint32_t b);
 /* The class that a label names, a whole number below `classes`; GRAPH_NONE: it names none. */
 static inline uint32_t label_class(float label, uint32_t classes)
@@ -75,8 +75,8 @@ static inline uint32_t label_class(float label, uint32_t classes)
     uint32_t class = (uint32_t)label;
     return (float)class == label ? class : GRAPH_NONE;
 }
-/* Whether column j of a row of log probabilities is an accidental hit, which counts as absent: drawn although
- * it is the target, which the reader says by a positive number there. */
+/* Whether column j of a row of log probabilities is an accidental hit: the reader drew the target itself. The reader
+ * marks a hit by a positive number there; it counts as absent. */
 static inline bool log_q_is_hit(const float *log_q, uint32_t j) { return j > 0 && log_q[j] > 0; }
 
 /* --- metrics (metric.c) ----------------------------------------------------------------------- */
@@ -90,20 +90,20 @@ struct metric_keys {
             .offset = offsetof(struct metric_keys, k)                                                                  \
     }
 MUST_USE status metric_parse(const struct op_parse *p);
-/* cols_min: of the scores; with 1 a score can stand by itself, or two against each other. */
+/* cols_min: the fewest columns of scores; with 1, a score may stand alone, or two against each other. */
 MUST_USE status metric_shape(struct op_shape *s, uint32_t cols_min);
-/* Fills the output by `value` from how many scores are above the target's and how many others equal it. */
+/* Fills the output with `value` of two counts: scores above the target's, and others equal to it. */
 void metric_forward(const struct op_context *c, const struct graph_node *n,
                     float (*value)(const struct metric_attr *attr, uint32_t above, uint32_t equal));
 
 /* A row of a view. */
 static inline float *view_row(struct view v, uint32_t row) { return v.data + (size_t)row * v.stride; }
-/* Element i of a row of an input that may be of one column. */
+/* Element i of a row of an input, which may have one column for all. */
 static inline float broadcast_at(struct view v, uint32_t row, uint32_t i)
 {
     return view_row(v, row)[v.cols == 1 ? 0 : i];
 }
-/* Writes or adds. */
+/* Writes the value, or adds it. */
 static inline void grad_put(float *grad, float value, bool adds) { *grad = adds ? *grad + value : value; }
 
 #endif

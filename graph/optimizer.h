@@ -18,7 +18,7 @@
 typedef void optimizer_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad,
                               size_t count, float scale, float rate, uint64_t t);
 
-/* Whether data-parallel pipelines may add up what each has changed: optimizers.def. */
+/* Whether data-parallel pipelines may add up the changes that each has made: optimizers.def. */
 enum optimizer_across { ACROSS_ADD, ACROSS_NEVER, ACROSS_OWN };
 
 struct optimizer {
@@ -38,20 +38,20 @@ struct optimizer {
 };
 extern const struct optimizer optimizer_table[OPTIMIZER_ID_COUNT];
 
-/* A row's span: vector [dim], state [state_count * dim], [row_state_count], one counter of updates (uint32_t in
- * a float's place) if the optimizer counts (Adam). */
+/* A row's span: vector [dim], state [state_count * dim], [row_state_count], and, if the optimizer counts (Adam), one
+ * counter of updates, a uint32_t in the space of a float. */
 uint32_t optimizer_span_floats(const struct graph_optimizer *o, uint32_t dim);
-/* The same of a table whose rows `o` updates, with the counters of their life: its span_floats. */
+/* The span of a row of a table that `o` updates, with the counters of the row's life: its span_floats. */
 uint32_t optimizer_table_floats(const struct graph_optimizer *o, const struct graph_table *table);
 bool optimizer_counts(const struct graph_optimizer *o);
 bool optimizer_reads_shows(const struct graph_optimizer *o);
-/* Whether parameters cannot be trained by it. */
+/* Whether the optimizer is for rows alone: it cannot train parameters. */
 bool optimizer_is_for_rows(const struct graph_optimizer *o);
 /* The learning rate at step t, from 1: with the schedule's factor. */
 float optimizer_rate(const struct graph *g, const struct graph_optimizer *o, uint64_t t);
 
-/* The gradient that a rule sees: the mean, each element cut to [-clip_value, clip_value]; then the terms of l2
- * and l1, whose subgradient at 0 is 0. */
+/* The gradient that a rule uses: the mean, each element cut to [-clip_value, clip_value]; then the terms of l2 and
+ * l1. The subgradient of l1 at 0 is 0. */
 static inline float optimizer_gradient(const struct graph_optimizer *o, float weight, float grad, float scale)
 {
     float g = grad * scale, clip = o->clip_value;
@@ -60,8 +60,8 @@ static inline float optimizer_gradient(const struct graph_optimizer *o, float we
     if (o->l1 > 0) g += weight > 0 ? o->l1 : weight < 0 ? -o->l1 : 0;
     return g;
 }
-/* Sums of squares: element i is added to part i % OPTIMIZER_SQUARES, in double, and the parts along a tree, so
- * that vectors of any width give the same bits. */
+/* Sums of squares in double: element i is added to part i % OPTIMIZER_SQUARES, then the parts are added along a tree.
+ * So vectors of any width give the same bits. */
 #define OPTIMIZER_SQUARES 16
 static inline double optimizer_squares_total(double part[OPTIMIZER_SQUARES])
 {
@@ -78,13 +78,13 @@ static inline double optimizer_squares(const float *x, size_t count)
     for (size_t i = whole; i < count; i++) part[i - whole] += (double)x[i] * (double)x[i];
     return optimizer_squares_total(part);
 }
-/* What scales a mean gradient of a norm of at most clip_norm: grad * scale, whose sum of squares is `squares`
- * before it is scaled. As clip_grad_norm_ of PyTorch, without the 1e-6 that it adds to the norm. */
+/* The factor that replaces `scale` so that the mean gradient's norm is at most clip_norm; `squares` is the sum of
+ * squares before scaling. As clip_grad_norm_ of PyTorch, without the 1e-6 that PyTorch adds to the norm. */
 float optimizer_clip_scale(float scale, double squares, float clip_norm);
 
 /* base^t by repeated squaring, in double: the same bits on every machine. */
 double optimizer_power(double base, uint64_t t);
-/* Of sgd at update t: rate t^-power. */
+/* The rate of sgd at update t: rate t^-power. */
 float optimizer_sgd_rate(const struct graph_optimizer *o, float rate, uint64_t t);
 /* The rules of statistics as optimizers: w = momentum w + (1 - momentum) grad scale, and w = decay w + grad. */
 struct graph_optimizer optimizer_moving_average(float momentum);
@@ -94,18 +94,18 @@ struct graph_optimizer optimizer_accumulate(float decay);
 #define LEARNING_RATE_MAX 1e6f
 #define PENALTY_MAX       1e6f  /* of l1 and l2            */
 #define CLIP_MAX          1e30f /* of clip_value, clip_norm */
-/* Reads "NAME LEARNING_RATE [KEY=VALUE …]" ("adagrad 0.02 eps=1e-8") into *out; l1, l2 and clips are 0,
- * parameters that are not named have their defaults by `rules` (cfg/rules.h). Any other text (an internal
- * rule's name too) is INVALID, with a sentence without place (expected, found, the nearest name): the caller
- * adds file and line. */
+/* Reads "NAME LEARNING_RATE [KEY=VALUE …]" ("adagrad 0.02 eps=1e-8") into *out. l1, l2 and clips are 0; parameters
+ * that the text does not name have their defaults by `rules` (cfg/rules.h). Any other text, also the name of an
+ * internal rule, is INVALID, with a sentence without place (expected, found, the nearest name): the caller adds file
+ * and line. */
 MUST_USE status optimizer_parse(const char *text, uint32_t rules, struct graph_optimizer *out);
-/* The text that `auto` stands for in a model text, of its parameters or of rows of its tables: adagrad, with a
- * rate by whether the model has hidden layers. Rows begin as if they had occurred once before, alone in a batch
- * of `batch` examples, so that a key which is never seen again moves little; the part is less the larger the
- * batch, as gradients are. `bytes` of 64 are enough. */
+/* The text that `auto` stands for in a model text, for parameters or for rows of tables: adagrad; the rate depends on
+ * whether the model has hidden layers. Rows begin as if their key had occurred once before, alone in a batch of
+ * `batch` examples, so a key that is never seen again moves little. A larger batch makes this start smaller, as it
+ * makes gradients smaller. `bytes`: 64 are enough. */
 #define OPTIMIZER_AUTO "auto"
 void optimizer_auto(const struct ini *ini, uint32_t batch, bool is_of_rows, char *text, size_t bytes);
-/* INVALID, with a sentence without place, unless kind and every number are within what optimizer_parse gives. */
+/* INVALID, with a sentence without place, unless optimizer_parse could have given the kind and every number. */
 MUST_USE status optimizer_validate(const struct graph_optimizer *o);
 
 #endif

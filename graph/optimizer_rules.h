@@ -24,7 +24,7 @@ enum { ROW_INITIAL_G2SUM, ROW_BOUND };
 
 /* Adam's corrections of its moments at update t: 1 / (1 - beta^t), in double, rounded once. */
 float optimizer_adam_correction(float beta, uint64_t t);
-/* Of a row of adagrad_row, with what it has accumulated. */
+/* The rate of a row under adagrad_row, given what the row has accumulated. */
 float optimizer_adagrad_row_rate(const struct graph_optimizer *o, float rate, float g2sum);
 
 #endif

@@ -11,7 +11,7 @@
 
 void reference_print(FILE *out, bool as_markdown);
 
-/* A word that is looked up in tables: what they know of it is printed, and names that are near to it are kept. */
+/* A word that is looked up in the tables: what they say of it is printed, and names near to it are kept. */
 #define REFERENCE_NEAR_MAX 8
 struct reference_word {
     FILE *out;
@@ -20,13 +20,13 @@ struct reference_word {
     const char *near[REFERENCE_NEAR_MAX];
     uint32_t near_count;
 };
-/* Whether it is this name, which is kept if it is near. */
+/* Whether the word is this name; a name near to it is kept. */
 bool reference_word_is(struct reference_word *w, const char *name);
-/* The section of that kind if that is the word, else its keys that are: "batch", "train.batch". `title`:
- * "train", "table NAME". */
+/* Prints the section of this kind if the word names it, else each of its keys that the word names: "batch",
+ * "train.batch". `title`: "train", "table NAME". */
 void reference_word_keys(struct reference_word *w, const char *title, const char *kind, const struct cfg_key *keys,
                          size_t count);
-/* Of a model text: sections, ops and their kinds, keys, formats, optimizers, schedules. */
+/* Looks the word up in everything that a model text has: sections, ops, kinds, keys, formats, optimizers, schedules. */
 void reference_word_print(struct reference_word *w);
 
 #endif

@@ -1,14 +1,13 @@
 /* How a table stores the vectors of its rows: `store` of [table NAME].
  *
  *   f32    a vector is `dim` floats
- *   bf16   it is `dim` numbers in bfloat16, two in the place of a float (engine/base/bf16.h), of an odd dim a zero
- *          behind them
+ *   bf16   it is `dim` numbers in bfloat16, two in the space of a float (engine/base/bf16.h); an odd dim is followed
+ *          by a zero
  *
- * What lies behind the vector in a row's span is float32 either way. Whoever computes reads bf16 as the float32
- * that it is the upper half of, exactly. First values, and those that are loaded from elsewhere, are rounded to
- * nearest. An update computes in float32 and rounds at random, by (seed, table, step, key, column) alone: unit
- * 2^-8 of a weight is more than most steps change of it, so that to the nearest most would be lost, and at
- * random a weight has on average the value that float32 would give it.
+ * The rest of a row's span is float32 either way. Readers take a bf16 as the float32 whose upper half it is, exactly.
+ * First values, and values loaded from elsewhere, are rounded to nearest. An update computes in float32 and rounds at
+ * random, by (seed, table, step, key, column) alone. A unit of bf16 is 2^-8 of a weight, more than most steps change:
+ * rounding to nearest would lose these steps, while at random a weight has on average its value in float32.
  *
  *   noise of column c      16 bits: half c % 2, the lower one first, of word c / 2 % 4 of block c / 8 of item `key`
  *                          (RANDOM_ROUND, engine/base/random.h) */
@@ -39,18 +38,18 @@ static inline void row_vector_put(const struct graph_table *t, float *span, uint
     else
         span[i] = x;
 }
-/* The same of all columns: vector [dim]. */
+/* The whole vector: vector [dim]. */
 void row_vector_read(const struct graph_table *t, const float *span, float *vector);
 void row_vector_write(const struct graph_table *t, float *span, const float *vector);
 
-/* Fills the first `count` columns with the key's first values, from the table's stream of them (RANDOM_ROW). */
+/* Fills the first `count` columns with the key's first values, from the table's stream RANDOM_ROW. */
 void row_vector_begin(const struct graph_table *t, float *span, uint32_t count, struct random_stream stream,
                       uint64_t key);
 
 /* The noise of a step's updates of a table; steps count from 1. */
 struct random_stream row_noise(uint64_t seed, uint32_t table, uint64_t step);
-/* Of a table in bf16, stores the first `count` columns of what an update has made of the key's row: the plain
- * reference. */
+/* Of a table in bf16: stores the first `count` columns of the vector that an update has computed for the key's row.
+ * The plain reference. */
 void row_vector_round(struct random_stream noise, uint64_t key, const float *vector, uint32_t count, float *span);
 
 #endif

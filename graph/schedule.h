@@ -1,5 +1,5 @@
-/* Schedules of the learning rate: a factor that is a function of the number of the step and of nothing else, so
- * that a resumed run goes on with the same bytes. One line each in schedules.def. */
+/* Schedules of the learning rate: a factor that depends on the number of the step alone, so a resumed run goes on with
+ * the same bytes. One line each in schedules.def. */
 #ifndef HETERPS_GRAPH_SCHEDULE_H
 #define HETERPS_GRAPH_SCHEDULE_H
 
@@ -13,14 +13,14 @@ struct schedule {
 };
 extern const struct schedule schedule_table[SCHEDULE_ID_COUNT];
 
-/* What multiplies every learning rate at update t, from 1. In double, by own functions: the same bits on every
+/* The factor of every learning rate at update t, from 1. In double, by functions of our own: the same bits on every
  * machine. */
 double schedule_factor(const struct graph_schedule *s, uint64_t t);
-/* Reads "NAME [KEY=VALUE …]" ("cosine steps=100000 warmup=1000"); keys that are not named have their defaults.
- * Any other text is INVALID, with a sentence without place (expected, found, the nearest name): the caller adds
- * file and line. */
+/* Reads "NAME [KEY=VALUE …]" ("cosine steps=100000 warmup=1000"); keys that the text does not name have their
+ * defaults. Any other text is INVALID, with a sentence without place (expected, found, the nearest name): the caller
+ * adds file and line. */
 MUST_USE status schedule_parse(const char *text, uint32_t rules, struct graph_schedule *out);
-/* INVALID, with a sentence without place, unless kind and every number are within what schedule_parse gives. */
+/* INVALID, with a sentence without place, unless schedule_parse could have given the kind and every number. */
 MUST_USE status schedule_validate(const struct graph_schedule *s);
 
 #endif

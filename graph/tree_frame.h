@@ -1,11 +1,11 @@
-/* A tree in one pass: the nodes of a micro-batch's examples, their cells, and memory for all that these have, within
- * the tensor that the op saves. What says where a value lies and where its gradient adds up is here, for the reference
+/* A tree in one pass: the nodes of a micro-batch's examples, their cells, and the memory of both, within the tensor
+ * that the op saves. This header alone says where a value lies and where its gradient is added, for the reference
  * (op_tree.c) and for kernels.
  *
- * Nodes by kind, then height, then number, a function of the data, are in the order in which their parts of a weight's
- * gradient add up. A node's row is its place there too, unless nodes are batched otherwise than by height: then batches
- * are numbered anew, and their rows with them. A batch's nodes are of one kind, their rows lie side by side, and so do
- * those of their edges. An edge is a node's child, in the order of children. */
+ * The order of nodes is by kind, then height, then number: a function of the data. In this order their parts of a
+ * weight's gradient are added. A node's row is its place in this order, unless nodes are batched otherwise than by
+ * height: then batches are numbered anew, and rows with them. A batch's nodes have one kind; their rows lie side by
+ * side, and so do the rows of their edges. An edge is a node's child, in the order of children. */
 #ifndef HETERPS_GRAPH_TREE_FRAME_H
 #define HETERPS_GRAPH_TREE_FRAME_H
 
@@ -17,14 +17,14 @@
 struct tree_frame {
     struct tree_nodes nodes;
     uint32_t *first;                 /* [examples + 1]: node                                              */
-    uint8_t *is_strange;             /* [examples]: its keys are no tree of these cells: no reader's      */
+    uint8_t *is_strange;             /* [examples]: its keys are no tree of these cells (not a reader's)  */
     uint32_t *example;               /* [nodes]                                                           */
-    uint32_t *parent_begin, *parent; /* [nodes + 1], [edges]: edges to a node, in their order             */
+    uint32_t *parent_begin, *parent; /* [nodes + 1], [edges]: edges that lead to a node, in their order   */
     uint32_t *stack;                 /* [nodes of an example]                                             */
     uint32_t *height;                /* [nodes]: 0 without children, else 1 more than the highest         */
-    uint32_t *row, *node_at;         /* [nodes]: of a node; of a row                                      */
-    uint32_t *sum_order;             /* [nodes]: by kind, height, number; node_at, where that is it       */
-    uint32_t *edge_row;              /* [edges]: of an edge                                               */
+    uint32_t *row, *node_at;         /* [nodes]: row of a node; node of a row                             */
+    uint32_t *sum_order;             /* [nodes]: by kind, height, number; may be node_at                  */
+    uint32_t *edge_row;              /* [edges]: row of an edge                                           */
     uint32_t *edge_at;               /* [rows + 1]: the first row of a row's edges                        */
     uint32_t *batch_begin, *batch;   /* [nodes + 1], [nodes]: first rows; the batches in order of time    */
     uint32_t *batch_count;           /* [1]                                                               */
@@ -34,8 +34,8 @@ struct tree_frame {
     float *in, *edge_in;             /* [rows, node_inputs], [edge rows, edge_inputs]: of products         */
     float *din;                      /* [1 + rows or edge rows of a batch, input_cols]                    */
 };
-/* Of `examples` with at most key_max keys each, whose nodes are batched so (enum tree_batching). By height it
- * takes what it always has: graphs say how much. */
+/* Memory for `examples` of at most key_max keys each, with this batching (enum tree_batching). Batching by height takes
+ * the memory that it always took, because graphs state it. */
 void tree_frame_layout(struct tree_frame *f, struct layout *l, const struct cells *cells, uint32_t batching,
                        uint32_t examples, uint32_t key_max);
 
@@ -54,11 +54,11 @@ void tree_forward_begin(struct tree_run *run, const struct op_context *c, const 
 /* Other batches than by height: in the order of time, batch b of nodes order[batch_begin[b]], … up to
  * order[batch_begin[b + 1] - 1], of one kind; children come in earlier batches. */
 void tree_batches_set(struct tree_run *run, const uint32_t *order, const uint32_t *batch_begin, uint32_t batch_count);
-/* The same nodes and rows, which lie in what the forward pass has saved; clears the gradient of words' vectors, where
- * nothing is in it yet. */
+/* Begins the backward pass on the nodes and rows that the forward pass saved. Clears the gradient of the words' vectors
+ * unless something has been added to it. */
 void tree_backward_begin(struct tree_run *run, const struct op_context *c, const struct graph_node *n);
 
-/* The node that a step works for, and one of its edges, in the numbers of tree_nodes. */
+/* The node for which a step works, and one of its edges, as tree_nodes numbers them. */
 struct tree_at {
     uint32_t row, node, edge;
 };
@@ -66,12 +66,12 @@ static inline struct tree_at tree_at_row(const struct tree_run *run, uint32_t ro
 {
     return (struct tree_at){.row = row, .node = run->frame.node_at[row], .edge = TREE_NONE};
 }
-/* Where a value lies; *step: from one of its numbers to the next, 0 of one that stands for a vector. */
+/* Where a value lies. *step: the distance from one of its numbers to the next; 0 if one number is the whole vector. */
 float *tree_value(const struct tree_run *run, struct tree_at at, uint32_t operand, uint32_t *step);
-/* Where its gradient adds up; NULL: nobody wants it. */
+/* Where the gradient of a value is added; NULL: nobody wants it. */
 float *tree_gradient(const struct tree_run *run, struct tree_at at, uint32_t operand);
-/* Clears the gradients of a node and its edges; then what its states get: of the output, then of its parents, in their
- * order. */
+/* Clears the gradients of a node and its edges. Then adds the gradients of its states: from the output, then from its
+ * parents, in their order. */
 void tree_gradients_begin(const struct tree_run *run, struct tree_at at);
 /* Writes the op's output from the nodes' states. */
 void tree_output_write(const struct tree_run *run);
