@@ -7,7 +7,6 @@
  *
  * What follows the last key is not read, and its gradient is zero. An example without keys gives zeros.
  *
- *
  * Backward: dh_t = w_t dout, and with dw_t = dout . h_t
  *   none      dscore_t = dw_t
  *   softmax   dscore_t = w_t (dw_t - dout . out), because sum_u w_u dw_u = dout . out

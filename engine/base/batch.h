@@ -5,13 +5,13 @@
  *                 the lanes are added along a fixed binary tree
  *   micro-batch   `micro` consecutive examples of a step: what one task of the pipeline works on
  *   slot          the preallocated memory of one micro-batch in flight: its input, its ticket, its activations
- *   ticket        what the store gives for a slot's keys: the promise that their rows are resident and pinned
+ *   ticket        what the store gives for a slot's keys: the promise that their rows are in RAM and stay there
  *
  *        step s:   | micro 0 | micro 1 | micro 2 | micro 3 |       the last step of an epoch may hold fewer examples:
  *        lanes=2:  |       lane 0      |       lane 1      |       its micro-batches fill up in the same order
  *
- * The division is fixed by the graph, and with it the order of every addition; threads and plans only choose who
- * does which micro-batch when. */
+ * The graph fixes this division, and with it the order of every addition. Threads and plans only choose who does which
+ * micro-batch, and when. */
 #ifndef HETERPS_BASE_BATCH_H
 #define HETERPS_BASE_BATCH_H
 
@@ -25,8 +25,8 @@ struct batch_shape {
     uint32_t batch; /* examples a step                                        */
     uint32_t micro; /* examples a micro-batch; divides batch                  */
     uint32_t lanes; /* divides batch / micro                                  */
-    /* Of a node that computes several lanes as one: a "lane" is a run of so many, and one micro-batch, and the
-     * tree adds them up within it (graph_lanes_join). Divides micro; 0 and 1: it is one. */
+    /* Of a node that computes several lanes at once: how many (graph_lanes_join). A "lane" is then such a run of
+     * lanes, in one micro-batch, and the tree adds them up within it. Divides micro; 0 and 1: a lane is one. */
     uint32_t joined;
 };
 
@@ -42,8 +42,8 @@ static inline uint32_t batch_lane_of(struct batch_shape shape, uint32_t micro_in
 /* What an example looks like, fixed by the graph. */
 struct example_shape {
     uint32_t dense_count;   /* numeric columns                                                  */
-    uint32_t dense_stride;  /* floats between two examples' numbers, >= dense_count: behind the numeric columns lie the
-                               log probabilities of candidates                                  */
+    uint32_t dense_stride;  /* floats between two examples' numbers, >= dense_count: the log probabilities of candidates
+                               follow the numeric columns                                       */
     uint32_t field_count;   /* sparse fields                                                    */
     uint32_t key_count_max; /* sum of the fields' ids_max: most keys an example can have         */
     uint32_t label_count;
@@ -64,11 +64,11 @@ struct micro_batch {
     uint32_t example_count; /* 0 .. micro                                                         */
     uint32_t key_count;
     float *label;        /* [micro, label_count]                                               */
-    float *weight;       /* [micro]: what an example's losses count; NULL: 1                   */
-    uint64_t *group;     /* [micro]: hash of the group that it belongs to; NULL: none           */
+    float *weight;       /* [micro]: factor of an example's losses; NULL: 1                    */
+    uint64_t *group;     /* [micro]: hash of the example's group; NULL: none                    */
     float *dense;        /* [micro, dense_stride]                                              */
     uint64_t *key;       /* [micro * key_count_max], the first key_count used                  */
-    float *value;        /* beside key: what its row is multiplied by; NULL: 1                  */
+    float *value;        /* beside key: factor of the key's row; NULL: 1                        */
     uint32_t *key_home;  /* beside key: example * field_count + field                          */
     uint32_t *key_begin; /* [micro * field_count + 1]: keys of home h are begin[h] .. begin[h+1] */
     uint8_t *is_bad;     /* [micro]: the line was malformed and is kept as an empty example    */
@@ -90,37 +90,38 @@ void micro_batch_clear(struct micro_batch *m);
 struct ticket_table {
     uint32_t unique_count;
     uint64_t row_count;         /* rows that the table had after this micro-batch: the same in every run       */
-    uint64_t *key;              /* [unique]: by who numbers keys before their rows are found; else NULL         */
+    uint64_t *key;              /* [unique]: filled if keys are numbered before their rows are found; else NULL */
     uint32_t *unique_of;        /* [key position]: valid for positions whose field this table serves            */
     uint32_t *row;              /* [unique]: the store's number of the row; ROW_NONE: not stored, span is scratch */
     float **span;               /* [unique]: where the row is; valid until release                              */
     uint32_t *occurrence_begin; /* [unique + 1]                                                                 */
     uint32_t *occurrence;       /* key positions                                                                */
     uint32_t *step_row;         /* [unique]: the row's number within the step; filled by the feed               */
-    uint32_t *lane_row;         /* [unique]: where its gradients are added; likewise. Of one lane the same array. Where
-                                   the micro-batch is several lanes: [key position] */
-    /* [unique, span_floats] for keys without a row: where rows are only looked up, and in training of a table
-     * that does not admit every key; else NULL */
+    uint32_t *lane_row;         /* [unique]: where its gradients are added; filled by the feed. Of one lane the same
+                                   array as step_row; of several lanes in the micro-batch: [key position] */
+    /* [unique, span_floats] for keys without a row: where rows are only looked up, and in training of a table that
+     * does not admit every key; else NULL */
     float *scratch;
 };
 #define ROW_NONE UINT32_MAX
 
-/* A row in one lane of a step, which has a sum of gradients of its own. Those of a step are numbered as they
- * first occur, so there are never more than the step has keys, however many lanes it has. */
+/* A row in one lane of a step, with a sum of gradients of its own. The lane rows of a step are numbered as they first
+ * occur, so there are never more of them than the step has keys, however many lanes it has. */
 struct lane_row {
-    uint32_t before; /* the same row in the lane before that has it, ROW_NONE: in none */
+    uint32_t before; /* the same row in the last lane before this one that has it; ROW_NONE: none has */
     uint32_t lane;
 };
 
 struct ticket {
     uint32_t table_count;
-    bool is_numbered; /* the keys of the micro-batch are numbered (store_number): rows are to be found for them */
-    uint32_t number;  /* of those that create, in the order in which they were prepared, modulo 2^32 */
+    bool is_numbered; /* the keys of the micro-batch are numbered (store_number); their rows are still to be found */
+    uint32_t number;  /* of tickets that create rows, in the order in which they were prepared, modulo 2^32 */
     uint64_t batch;   /* the store's */
     struct ticket_table *table;
 };
 
-/* `span_floats` [table_count]; a ticket with_scratch can hold rows that the store does not (evaluation). */
+/* `span_floats` [table_count]; with_scratch: for a ticket that holds rows which the store does not have
+ * (evaluation). */
 size_t ticket_bytes(struct batch_shape batch, struct example_shape example, uint32_t table_count,
                     const uint32_t *span_floats, bool with_scratch);
 void ticket_place(struct ticket *ticket, struct arena *arena, struct batch_shape batch, struct example_shape example,

@@ -1,18 +1,17 @@
 /* A bell wakes whoever sleeps until something has changed: a slot in one of several rings, a claim given back, a step
- * opened. What has changed is in the rings and claims; the bell itself carries nothing.
+ * opened. The change itself is in the rings and claims; the bell carries nothing.
  *
  *     changer   change ──▶ sleepers += 0 ──▶ sleepers > 0: count++, wake
  *     waiter    look ──▶ spin, look ──▶ seen = count ──▶ sleepers += 1 ──▶ look once more ──▶ sleep while count == seen
  *
- * No wake is lost: both sides add to `sleepers`, and these additions have one order, each acquiring all before
- * it (nothing else is ever done to `sleepers`, so the chain of additions is not broken). If the changer's is
- * the earlier one, the waiter's last look comes after the change and sees it. If it is the later one, the
- * changer sees the sleeper and moves `count`; the waiter has read `count` before its own addition, so `seen` is
- * not the moved count, and the kernel refuses to let the waiter sleep, or has put it to sleep already and wakes
- * it.
+ * No wake is lost. Both sides add to `sleepers`, and these additions have one order, each acquiring all before it
+ * (nothing else is ever done to `sleepers`, so the chain of additions is not broken). If the changer's addition is the
+ * earlier one, the waiter's last look comes after the change and sees it. If it is the later one, the changer sees the
+ * sleeper and moves `count`. The waiter has read `count` before its own addition, so `seen` is not the moved count:
+ * the kernel refuses to let the waiter sleep, or, if it sleeps already, the wake ends its sleep.
  *
- * A bell is there as long as anyone may ring it: one that has seen the change may not take it away from under
- * the ringer. */
+ * A bell must exist as long as anyone may ring it. A thread that has seen the change may not free the bell, because the
+ * ringer may still use it. */
 #ifndef HETERPS_BASE_BELL_H
 #define HETERPS_BASE_BELL_H
 
@@ -24,8 +23,8 @@ struct bell {
     _Atomic uint32_t shared_count; /* a futex word */
 };
 
-/* After every change that a waiter may be looking for. Safe in a signal handler, of a thread that is itself
- * about to sleep too. */
+/* Call after every change that a waiter may look for. Safe in a signal handler, also of a thread that is about to
+ * sleep. */
 static inline void bell_ring(struct bell *bell)
 {
     /* Release: the change comes before; acquire: or the sleeper is seen, with its look at `count`. An addition
@@ -36,9 +35,9 @@ static inline void bell_ring(struct bell *bell)
     futex_wake(&bell->shared_count, UINT32_MAX);
 }
 
-/* Waits until look(context) returns true, or until the clock says end_ns; UINT64_MAX: without end. Returns
- * whether it was true at last. Looks, spins with further looks (if `spins`), then sleeps between rings. What a
- * look reads must be atomic; it may also take what it finds. */
+/* Waits until look(context) returns true, or until the clock says end_ns; UINT64_MAX: without end. Returns the result
+ * of the last look. Looks, spins with further looks (if `spins`), then sleeps between rings. What a look reads must
+ * be atomic; a look may also take what it finds. */
 static inline bool bell_await_until(struct bell *bell, bool spins, uint64_t end_ns, bool (*look)(void *context),
                                     void *context)
 {

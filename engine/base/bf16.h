@@ -5,10 +5,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The nearest bfloat16, of two equally near ones the even, as a float32. Numbers below 2^-126 become zeros of
- * their sign, as the instructions for bfloat16 have it (Intel SDM, VCVTNEPS2BF16); above 2^128 - 2^119
- * infinite; a NaN stays one. Multiplied with each other two of them give a float32 without rounding, if its
- * exponent allows. */
+/* The nearest bfloat16, of two equally near ones the even, as a float32. Numbers below 2^-126 become zeros of their
+ * sign, as the instructions for bfloat16 have it (Intel SDM, VCVTNEPS2BF16); numbers above 2^128 - 2^119 become
+ * infinite; a NaN stays a NaN. The product of two such numbers is exact in float32, if its exponent allows. */
 static inline float bf16_round(float x)
 {
     uint32_t bits, magnitude;
@@ -25,10 +24,10 @@ static inline float bf16_round(float x)
     return x;
 }
 
-/* Rounded at random to one of the two bfloat16 that x lies between, to each the likelier the nearer it is, so
- * that the mean over `noise` of 0 .. 65535 is x (Gupta, Agrawal, Gopalakrishnan, Narayanan, "Deep Learning with
- * Limited Numerical Precision", ICML 2015, section 4.1): the half that a bfloat16 lacks is what carries. What
- * is one stays, as do infinite numbers; a NaN stays one. */
+/* Rounds at random to one of the two bfloat16 around x, the nearer one being likelier, so that the mean over `noise` of
+ * 0 .. 65535 is x (Gupta, Agrawal, Gopalakrishnan, Narayanan, "Deep Learning with Limited Numerical Precision", ICML
+ * 2015, section 4.1): noise is added to the lower half of x, and what matters is the carry. A bfloat16 stays what it
+ * is, and so does an infinite number; a NaN stays a NaN. */
 static inline uint16_t bf16_bits_random(float x, uint32_t noise)
 {
     uint32_t bits;
@@ -36,7 +35,7 @@ static inline uint16_t bf16_bits_random(float x, uint32_t noise)
     if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)(bits >> 16 | 1u << 6);
     return (uint16_t)((bits + noise) >> 16);
 }
-/* The upper half alone, and the number of which it is that. */
+/* A bfloat16 as the upper half of its number, and the number of an upper half. */
 static inline uint16_t bf16_bits(float x)
 {
     uint32_t bits;
@@ -50,7 +49,7 @@ static inline float bf16_float(uint16_t upper)
     memcpy(&x, &bits, sizeof x);
     return x;
 }
-/* Two in the place of a float, the first one lower. */
+/* Words of 32 bits that `count` bfloat16 take: two in the space of a float, the first one lower. */
 static inline uint32_t bf16_words(uint32_t count) { return (count + 1) / 2; }
 static inline float bf16_get(const float *words, uint32_t i)
 {

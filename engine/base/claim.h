@@ -1,6 +1,6 @@
-/* A claim is the right to do something alone for a while. It is tried, never waited for: who fails goes on to
- * other work, and the one who gives it back is told that somebody failed meanwhile, so that he can ring the
- * bell for them. */
+/* A claim is the right to do something alone for a while. It is tried, never waited for: a thread that fails goes on
+ * to other work. The holder learns, when it gives the claim back, that a thread has failed, and can ring the bell for
+ * it. */
 #ifndef HETERPS_ENGINE_BASE_CLAIM_H
 #define HETERPS_ENGINE_BASE_CLAIM_H
 
@@ -22,7 +22,7 @@ static inline bool claim_try(struct claim *claim)
     return !atomic_exchange_explicit(&claim->shared_taken, true, memory_order_seq_cst);
 }
 
-/* Returns whether somebody has failed to get it since it was taken. */
+/* Returns whether a thread has failed to get the claim since it was taken. */
 static inline bool claim_give(struct claim *claim)
 {
     /* Release, and sequentially consistent as above. */

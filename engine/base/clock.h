@@ -12,7 +12,7 @@ static inline uint64_t clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* What the calling thread has spent on a processor: others' time on it does not count. A system call. */
+/* Time that the calling thread has spent on a processor. A system call. */
 static inline uint64_t clock_thread_ns(void)
 {
     struct timespec now;

@@ -1,5 +1,5 @@
-/* Files as the rest wants them: read whole or mapped, and for writing replaced in one piece: written beside the
- * target, fsynced, renamed, so that whoever reads sees the old file or the new one and never half of one. */
+/* Files, read whole or mapped, and replaced in one piece: a new file is written beside the target, fsynced and renamed,
+ * so a reader sees the old file or the new one and never half of one. */
 #ifndef HETERPS_BASE_FILE_H
 #define HETERPS_BASE_FILE_H
 
@@ -21,27 +21,26 @@ struct file_map {
     size_t bytes;
     struct file_guard *guard; /* of a mapped one; NULL: the bytes are a copy */
 };
-/* Reads a file whole into memory: for texts, and whatever else is small. IO with the byte where the disk or the
- * file's end says no. */
+/* Reads a file whole into memory: for texts and other small files. IO: the byte at which the disk, or the file's end,
+ * stopped it. */
 MUST_USE status file_map_read(struct file_map *map, const char *path);
-/* Maps a file, whose bytes then come as they are touched, and with them what can go wrong: the disk gives an
- * error, or another process cuts the file. Such bytes are read as zeros, and from then on file_map_check fails.
- * Who has used a mapping's bytes asks it before he trusts what came of them, and before he says that the bytes
- * are wrong. */
+/* Maps a file. Its bytes come when they are touched, and only then does it show that the disk gives an error, or that
+ * another process has cut the file. Such bytes are read as zeros, and from then on file_map_check fails. So call
+ * file_map_check before you trust what was made of a mapping's bytes, and before you say that the bytes are wrong. */
 MUST_USE status file_map_open(struct file_map *map, const char *path);
 /* IO, with path, byte and reason, if bytes of a mapping could not be read. */
 MUST_USE status file_map_check(const struct file_map *map, const char *path);
-/* Memory in place of a file, for bytes that come from elsewhere: *data is where they go. MEMORY. */
+/* Memory in place of a file, for bytes that come from elsewhere; *data is where the caller puts them. MEMORY. */
 MUST_USE status file_map_memory(struct file_map *map, size_t bytes, uint8_t **data);
 void file_map_close(struct file_map *map);
 /* Lets the pages read so far go from this process's resident memory; they can be read again. */
 void file_map_forget(const struct file_map *map);
 
-/* Where the bytes of files go that are kept elsewhere: one file at a time. */
+/* Takes the bytes of files that are kept elsewhere, one file at a time. */
 struct file_sink {
     status (*open)(struct file_sink *, const char *name);
     status (*put)(struct file_sink *, const void *data, size_t bytes);
-    status (*close)(struct file_sink *); /* it is whole */
+    status (*close)(struct file_sink *); /* the file is whole */
 };
 
 /* Writes a file that appears under `path` only when file_writer_commit returns OK. Every function fails with IO (path,
@@ -57,37 +56,37 @@ struct file_writer {
     int fd;
     struct file_sink *sink; /* takes the bytes in place of a file; or NULL */
 };
-/* `path` "-" is standard output: it, and a pipe or a device, are written as the bytes come. USAGE: the run
- * reads it (inputs.h); UNREAD: a pipe that nobody reads any more. */
+/* `path` "-" is standard output; it, a pipe and a device are written as the bytes come. USAGE: the run reads this file
+ * (inputs.h); UNREAD: a pipe that nobody reads any more. */
 MUST_USE status file_writer_open(struct file_writer *writer, const char *path);
-/* The same to a sink, which is kept: committing closes the file there. What the sink fails with. */
+/* The same to a sink, which is kept: committing closes the file there. Fails as the sink fails. */
 MUST_USE status file_writer_open_sink(struct file_writer *writer, const char *name, struct file_sink *sink);
 MUST_USE status file_writer_put(struct file_writer *writer, const void *data, size_t bytes);
-/* Writes what has been put so far: for who reads a pipe or a device while it is written. */
+/* Writes what has been put so far, for the reader of a pipe or a device. */
 MUST_USE status file_writer_flush(struct file_writer *writer);
 /* xxh3-64 (seed 0) of all bytes put so far. */
 uint64_t file_writer_hash(const struct file_writer *writer);
 /* Flush, fsync, rename over the target, fsync the directory; then the writer is closed. */
 MUST_USE status file_writer_commit(struct file_writer *writer);
-/* The same in two steps, for files of one directory that belong together: all is written and fsynced, then all
- * get their names, one right behind the other. Of a finished writer there is no hash any more. */
+/* The same in two steps, for files of one directory that belong together: finish writes and fsyncs, then every file is
+ * renamed, one right after another. A finished writer has no hash any more. */
 MUST_USE status file_writer_finish(struct file_writer *writer);
 MUST_USE status file_writers_commit(struct file_writer *writers, uint32_t count);
 void file_writer_abort(struct file_writer *writer);
-/* All of the above for bytes that are at hand. */
+/* Opens, puts and commits: for bytes that are in memory already. */
 MUST_USE status file_write(const char *path, const void *data, size_t bytes);
 
 /* Reads a small file, such as the kernel's, into text, cut at text_bytes - 1, without the allocator: also in
  * steady state. False if there is no such file, or nothing in it. */
 bool file_text_read(const char *path, char *text, size_t text_bytes);
 
-/* Makes a file under this name, which nothing has, and removes it: whether there can be files, and whether they
- * can be read past the page cache (O_DIRECT). IO: path and reason. */
+/* Makes a file under this name, which no file has, and removes it. Tells whether files can be made there, and whether
+ * they can be read past the page cache (O_DIRECT). IO: path and reason. */
 MUST_USE status file_probe(const char *path, bool *is_direct);
 
 /* Makes a directory if it is not there (its parent must be). */
 MUST_USE status file_directory_make(const char *path);
-/* Room for the longest path that the kernel takes, and one byte: what is cut to this is refused (ENAMETOOLONG). */
+/* Room for the longest path that the kernel takes, and one byte: a path cut to this is refused (ENAMETOOLONG). */
 #define FILE_PATH_BYTES ((size_t)PATH_MAX + 1)
 /* "DIR/NAME"; returns `path`. */
 const char *file_path_join(char path[FILE_PATH_BYTES], const char *directory, const char *name);

@@ -1,5 +1,5 @@
-/* Sleeping on a word of memory, and the short spin that comes before it. Both bells and teams wait this way: the other
- * side usually answers within microseconds, and where it does not, the core belongs to somebody else. */
+/* Sleeping on a word of memory, and the short spin before it. Bells and teams both wait this way: the other side
+ * usually answers within microseconds; where it does not, the core is given to other threads. */
 #ifndef HETERPS_BASE_FUTEX_H
 #define HETERPS_BASE_FUTEX_H
 
@@ -23,12 +23,12 @@ static inline void futex_wait(_Atomic uint32_t *word, uint32_t seen)
 {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
 }
-/* The same until the clock (clock_ns) says end_ns; UINT64_MAX: without end. False once it has come to that. */
+/* The same until the clock (clock_ns) says end_ns; UINT64_MAX: without end. False: the time is over. */
 static inline bool futex_wait_until(_Atomic uint32_t *word, uint32_t seen, uint64_t end_ns)
 {
     if (end_ns == UINT64_MAX) return futex_wait(word, seen), true;
     struct timespec end = {.tv_sec = (time_t)(end_ns / 1000000000u), .tv_nsec = (long)(end_ns % 1000000000u)};
-    /* The bitset form is the one whose time is a moment of CLOCK_MONOTONIC, and not a length. */
+    /* The bitset form takes a moment of CLOCK_MONOTONIC, where the plain form takes a length of time. */
     long result = syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, seen, &end, NULL, FUTEX_BITSET_MATCH_ANY);
     return !(result == -1 && errno == ETIMEDOUT);
 }

@@ -8,8 +8,8 @@
 /* The text that json_dumps(json, flags) would give; malloc'd: yours. NULL: json is, or there is no memory. */
 char *json_text(const json_t *json, size_t flags);
 
-/* What json_loadb(text, bytes, JSON_REJECT_DUPLICATES, error) gives, but NULL and errno ENOMEM wherever memory was
- * wanting: jansson then says many things in *error, or nothing, or goes on with a text that lacks a character. */
+/* What json_loadb(text, bytes, JSON_REJECT_DUPLICATES, error) gives; but NULL and errno ENOMEM wherever memory was
+ * wanting. jansson itself may then say anything in *error, or nothing, or go on with a text that lacks a character. */
 json_t *json_text_load(const char *text, size_t bytes, json_error_t *error);
 
 #endif

@@ -17,8 +17,8 @@ struct machine {
     uint64_t memory_bytes;
     char huge_pages[32]; /* transparent ones: "always", "madvise" (enough), "never"; "none": the kernel has none */
 };
-/* Of `count` processors by their numbers. `root`: the kernel's files are below it (ends in '/'): how tests see
- * other machines. */
+/* The machine, with those of its processors whose `count` numbers are given. `root`: the kernel's files are below it
+ * (ends in '/'): how tests see other machines. */
 void machine_read(struct machine *machine, const char *root, const int *processors, uint32_t count);
 
 struct machine_disk {
@@ -26,11 +26,11 @@ struct machine_disk {
     char source[256];     /* "/dev/sda1"                      */
     uint64_t total_bytes, free_bytes;
 };
-/* Of the disk that a directory is on. IO: path and reason. */
+/* The disk that a directory is on. IO: path and reason. */
 MUST_USE status machine_disk_read(struct machine_disk *disk, const char *path);
 
 #define MACHINE_LINKS_MAX 64u
-/* A network interface that says how fast it is. */
+/* A network interface that tells its speed. */
 struct machine_link {
     char name[32];
     uint64_t mbit; /* a second */

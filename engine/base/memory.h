@@ -1,7 +1,7 @@
-/* Memory is planned, then taken: every large block comes from here, under the name of the part that it serves,
- * so that the plan printed at start and the bytes in use at the end are sums over the same list. The plan is
- * that of the calling thread's scope (scope.h), and a block is given back where it was taken; an arena knows.
- * Called at start-up and in pauses (when a growing list of evaluation scores doubles), never in steady state. */
+/* Memory is planned, then taken. Every large block comes from here, under the name of the part that it serves, so the
+ * plan printed at start and the bytes in use at the end are sums over the same list. The plan is the one of the calling
+ * thread's scope (scope.h); a block is given back to the scope that took it, and an arena knows its scope. Called at
+ * start-up and in pauses (when a growing list of evaluation scores doubles), never in steady state. */
 #ifndef HETERPS_BASE_MEMORY_H
 #define HETERPS_BASE_MEMORY_H
 
@@ -28,9 +28,9 @@ MUST_USE status memory_take(const char *part, size_t bytes, void **block);
  * (CHECK) in steady state (engine/base/steady.h). */
 void memory_give(const char *part, void *block, size_t bytes);
 
-/* Makes the pages of a part of a block resident, as the first touch of each would, and leaves what they hold;
- * any thread, while others use them. False: this kernel does not (before Linux 5.14), or has no memory; nobody
- * has to know. */
+/* Makes the pages of a piece of a block resident, as a first touch would, and leaves their contents alone. Any thread,
+ * while others use the pages. False: this kernel cannot (before Linux 5.14), or has no memory; callers may ignore
+ * it. */
 bool memory_touch(void *begin, size_t bytes);
 
 /* Adds bytes that the part takes elsewhere (thread stacks, a library's buffers) to the plan. */
@@ -43,12 +43,12 @@ struct memory_part {
 /* The parts in the order of their first use; `index` from 0; false past the end. */
 bool memory_part_get(size_t index, struct memory_part *part);
 size_t memory_planned_bytes(void);
-/* How much of a part's blocks is resident now: of what memory_note added nothing is known. */
+/* How much of a part's blocks is resident now. Bytes of memory_note do not count: nothing is known of them. */
 size_t memory_part_resident_bytes(const char *part);
 
-/* An upper bound of what this program takes beside blocks and notes: its image, the heap as it is now, and room
- * for what the heap and the main thread's stack still grow by while files are read and written. For
- * memory_note, once what is read at start is in memory. */
+/* An upper bound of what this program takes beside blocks and notes: its image, the heap as it is now, and room by
+ * which the heap and the main thread's stack still grow while files are read and written. For memory_note, once all
+ * that is read at start is in memory. */
 size_t memory_program_bytes(void);
 
 /* This process's resident bytes, now and at most so far. */
@@ -62,24 +62,23 @@ struct memory_limit {
     const char *remedy; /* "raise it with ulimit -v": what lifts it                                            */
     size_t limit_bytes; /* its value                                                                           */
     size_t left_bytes;  /* what this process may still take under it                                           */
-    /* The largest plan under it: left_bytes, and what of its plans the process holds now, less the plans of
-     * other scopes. */
+    /* The largest plan under it: left_bytes, and what the process holds of its plans now, less the plans of other
+     * scopes. */
     size_t room_bytes;
 };
-/* The limit with the least room: a plan that is more than its room_bytes does not fit. SIZE_MAX if nothing
- * bounds it. */
+/* The limit with the least room: a larger plan than room_bytes does not fit. SIZE_MAX: nothing bounds it. */
 struct memory_limit memory_limit(void);
-/* Puts the first `max` of all limits, those that were given no value left out, with the kernel's files below
- * `root` as below; returns how many. */
+/* Fills in the first `max` of all limits that have a value, with the kernel's files below `root`, as memory_limit_at;
+ * returns how many. */
 uint32_t memory_limits_list(const char *root, struct memory_limit *limits, uint32_t max);
 /* What the process may still take: the least left_bytes of all limits. */
 size_t memory_available_bytes(void);
-/* The same with the files of the kernel below `root` (ends in '/'), but this process's own: how tests see other
+/* The same, with the kernel's files below `root` (ends in '/'), except this process's own: how tests see other
  * machines. */
 struct memory_limit memory_limit_at(const char *root);
 size_t memory_available_bytes_at(const char *root);
 
-/* An arena hands out parts of one block, front to back, and is given back whole. */
+/* An arena hands out pieces of one block, front to back, and is given back whole. */
 struct arena {
     uint8_t *base;
     size_t used_bytes, size_bytes;
@@ -87,19 +86,19 @@ struct arena {
     struct scope *scope; /* whose plan it is in */
 };
 MUST_USE status arena_open(struct arena *arena, const char *part, size_t bytes);
-/* On any thread, whichever scope it works for. */
+/* On any thread, in any scope. */
 void arena_close(struct arena *arena);
 /* Returns zeroed, 64-byte aligned bytes, never NULL; a plan that was too small is a bug: CHECK. */
 void *arena_take(struct arena *arena, size_t bytes);
 /* What arena_take(bytes) uses: sum these to size an arena. */
 static inline size_t arena_bytes(size_t bytes) { return (bytes + CACHE_LINE_BYTES - 1) & ~(CACHE_LINE_BYTES - 1); }
 
-/* What a part keeps, as one list of takes that is run twice: first without memory, to add up what there must be, then
- * with an arena or a block of any memory, a card's too, to hand it out. So the sum cannot differ from what is taken. */
+/* The memory of something, as one list of takes that is run twice: first without memory, to add up how much is needed,
+ * then with an arena or any block of memory, also a card's, to hand it out. So the sum cannot differ from the takes. */
 struct layout {
-    struct arena *arena; /* takes are its; or … */
-    uint8_t *base; /* … lie one behind the other from here on, and are as they are there; both NULL: only add up */
-    size_t align;  /* of sizes, and so of places: a power of two; 0: CACHE_LINE_BYTES, as an arena's always are */
+    struct arena *arena; /* what the takes come from; or … */
+    uint8_t *base; /* … where they lie one after another, contents untouched; both NULL: takes are only added up */
+    size_t align;  /* of every take: a power of two; 0: CACHE_LINE_BYTES, which an arena always has */
     size_t bytes;  /* so far; SIZE_MAX: more than can be counted */
 };
 /* `count` items of `item_bytes`; NULL while only adding up. */

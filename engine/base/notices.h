@@ -1,5 +1,5 @@
-/* What a folder below engine/ wants people to know while it works: it makes the sentence and hands it over at
- * once, to whoever opened it. Only the engine knows whether that is printed, and how (log_notices of
+/* What a folder below engine/ wants people to know while it works. The folder makes the sentence and hands it at once
+ * to whoever opened it. Only the engine knows whether and how the sentence is printed (log_notices of
  * engine/base/log.h). */
 #ifndef HETERPS_BASE_NOTICES_H
 #define HETERPS_BASE_NOTICES_H
@@ -8,7 +8,7 @@
 
 enum notice { NOTICE_DETAIL, NOTICE_INFO, NOTICE_WARNING };
 
-/* Who is told. An options struct that has one keeps the pointer until what it opens is closed; NULL: nobody is told. */
+/* Who is told. An options struct with notices keeps the pointer until what it opens is closed; NULL: nobody is told. */
 struct notices {
     void (*tell)(void *context, enum notice kind, const char *text); /* borrows the text; any thread */
     void *context;

@@ -1,4 +1,4 @@
-/* How work on a run of numbers is cut among those who share it. */
+/* How a run of numbers is cut into parts for those who share the work on it. */
 #ifndef HETERPS_ENGINE_BASE_PARTS_H
 #define HETERPS_ENGINE_BASE_PARTS_H
 

@@ -32,7 +32,7 @@ struct random_stream random_stream(uint64_t seed, enum random_domain domain, uin
 
 /* Four 32-bit values: block `block` of item `item`. */
 void random_block(struct random_stream stream, uint64_t item, uint32_t block, uint32_t out[4]);
-/* The same of items item .. item + 7, sooner than by themselves; out[4 * i + k]: value k of item + i. */
+/* The same of items item .. item + 7, faster than one by one; out[4 * i + k]: value k of item + i. */
 #define RANDOM_LANES 8
 void random_blocks(struct random_stream stream, uint64_t item, uint32_t block, uint32_t out[4 * RANDOM_LANES]);
 

@@ -1,6 +1,6 @@
-/* Bounded queues that carry slot numbers between threads, without locks and without waiting: an operation that
- * cannot be done now says so, and whoever wants to wait for it does that at a bell (bell.h), which the other
- * side rings after it has moved something. */
+/* Bounded queues that carry slot numbers between threads, without locks and without waiting. An operation that cannot
+ * be done now says so; whoever wants to wait waits at a bell (bell.h), which the other side rings after it has moved
+ * something. */
 #ifndef HETERPS_BASE_RING_H
 #define HETERPS_BASE_RING_H
 
@@ -11,10 +11,10 @@
 #include "engine/base/memory.h"
 #include "engine/base/status.h"
 
-/* RING_ONE    one thread pushes and one pops. Either end may pass from a thread to the next, if who gives it up
- *             releases and who takes it acquires: a claim word, a lock, another ring.
+/* RING_ONE    one thread pushes and one pops. Either end may pass from thread to thread, if the one that gives it up
+ *             releases and the one that takes it acquires: a claim word, a lock, another ring.
  * RING_MANY   any number of threads push and pop. Items of one pusher arrive in its order. A thread that the system
- *             takes off its core in the middle of an operation holds up nobody. */
+ *             takes off its core in the middle of an operation holds up no other thread. */
 enum ring_kind { RING_ONE, RING_MANY };
 
 struct ring {
@@ -33,25 +33,24 @@ struct ring {
 
 /* What ring_place takes from the arena. */
 size_t ring_bytes(uint32_t cell_count, enum ring_kind kind);
-/* Takes the cells from the arena; cell_count (1 to 2^30) is rounded up to a power of two, and to 2 at least for
- * RING_MANY. The ring is empty; the caller hands it to other threads in a way that makes it visible to them,
- * such as starting them. */
+/* Takes the cells from the arena. cell_count (1 to 2^30) is rounded up to a power of two, for RING_MANY to at least 2.
+ * The ring is empty. The caller makes it visible to other threads, for instance by starting them afterwards. */
 void ring_place(struct ring *ring, struct arena *arena, uint32_t cell_count, enum ring_kind kind);
 
-/* Both, as a line of a layout; `ring` is not used while that only adds up. */
+/* Both, as a line of a layout; while the layout only adds up, `ring` is not used. */
 static inline void ring_layout(struct ring *ring, struct layout *l, uint32_t cell_count, enum ring_kind kind)
 {
     l->bytes += ring_bytes(cell_count, kind);
     if (l->arena) ring_place(ring, l->arena, cell_count, kind);
 }
 
-/* False, and nothing is done, if the ring is full / empty. Both are exact: a push that follows a pop (in the
- * sense of happens-before) finds its room, so a ring with a cell for every item that exists never refuses one.
- * What a thread wrote before its push is visible to the thread whose pop gets the item. */
+/* False, and nothing is done: the ring is full, or empty. Both answers are exact: a push that follows a pop (in the
+ * sense of happens-before) finds its room, so a ring with a cell for every item that exists never refuses one. What a
+ * thread wrote before its push is visible to the thread whose pop gets the item. */
 bool ring_try_push(struct ring *ring, uint32_t item);
 bool ring_try_pop(struct ring *ring, uint32_t *item);
 
-/* How many items are in it, more or less, as others push and pop meanwhile; but not 0 if an item was pushed
+/* How many items are in the ring; a rough number, because others push and pop meanwhile. Not 0 if an item was pushed
  * before (happens-before) and nobody has popped it. Safe in a signal handler. */
 uint32_t ring_depth(const struct ring *ring);
 

@@ -1,4 +1,4 @@
-/* What is in a scope (scope.h): each part is used by the one file that it is for. All zero at first. */
+/* The parts of a scope (scope.h), each used by one file. All zero at first. */
 #ifndef HETERPS_ENGINE_BASE_SCOPE_INTERNAL_H
 #define HETERPS_ENGINE_BASE_SCOPE_INTERNAL_H
 

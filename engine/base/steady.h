@@ -1,8 +1,8 @@
-/* Steady state: between the first step and the last, pauses for checkpoints and evaluations apart, nobody
- * allocates and nobody takes a lock. This counts who does: the program is linked so that every call of a
- * function listed in engine/base/steady.def, from our code and from the libraries', passes through
- * engine/base/steady.c (build.sh, --wrap). Outside steady state a call costs one load and one branch more: 0.3
- * ns of malloc and free's 9 ns (AMD EPYC, static).
+/* Steady state: between the first step and the last, except in pauses for checkpoints and evaluations, nobody allocates
+ * and nobody takes a lock. This file counts who does. The program is linked so that every call of a function listed in
+ * engine/base/steady.def, from our code and from the libraries', passes through engine/base/steady.c (build.sh,
+ * --wrap). Outside steady state a call costs one load and one branch more: 0.3 ns of malloc and free's 9 ns (AMD EPYC,
+ * static).
  *
  * What is seen. --wrap renames undefined symbols, so a call is seen if its object is part of the link:
  *
@@ -24,13 +24,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* From begin to end, by any thread of the caller's scope (scope.h), calls are counted, and memory_take and memory_give
- * stop the program (CHECK); of several trainings in a scope while any of them is between the two. A thread that other
- * synchronisation orders behind begin is counted; one that runs beside it, from some moment on. */
+/* Between begin and end, calls of any thread of the caller's scope (scope.h) are counted, and memory_take and
+ * memory_give stop the program (CHECK). Of several trainings in a scope: while any of them is between the two. A thread
+ * that other synchronisation orders after begin is counted from begin on; a thread that runs beside it, from some
+ * moment on. */
 void steady_begin(void);
 void steady_end(void);
 bool steady_is_on(void);
-/* What the calling thread does is no part of steady state, from now on: it saves. */
+/* From now on the calling thread is no part of steady state: it saves. */
 void steady_leave_out(void);
 
 struct steady_counts {
@@ -41,9 +42,8 @@ struct steady_counts {
 /* All that was counted since the start of the process. */
 struct steady_counts steady_counts(void);
 
-/* Whether this program was linked so that it counts (every function of steady.def does pass through here; under
- * a sanitizer, that its hook is set): where it is false, the counts are zero and prove nothing, and a test of
- * them skips. */
+/* Whether this program was linked so that it counts: every function of steady.def passes through here, or under a
+ * sanitizer, whose hook is set. If false, the counts are zero and prove nothing, and a test of them skips. */
 bool steady_counts_work(void);
 
 #endif

@@ -7,17 +7,17 @@
 
 struct scope;
 
-/* Installs the handlers, which run on the main thread: all others block signals. From now on signals ask this
- * scope, and one that has come already has asked. May be called again, to wake something else. While the run
- * has not ended, `wake` is called a second after it was first asked from a handler (so it may only use atomics
- * and futexes): it unblocks a thread that waits for input, and returns true; or false if nothing is stuck, to
- * be asked again a second later. NULL: nothing to wake. When this returns, no handler calls the `wake` before
- * it. */
+/* Installs the handlers, which run on the main thread: all others block signals. From now on signals ask this scope; a
+ * signal that has come already has asked it. May be called again, to wake something else.
+ * `wake`, if not NULL, is called from a handler a second after the first request, if the run has not ended: so it may
+ * use only atomics and futexes. It unblocks a thread that waits for input, and returns true; or it returns false if
+ * nothing is stuck, and is called again a second later. When stop_listen returns, no handler calls the earlier `wake`
+ * any more. */
 void stop_listen(bool (*wake)(void *context), void *context);
-/* SIGINT and SIGTERM are another's, who asks scopes as it sees fit: stop_listen leaves their handlers alone from now
- * on. Before threads. */
+/* SIGINT and SIGTERM belong to other code, which asks scopes as it sees fit: from now on stop_listen leaves their
+ * handlers alone. Before threads. */
 void stop_signals_leave(void);
-/* Asks that scope alone, as the signal would. */
+/* Asks this scope alone, as the signal would. */
 void stop_ask(struct scope *scope, int signal);
 bool stop_requested(void);
 /* The signal that asked, or 0. */

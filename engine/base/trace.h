@@ -68,34 +68,34 @@ enum trace_kind {
  * `thread_max` rings (2.5 MiB each) under the part "trace" (MEMORY). Before the threads start; again only after
  * trace_close. Keeps `path` until trace_close. */
 MUST_USE status trace_open(const char *path, uint32_t thread_max);
-/* Of several nodes each has a file of its own, PATH.RANK, in which it is a process of its own: this one has this
- * rank. Behind trace_open, before all else. */
+/* For one of several nodes: each node has a file of its own, PATH.RANK, in which it is a process of its own. This node
+ * has this rank. After trace_open, before all else. */
 void trace_node(uint32_t rank);
 /* When the trace was begun, by CLOCK_REALTIME; 0: there is none. */
 uint64_t trace_begin_real_ns(void);
-/* What makes the files of a job's nodes fit together, as trace_merge does: from now on times are since
- * `begin_real_ns` of node 0, whose clock is `ahead_ns` ahead of this one's, within `within_ns`. Before the first
- * drain, main thread; the file says so in an event:
+/* Makes the files of a job's nodes fit together, as trace_merge needs it: from now on times are since `begin_real_ns`
+ * of node 0, whose clock is `ahead_ns` ahead of this node's, within `within_ns`. Before the first drain, main thread;
+ * the file says so in an event:
  *
  *     {"name":"clock","cat":"trace","ph":"M","pid":3,"args":{"job":"18a9c3…","ranks":"7","within_us":21.300}} */
 struct trace_clock {
     uint64_t begin_real_ns;
     int64_t ahead_ns;
     uint64_t within_ns;
-    uint64_t ranks; /* bit r: rank r is in */
+    uint64_t ranks; /* bit r: rank r takes part */
 };
 void trace_align(const struct trace_clock *clock);
-/* Joins PATH.0, PATH.1, … of a job, one behind the other, to PATH, event by event, in little memory. Waits for each
- * to be complete, up to `wait_ns` for all. `is_lenient`: what is missing then is told as a warning, and a PATH.0 of
- * no such job is left as it is; else that is IO, INVALID or MISMATCH. IO, as file_writer. */
+/* Joins PATH.0, PATH.1, … of a job, one after another, to PATH, event by event, in little memory. Waits for each file
+ * to be complete, up to `wait_ns` for all. `is_lenient`: what is then missing is told as a warning, and a PATH.0 of
+ * another job is left as it is; else this is IO, INVALID or MISMATCH. IO, as file_writer. */
 MUST_USE status trace_merge(const char *path, uint64_t wait_ns, bool is_lenient);
-/* Gives the calling thread a ring and a name in the file ("stage 0 worker 1"), until the thread ends; nothing
- * without trace_open, or where the thread has one. `name` is copied, cut to 63 bytes. A thread that has ended
- * leaves its ring to the next of the same name (an evaluation's reader to the next evaluation's); threads
- * beyond thread_max are not traced, and counted. From any thread, at any time; neither allocates nor waits. */
+/* Gives the calling thread a ring and a name in the file ("stage 0 worker 1") until the thread ends. Does nothing
+ * without trace_open, or if the thread has a ring. `name` is copied, cut to 63 bytes. A thread that has ended leaves
+ * its ring to the next one of the same name (an evaluation's reader to the next evaluation's). Threads beyond
+ * thread_max are counted, but not traced. From any thread, at any time; neither allocates nor waits. */
 void trace_thread(const char *name);
-/* Writes out what the rings hold; main thread; neither allocates nor locks. IO, told once: the disk is full or
- * the like; the trace ends there with its last whole event, the run goes on. */
+/* Writes out what the rings hold; main thread; neither allocates nor locks. IO, told once: the disk is full or the
+ * like; the trace then ends with its last whole event, and the run goes on. */
 MUST_USE status trace_drain(void);
 /* Drains, completes the file, warns if it lacks records; main thread, after the threads have ended. IO as
  * trace_drain. Gives the memory back, unless a thread that was traced has not ended. Without trace_open:
@@ -109,7 +109,7 @@ void trace_put(enum trace_kind kind, const char *name, uint64_t begin_ns, uint64
                uint32_t micro);
 
 static inline bool trace_is_on(void) { return trace_mine != NULL; }
-/* `name` is kept until the next trace_drain (or trace_close) that begins afterwards has ended: who frees names,
+/* `name` must exist until the next trace_drain (or trace_close) that begins afterwards has ended: whoever frees names,
  * of a graph or of stages, drains before. Times are of clock_ns, begin_ns <= end_ns. */
 static inline void trace_span(enum trace_kind kind, const char *name, uint64_t begin_ns, uint64_t end_ns, uint64_t step,
                               uint32_t micro)

@@ -1,6 +1,6 @@
-/* Where a run may write. What the user writes on the command line is trusted; a graph, which carries its text,
- * may be a stranger's. A path to be written that comes of a graph has to lie below the graph's own folder,
- * unless --trust-paths is given.
+/* Where a run may write. What the user writes on the command line is trusted; a graph carries its text and may be a
+ * stranger's. A path that comes from a graph and is to be written must lie below the graph's own folder, unless
+ * --trust-paths is given.
  *
  *     --set store.path=/data/rows   ──▶ written          [store] path = rows         ──▶ written, beside the graph
  *     --out, -o, --trace …          ──▶ written          [store] path = /home/other  ──▶ refused, with both ways out */
@@ -19,8 +19,8 @@ void trust_only(const char *const *set, uint32_t count);
 /* --trust-paths, or none of the above. */
 bool trust_is_whole(void);
 
-/* USAGE if `path`, which is to be written and comes of the setting `key` ("store.path") of `graph`, is neither
- * trusted nor below the graph's folder, links resolved. Of a list ("a.tsv,b.tsv") the first counts. */
+/* USAGE: `path`, which is to be written and comes from the setting `key` ("store.path") of `graph`, is neither trusted
+ * nor below the graph's folder, links resolved. Of a list ("a.tsv,b.tsv") the first name counts. */
 MUST_USE status trust_check(const char *key, const char *path, const char *graph);
 
 #endif
