@@ -1,4 +1,4 @@
-/* What a user has: types of resources, what is asked of them. Text (cluster.cfg):
+/* What a user has, types of resources, and what the user wants of them. Text (cluster.cfg):
  *
  *     [type cpu]
  *     device = cpu
@@ -15,12 +15,12 @@
  *     examples = 45840617
  *     epochs = 1
  *
- * A type that is neither here nor stored has its times from declared rates: flops, memory_bandwidth,
- * link_bandwidth, … (keys in cluster.def; how times follow from them: sched/estimate.h). Virtual workers
- * (sched/workers) also ask for memory, per_node and network_bandwidth.
+ * The times of a type that is neither here nor stored follow from declared rates: flops, memory_bandwidth,
+ * link_bandwidth, … (keys in cluster.def; formulas in sched/estimate.h). Virtual workers (sched/workers) also need
+ * memory, per_node and network_bandwidth.
  *
- * Types may lie on nodes, each with memory and a price of its own, joined by links: what that means for a plan is in
- * sched/nodes.h.
+ * Types may lie on nodes, which have memory and prices of their own and are joined by links; sched/nodes.h says what
+ * this means for a plan.
  *
  *     [type cpu]
  *     node = a                     ; …
@@ -32,7 +32,7 @@
  *     bandwidth = 1.2e9            ; bytes/s from a to b
  *     bandwidth_back = 1e9         ; from b to a
  *     latency = 40e-6              ; s a message
- *     [link]                       ; between any others
+ *     [link]                       ; between all other pairs of nodes
  *     bandwidth = 1e8 */
 #ifndef HETERPS_SCHED_CLUSTER_H
 #define HETERPS_SCHED_CLUSTER_H
@@ -47,16 +47,16 @@ struct cluster_rates {
     double link_bandwidth;   /* bytes a second, to where the next stage or parameters are       */
     double batch_overhead;   /* seconds a layer and batch: launching, small products            */
     double alpha, beta;      /* shares that divide among units                                  */
-    double link_latency;     /* seconds a message, beside its bytes                             */
+    double link_latency;     /* seconds a message, besides its bytes                            */
 };
 struct cluster_type {
     struct resource_type resource;
     struct cluster_rates rates;
-    bool has_rates;           /* flops, memory_bandwidth and link_bandwidth are given: all or none */
+    bool has_rates;           /* flops, memory_bandwidth and link_bandwidth are given: all of them, or none */
     uint64_t memory_bytes;    /* of a unit; 0: not given                                                  */
     uint32_t per_node;        /* units; 0: all on one node                                                */
     double network_bandwidth; /* bytes a second that a node receives from others; 0: not declared         */
-    const char *node;         /* that its units are on, as the text gives it; ""                          */
+    const char *node;         /* on which its units are, as the text gives it; ""                         */
     uint32_t node_plus;       /* 1 + its number among the cluster's nodes; 0: not given                   */
     const char *profile;      /* path of a stored instance, relative to the cluster file; "" */
     uint32_t line;            /* of its section, for messages */
@@ -69,13 +69,13 @@ struct cluster {
     double examples;   /* an epoch; 0: not given */
     double epochs;
     uint32_t service_cores;       /* of [goal]: kept for reading, parsing, the store */
-    struct instance_nodes *nodes; /* NULL: none; bandwidth 0: of the link there is no section             */
-    struct instance_link link;    /* of [link]: of all that have none; bandwidth 0: not given             */
+    struct instance_nodes *nodes; /* NULL: none; a link with bandwidth 0 has no section                   */
+    struct instance_link link;    /* of [link]: for all links without a section; bandwidth 0: not given   */
     struct ini ini;               /* owns the texts */
     void *memory;
 };
-/* The kinds of its sections: "type", "goal", "node", "link", NULL; and their keys (sched/cluster.def). NULL if
- * the kind is none of them. */
+/* The kinds of a cluster's sections: "type", "goal", "node", "link", NULL; and the keys of a kind (sched/cluster.def),
+ * NULL if there is no such kind. */
 extern const char *const cluster_kinds[];
 const struct cfg_key *cluster_keys(const char *kind, size_t *key_count);
 

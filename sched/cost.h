@@ -1,24 +1,24 @@
-/* The cost model of HeterPS, section 4.1, formulas 1 to 7, in the consistent reading of the units:
+/* The cost model of HeterPS, section 4.1, formulas 1 to 7, with units read consistently:
  *
  *     CT(k) = OCT / B_o (1 - alpha + alpha / k)     seconds an example                  (1)
  *     DT(k) = ODT / B_o (1 - beta + beta / k)                                           (2)
  *     ET(k) = max(CT, DT);  throughput = 1 / max over stages of ET                      (3, 4, 5)
  *     cost  = epochs M / throughput / 3600 * sum over stages of price_per_hour k        (6, 7)
  *
- * A stage is a maximal run of layers on one type. Its computation is the sum of its layers', parallel and
- * sequential seconds each; its communication is that of the cut behind its last layer, and on a card that of
- * INSTANCE_CANNOT if it leaves out what is tied to its layers.
+ * A stage is a maximal run of layers on one type. Its computation is the sum of its layers' parallel and sequential
+ * seconds. Its communication is the one of the cut after its last layer; on a card it grows by INSTANCE_CANNOT if the
+ * stage leaves out layers that are tied to its own.
  *
- * A type may say that it does not move data while it computes, as cores that read what others have written: of its
+ * A type may say that it does not move data while it computes, as cores do that read what others have written. For its
  * stages (3) is ET = CT + DT.
  *
  * Where types lie on nodes, a cut between stages of two nodes a and b crosses the link between them, which takes
  *
  *     bytes / 2 (1 / bandwidth[a, b] + 1 / bandwidth[b, a]) + (latency[a, b] + latency[b, a]) / examples of a message
  *
- * seconds an example, bytes being those of the cut there and back, half each. It is no unit's, so that part divides
- * among none. Cuts that cross one link share it: each takes the bytes' seconds of them all. A node that any layer is on
- * costs its price besides, and the parameters of its layers must fit in its memory. */
+ * seconds an example; bytes are those of the cut there and back, half each way. The link belongs to no unit, so this
+ * part does not divide among units. Cuts that cross one link share it: each takes the seconds of the bytes of all. A
+ * node costs its price besides if any layer is on it, and the parameters of its layers must fit in its memory. */
 #ifndef HETERPS_SCHED_COST_H
 #define HETERPS_SCHED_COST_H
 
@@ -31,7 +31,7 @@ struct cost_time {
     double compute, compute_shared, move, move_shared;
 };
 
-/* Seconds of a link: of a byte of a cut there and back, and an example beside its bytes. */
+/* Seconds of a link: for a byte of a cut there and back; and for an example, besides its bytes. */
 struct cost_link {
     double a_byte, wait;
 };
@@ -46,21 +46,21 @@ struct cost_model {
     double usd_per_rate;     /* cost = usd_per_rate * tau * sum of price k; tau = 1 / throughput */
     double tau_max;          /* 1 / throughput_limit; infinite: no limit */
     double penalty;          /* above the cost of any plan that keeps to limits and throughput */
-    /* What is tied: a stage on a card that begins with layer l ends before torn_at[l], and one that ends with l
-     * begins at whole_from[l] or behind; others take `torn` seconds more an example. */
+    /* Ties: a stage on a card that begins with layer l must end before torn_at[l], and one that ends with l must begin
+     * at whole_from[l] or later; other stages take `torn` seconds more an example. */
     bool *is_card;                  /* [T] */
     bool *adds_moves;               /* [T] moves are part of what a stage computes */
     uint32_t *torn_at, *whole_from; /* [L] */
     double torn;
-    /* Nodes: one, without a price, where types lie on none. */
+    /* Nodes; where types lie on none, there is one node without a price. */
     uint32_t node_count;
     uint32_t *node;          /* [T]: of a type                                                      */
     struct cost_link *links; /* [nodes, nodes]: there and back, the same both ways                  */
-    double *cut_bytes;       /* [L]: behind a layer, an example, there and back; of the last one 0  */
+    double *cut_bytes;       /* [L]: after a layer, an example, there and back; of the last one 0   */
     double *weight_bytes;    /* [L + 1]: of the parameters of the layers before                     */
     double *node_memory;     /* [nodes]; infinite: not given                                        */
     double *node_price;      /* [nodes] USD an hour                                                 */
-    double links_most;       /* seconds an example: no stage has its cut on a link for longer       */
+    double links_most;       /* seconds an example: the longest that any stage has its cut on a link */
     bool has_node_memory, has_node_price;
     bool has_adding; /* a type adds moves */
     void *memory;
@@ -97,7 +97,7 @@ static inline void cost_move_set(const struct cost_model *m, uint32_t first, uin
     sum->move_shared = end->move_shared;
     if (m->is_card[type] && (last >= m->torn_at[first] || first < m->whole_from[last])) sum->move += m->torn;
 }
-/* Ends the time of a stage without links, once its last layer is there. */
+/* Completes the time of a stage without links, after its last layer. */
 static inline void cost_stage_end(const struct cost_model *m, uint32_t type, struct cost_time *time)
 {
     if (!m->adds_moves[type]) return;
@@ -111,20 +111,20 @@ static inline const struct cost_link *cost_link(const struct cost_model *m, uint
     const uint32_t a = m->node[type], b = m->node[next_type];
     return a == b ? NULL : &m->links[(size_t)a * m->node_count + b];
 }
-/* Seconds an example of the cut behind a layer on such a link that no other cut crosses. */
+/* Seconds an example of the cut after a layer, on a link that no other cut crosses. */
 static inline double cost_link_seconds(const struct cost_model *m, uint32_t last, const struct cost_link *link)
 {
     return link ? m->cut_bytes[last] * link->a_byte + link->wait : 0;
 }
-/* Adds links to the communication of all stages of a plan, which has none yet: cost_stages does so. */
+/* Adds links to the communication of all stages of a plan, which must have none yet; cost_stages does so. */
 void cost_links_add(const struct cost_model *model, struct cost_stage *stages, uint32_t count);
-/* USD an hour of the nodes that stages are on. */
+/* USD an hour of the nodes on which stages lie. */
 double cost_nodes_price(const struct cost_model *model, const struct cost_stage *stages, uint32_t count);
-/* The node whose memory is too small for the parameters of its layers, and by how much: bytes; 0: none is. */
+/* Finds a node whose memory is too small for the parameters of its layers; returns how many bytes it lacks; 0: none. */
 double cost_memory_lack(const struct cost_model *model, const struct cost_stage *stages, uint32_t count,
                         uint32_t *node);
-/* Formula 13 as corrected: the least k with ET(k) <= tau; 0 if there is none up to `limit`. That this is so is
- * checked with cost_et, so rounding never gives a stage that misses tau. */
+/* Formula 13 as corrected: the least k with ET(k) <= tau; 0: there is none up to `limit`. The result is checked with
+ * cost_et, so rounding never gives a stage that misses tau. */
 uint32_t cost_units_least(const struct cost_time *time, double tau, uint32_t limit);
 
 /* The stages of a plan, k not set: returns how many, at most L. */
@@ -132,18 +132,17 @@ uint32_t cost_stages(const struct cost_model *model, const type_index *types, st
 /* The time of layers first … last on a type, without links between nodes. */
 struct cost_time cost_segment(const struct cost_model *model, uint32_t first, uint32_t last, uint32_t type);
 
-/* What a provision comes to. */
+/* Throughput and cost of a provision. */
 struct cost_result {
     bool is_feasible; /* limits and throughput are kept                                       */
     double cost;      /* USD; not feasible: the cost at the nearest throughput                */
-    /* examples/s; not feasible: the greatest that the limits allow; 0: the stages do not even have a unit
-     * each */
+    /* examples/s; not feasible: the greatest that the limits allow; 0: there is not even one unit for each stage */
     double throughput;
-    double score; /* what to minimise: cost, or model->penalty times how far it is from feasible */
+    double score; /* to be minimised: the cost, or model->penalty times the distance from feasible */
     /* not feasible: what binds */
     uint32_t limiting_stage; /* the slowest                                                   */
     bool is_limit_reached;   /* its type has no further unit; else more units would not help  */
-    bool is_memory_short;    /* throughput 0: it is the memory of the limiting stage's node   */
+    bool is_memory_short;    /* throughput 0: the node of the limiting stage lacks memory     */
 };
 /* Throughput and cost of stages whose k are set; is_feasible says only whether limits and throughput are kept. */
 struct cost_result cost_of(const struct cost_model *model, const struct cost_stage *stages, uint32_t count);

@@ -1,5 +1,5 @@
-/* Random numbers one after the other, and random plans, for methods that sample. Whatever a method draws is a function
- * of the search's seed. */
+/* Random numbers one after another, and random plans, for methods that sample. What a method draws depends on the
+ * search's seed alone. */
 #ifndef HETERPS_SCHED_DRAW_H
 #define HETERPS_SCHED_DRAW_H
 
@@ -15,7 +15,7 @@ struct draw {
     uint32_t left; /* of word */
 };
 
-/* Who draws: two of one seed draw different numbers. A plan is repeated by its seed, so append only. */
+/* Who draws: two purposes with one seed draw different numbers. A seed must repeat its plan, so append only. */
 enum draw_purpose {
     DRAW_CLIMB = 1,
     DRAW_GENETIC = 2,
@@ -41,9 +41,9 @@ static inline uint32_t draw_u32(struct draw *d)
     }
     return d->word[--d->left];
 }
-/* Of 0 … n - 1, n >= 1; each as likely as the others but for a share of n / 2^32. */
+/* A number of 0 … n - 1, n >= 1, all equally likely up to a share of n / 2^32. */
 static inline uint32_t draw_below(struct draw *d, uint32_t n) { return (uint32_t)((uint64_t)draw_u32(d) * n >> 32); }
-/* In (0, 1). */
+/* A number in (0, 1). */
 static inline double draw_unit(struct draw *d) { return random_unit_f32(draw_u32(d)); }
 
 /* Every layer's type at random. */
@@ -51,8 +51,8 @@ static inline void draw_plan_uniform(struct draw *d, type_index *types, uint32_t
 {
     for (uint32_t l = 0; l < layer_count; l++) types[l] = (type_index)draw_below(d, type_count);
 }
-/* `segments` runs of layers, each on a random type: good plans have few stages, and a uniform draw nearly as many as
- * layers. */
+/* `segments` runs of layers, each on a random type. Good plans have few stages, while a uniform draw has nearly as many
+ * stages as layers. */
 static inline void draw_plan_segments(struct draw *d, type_index *types, uint32_t layer_count, uint32_t type_count,
                                       uint32_t segments)
 {

@@ -7,7 +7,7 @@
  *     type = embedding
  *     in_bytes = 4800             ; an example
  *     out_bytes = 21600           ; of its output, an example
- *     cut_bytes = 43200           ; across the cut behind it, there and back; default: 2 out_bytes
+ *     cut_bytes = 43200           ; across the cut after it, there and back; default: 2 out_bytes
  *     weight_bytes = 36000000     ; in all
  *     touched_bytes = 43200       ; of parameters read and written, an example (rows); default: 0
  *     flops = 0                   ; forward, an example
@@ -17,8 +17,8 @@
  *     oct = overhead + max(3 flops B / rate, moved B / memory_bandwidth) + synchronisation
  *     odt = cut_bytes B / link_bandwidth
  *
- * where backward costs twice forward, `moved` counts input, output and touched bytes of both passes, and
- * synchronisation moves the dense weights and their gradients once a batch over the link. */
+ * Backward costs twice forward; `moved` counts input, output and touched bytes of both passes; synchronisation moves
+ * the dense weights and their gradients once a batch over the link. */
 #ifndef HETERPS_SCHED_ESTIMATE_H
 #define HETERPS_SCHED_ESTIMATE_H
 
@@ -27,7 +27,7 @@
 struct layer_facts {
     const char *name, *kind;
     double in_bytes, out_bytes, cut_bytes, touched_bytes; /* an example */
-    double weight_bytes, dense_bytes;                     /* in all; of these synchronised every batch */
+    double weight_bytes, dense_bytes;                     /* in all; of these the ones synchronised every batch */
     double flops;                                         /* forward, an example */
     uint32_t tied_before, tied_behind;                    /* as an instance's */
 };
@@ -38,21 +38,22 @@ struct layer_table {
     struct ini ini; /* owns the texts, where read from one */
     void *memory;
 };
-/* The kinds of its sections: "model", "layer", NULL; and their keys (sched/cluster.def), NULL if it is neither. */
+/* The kinds of a layer table's sections: "model", "layer", NULL; and the keys of a kind (sched/cluster.def), or
+ * NULL. */
 extern const char *const layer_table_kinds[];
 const struct cfg_key *layer_table_keys(const char *kind, size_t *key_count);
 
 /* Reads a layer table, whatever its bytes, as cluster_parse. */
 MUST_USE status layer_table_parse(struct layer_table *table, const char *path, const char *text, size_t bytes);
 MUST_USE status layer_table_read(struct layer_table *table, const char *path);
-/* Of a compiled graph, from which names borrow. A layer's kind is the section of its op with the most flops, or of
- * its first op; its touched bytes are those of as many rows as its fields may have keys. How many rows a table will
- * have is not known, so weight_bytes are those of dense parameters. */
+/* The layers of a compiled graph, which lends the names. A layer's kind is the section of its op with the most flops,
+ * or of its first op. Its touched bytes are those of as many rows as its fields may have keys. The number of a table's
+ * rows is not known, so weight_bytes count dense parameters alone. */
 MUST_USE status layer_table_of_graph(struct layer_table *table, const struct graph *graph);
 void layer_table_free(struct layer_table *table);
 
-/* An instance of these layers on a cluster by declared rates; batch: B_o. A goal of "max" leaves throughput_limit 0,
- * for the caller to set. INVALID, with file and line, where a type has no rates or the goal no examples. */
+/* The instance of these layers on a cluster, by declared rates; batch: B_o. For a goal of "max" throughput_limit is 0,
+ * and the caller sets it. INVALID, with file and line: a type has no rates, or the goal no examples. */
 MUST_USE status estimate(struct instance *instance, const struct layer_table *table, const struct cluster *cluster,
                          double batch);
 /* The times of one layer. */

@@ -1,29 +1,28 @@
-/* What the two parts of method exact share: least paths over stages, and the search for the least within limits
- * (exact_paths.c); what is asked of them, the greatest throughput and the least cost (method_exact.c), where the whole
- * is told. */
+/* What the two parts of method exact share: least paths over stages and the search for the least path within limits
+ * (exact_paths.c); and the greatest throughput and the least cost (method_exact.c), which explains the whole. */
 #ifndef HETERPS_SCHED_EXACT_PATHS_H
 #define HETERPS_SCHED_EXACT_PATHS_H
 
 #include "sched/method.h"
 
 #define NO_TYPE UINT32_MAX
-#define GAP     1e-12 /* relative: what costs less than this less is not cheaper, but rounding */
+#define GAP     1e-12 /* relative: a smaller saving is rounding, and not cheaper */
 
 struct segment {
     struct cost_time time;
     uint16_t first, last, type;
-    uint16_t next; /* node of the stage behind it; 0 for the last layer's */
+    uint16_t next; /* node of the next stage; 0 for the last layer's */
 };
 
 /* A segment with its units for the tau at hand. */
 struct item {
     double weight; /* of the objective */
-    double least;  /* with multipliers: it and the least path behind its last layer */
+    double least;  /* with multipliers: its weight and the least path after its last layer */
     uint32_t segment, k;
     uint16_t last, type, next;
 };
 
-/* The least of several paths, and the least of those that differ from it in the type next to where they meet. */
+/* The least of several paths, and the least of the paths that differ from it in the type next to the meeting point. */
 struct least_two {
     double best, second;
     uint32_t type;
@@ -36,11 +35,11 @@ struct interval {
     double split; /* a < split <= b: the halves are [a, before split] and [split, b] */
     uint32_t depth;
     size_t id_begin;
-    uint32_t id_count; /* segments that something cheaper may contain */
+    uint32_t id_count; /* segments that a cheaper plan may contain */
 };
 
-/* A beginning of plans in the depth-first search: up to a layer and its type. Another one to the same that is no
- * cheaper and has used no fewer units of any scarce type leads nowhere better. */
+/* A beginning of plans in the depth-first search: up to a layer and its type. A second beginning up to the same layer
+ * and type leads nowhere better, if it is no cheaper and uses no fewer units of any scarce type. */
 #define LABEL_TYPES  32   /* scarce types; with more of them beginnings are not compared */
 #define LABEL_GROUPS 1024 /* of states, by hash                                           */
 #define LABEL_PLACES 16   /* the latest of a group                                        */
@@ -60,7 +59,7 @@ struct exact {
     uint32_t node_count;
     bool is_coupled;       /* paths come to more than their segments */
     struct search *search; /* says when to stop */
-    bool offers;           /* it is given the plans that come up */
+    bool offers;           /* the search is offered the plans that come up */
     uint64_t look_ns;
     bool is_cut;
     /* all segments that fit the limits at the greatest tau, ordered by first layer */
@@ -80,7 +79,7 @@ struct exact {
     double *multiplier, *multiplier_best; /* [T] */
     uint64_t *used;                       /* [T] units on the path */
     uint64_t *units;                      /* [T] the same as coupled */
-    double cutoff;                        /* only what is below it matters */
+    double cutoff;                        /* only smaller weights matter */
     bool wants_any;                       /* any path within the limits will do */
     type_index *types;                    /* [L]: the path */
     type_index *found_types;              /* [L]: the least one within limits */
@@ -96,22 +95,23 @@ struct exact {
     uint32_t *reserve;          /* [L + 1, T] units that layers l … L - 1 may want, at most their type's limit */
 };
 
-/* Opens the search for plans with ET <= tau. With is_cut some stages may be missing: nothing follows then. INVALID
- * where there are too many possible stages; MEMORY. exact_close also frees what a failure leaves. */
+/* Opens the search for plans with ET <= tau. is_cut: some stages may be missing, and nothing may follow. INVALID: there
+ * are too many possible stages; MEMORY. exact_close also frees what a failure leaves. */
 MUST_USE status exact_open(struct exact *x, const struct cost_model *m, double tau);
 void exact_close(struct exact *x);
-/* Whether the time is up; looks at the clock, and lets the search look, a few hundred times a second. */
+/* Whether the time is up. Looks at the clock, and lets the search look at it, a few hundred times a second. */
 bool exact_cut(struct exact *x);
 
 /* Makes the items of listed segments for tau in [a, b]. The objective: money, or shares of the limits with
  * wants_any. */
 void exact_items_make(struct exact *x, const uint32_t *ids, uint32_t id_count, double a, double b);
-/* Raises the bound of the items by multipliers; infinite: there is no path. is_solved: the least is found, and it is
- * the bound. */
+/* Raises the bound of the items by multipliers; infinite: there is no path. is_solved: the bound is the least weight,
+ * and its path is found. */
 double exact_ascend(struct exact *x, bool *is_solved);
 /* Drops the items that no path below the cutoff contains. */
 void exact_items_drop(struct exact *x);
-/* Searches the items that are left, so many nodes; true: to the end, so that `found`, or the cutoff, is the least. */
+/* Searches up to nodes_max nodes of the remaining items. True: the search ended, so `found`, or the cutoff, is
+ * least. */
 bool exact_search(struct exact *x, uint64_t nodes_max);
 
 #endif

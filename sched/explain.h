@@ -1,9 +1,9 @@
 /* A solution in words: why each layer went where it went, and what the runner-up would cost. For an engineer who
  * does not know the paper.
  *
- * The runner-up of a layer is the best plan in which this layer alone is on another type: the other layers keep
- * their types, and all stages' units are chosen anew. So a layer whose neighbours would have to move with it has a
- * dear runner-up, and the words say so. */
+ * The runner-up of a layer is the best plan with this layer alone on another type: the other layers keep their types,
+ * and the units of all stages are chosen anew. If a layer's neighbours would have to move with it, its runner-up is
+ * dear, and the words say so. */
 #ifndef HETERPS_SCHED_EXPLAIN_H
 #define HETERPS_SCHED_EXPLAIN_H
 
@@ -22,52 +22,51 @@ struct explain_change {
  * Borrows all. */
 struct explain_change explain_layer(const struct cost_model *model, const struct solution *chosen, uint32_t layer,
                                     type_index *types, struct cost_stage *stages);
-/* What is otherwise under the change, in a few words, into buffer, cut where it is too short: "2 further cuts, 1.2
- * KiB more to move an example; 5 more gpu1, 2 fewer cpu-core; …", or why it is infeasible. `stages` as
- * explain_layer left them. */
+/* What else changes, in a few words, into buffer, cut where it is too short: "2 further cuts, 1.2 KiB more to move an
+ * example; 5 more gpu1, 2 fewer cpu-core; …"; or why the change is infeasible. `stages` as explain_layer left them. */
 char *explain_change_text(const struct cost_model *model, const struct solution *chosen,
                           const struct explain_change *change, const struct cost_stage *stages, char *buffer,
                           size_t bytes);
-/* Of such a text, how many bytes in front only say that the change is infeasible. */
+/* Bytes at the front of such a text that only say that the change is infeasible. */
 size_t explain_prefix(const char *text);
-/* Whether the layer's type is the cheapest for computing it, and if not, what it would come to there. types[L],
- * stages[L]: scratch. */
+/* Whether the layer's type is the cheapest for computing it; if not, what the layer would cost on the cheapest.
+ * types[L], stages[L]: scratch. */
 char *explain_layer_text(const struct cost_model *model, const struct solution *chosen, uint32_t layer,
                          type_index *types, struct cost_stage *stages, char *buffer, size_t bytes);
 /* Why a solution is infeasible: "at most 147,890 of 396,015 examples/s, because …", into buffer, cut where it is
  * too short. */
 char *explain_infeasible_text(const struct cost_model *model, const struct solution *solution, char *buffer,
                               size_t bytes);
-/* Where the times of the instance come from, a sentence a source, into buffer, cut where it is too short. */
+/* Where the times of the instance come from, one sentence for each source, into buffer, cut where it is too short. */
 char *explain_sources_text(const struct instance *instance, char *buffer, size_t bytes);
 /* "fc0..fc3", each name cut to `width` characters. */
 char *explain_stage_name(const struct instance *instance, const struct cost_stage *stage, uint32_t width, char *buffer,
                          size_t bytes);
 
-/* What a plan costs with the fewest units for each of many throughputs, from `throughput_from` to the greatest that
- * the limits allow, in rising order: returns how many, at most `room`. stages[L] is scratch. */
+/* What a plan costs with the fewest units, for throughputs from `throughput_from` up to the greatest that the limits
+ * allow, in rising order; returns how many points, at most `room`. stages[L] is scratch. */
 struct explain_point {
     double throughput, cost;
 };
 uint32_t explain_provisions(const struct cost_model *model, const struct solution *solution, double throughput_from,
                             struct cost_stage *stages, struct explain_point *points, uint32_t room);
 
-/* Writes totals, stages, layers and what the figures rest on: lines of at most 120 characters. MEMORY. Errors of
- * `out` are the caller's to ask for (ferror). */
+/* Writes totals, stages, layers and what the figures rest on, in lines of at most 120 characters. MEMORY. The caller
+ * asks for errors of `out` (ferror). */
 MUST_USE status explain_write(FILE *out, const struct solution *chosen);
 
-/* Writes a table, a line a method: cost, gap to the proven cost, else to the best of these, throughput over what is
- * asked, stages, evaluations, seconds, what ended it; for infeasible ones, how far they are. All of one instance;
- * the first is the chosen one. */
+/* Writes a table, a line a method: cost; gap to the proven cost, else to the least cost here; throughput over what is
+ * asked; stages, evaluations, seconds, and what ended the method; for infeasible plans, how far they are from feasible.
+ * All are of one instance; the first is the chosen one. */
 void compare_write(FILE *out, const struct solution *solutions, uint32_t count);
-/* Of plans on nodes: the link that each cut crosses, a line a plan; nothing of others. MEMORY. */
+/* The link that each cut crosses, a line a plan; nothing of plans without nodes. MEMORY. */
 MUST_USE status compare_links_write(FILE *out, const struct solution *solutions, uint32_t count);
-/* A line for each that was tried (engine/plan/trial.h): what was predicted, and measured, and for what share it
- * waited for processors. */
+/* A line for each plan that was tried (engine/plan/trial.h): predicted and measured figures, and for what share of the
+ * time it waited for processors. */
 void trials_write(FILE *out, const struct solution *solutions, uint32_t count);
-/* What the gaps of a comparison are to: the proven cost, else the least; 0: none is feasible. */
+/* The cost to which gaps of a comparison refer: the proven cost, else the least; 0: none is feasible. */
 double compare_reference(const struct solution *solutions, uint32_t count, bool *is_proven);
-/* What ended a method: "proof", "evaluations", "seconds", "user", or "itself" where it had nothing more to try. */
+/* What ended a method: "proof", "evaluations", "seconds", "user"; or "itself": it had nothing more to try. */
 const char *compare_end_text(const struct solution *solution);
 
 #endif

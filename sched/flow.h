@@ -1,15 +1,15 @@
-/* Tasks on places and links, in simulated time: what a cluster takes for work that is laid out as a graph.
+/* Tasks on places and links, in simulated time: how long a cluster takes for work that is laid out as a graph.
  *
- * A task waits for those it comes after, then for its place, which it holds until it is done: first for its seconds
- * (of computing, or of a message's way), then until its bytes have gone over its links.
+ * A task waits for the tasks before it, then for its place, which it holds until it is done: first for its seconds (of
+ * computing, or of a message's way), then until its bytes have gone over its links.
  *
- *     place    one task at a time, the one first that was ready first, and of those the one that was added first: a
- *              card, a stream of messages, or a link that sends one thing after another
- *     link     any number of tasks at a time, which share its bytes a second: rates are max-min fair (all rise together
- *              until a link is full; those on it stay, the others go on rising), as of many streams over a switch
+ *     place    one task at a time, the one that was ready first, of several the one that was added first: a card, a
+ *              stream of messages, or a link that sends one thing after another
+ *     link     any number of tasks at a time, which share its bytes a second: rates are max-min fair, as of many streams
+ *              over a switch (all rates rise together until a link is full; its tasks keep theirs, the others rise on)
  *
- * A task without a place starts as soon as it may; with neither seconds nor bytes it is a mere meeting of others. What
- * is computed is a function of the calls alone. A graph is built, run once, read, and freed:
+ * A task without a place starts as soon as it may; with neither seconds nor bytes it only joins other tasks. The result
+ * depends on the calls alone. A graph is built, run once, read, and freed:
  *
  *     struct flow f = {0};
  *     const uint32_t card = flow_place_add(&f), out = flow_link_add(&f, 7e9);
@@ -19,7 +19,7 @@
  *     TRY_GOTO(flow_run(&f), end);
  *     seconds = f.tasks[sent].end;
  *
- * A run costs tasks * log(tasks), and for every task that begins or ends on links, what is on links then * links. */
+ * A run costs tasks * log(tasks); and for every task that begins or ends on links, tasks on links then * links. */
 #ifndef HETERPS_SCHED_FLOW_H
 #define HETERPS_SCHED_FLOW_H
 
@@ -33,7 +33,7 @@ struct flow_task {
     uint32_t place; /* FLOW_NONE: none */
     uint32_t link_first, link_count;
     double seconds, bytes;
-    /* Once it has run, in seconds from the start: when all before it were done, it had its place, and it was done. */
+    /* After the run, in seconds from the start: when all tasks before it were done; when it had its place; its end. */
     double ready, begin, end;
 };
 struct flow_place {
@@ -56,16 +56,16 @@ struct flow {
     uint32_t *task_links; /* of task t: from its link_first */
     uint32_t task_count, place_count, link_count, edge_count, task_link_count;
     double seconds;   /* until the last task was done  */
-    bool is_too_long; /* memory was not to be had: flow_run says so */
+    bool is_too_long; /* there was no memory: flow_run says so */
 };
 
-/* All return the number of what is added; where memory is not to be had, any number, and flow_run fails. */
+/* All return the number of what is added; without memory any number, and flow_run then fails. */
 uint32_t flow_place_add(struct flow *f);
 /* rate > 0. */
 uint32_t flow_link_add(struct flow *f, double rate);
 /* seconds >= 0. */
 uint32_t flow_task_add(struct flow *f, uint32_t place, double seconds);
-/* bytes >= 0 over all of the links at one rate; a link may not be given twice. Without a link it takes no time. */
+/* bytes >= 0 over all of the links at one rate; no link twice. Without links the transfer takes no time. */
 uint32_t flow_transfer_add(struct flow *f, uint32_t place, double bytes, const uint32_t *links, uint32_t link_count);
 /* `task` starts only when `before` is done; FLOW_NONE as either: nothing to wait for. */
 void flow_after(struct flow *f, uint32_t task, uint32_t before);

@@ -5,9 +5,9 @@
  *     free ──input──▶ thread ──input──▶ ready ──▶ consumer ──input──▶ free
  *     free_blocks ──step's rows──▶ thread, with a step's first input … consumer, with its last ──▶ free_blocks
  *
- * The thread sleeps at free_bell, which a team that it helps rings too, the consumer at its own. Nothing is
- * allocated and no lock is taken while it runs: files are opened, unpacked and shuffled in memory taken by
- * feed_open. */
+ * The thread sleeps at free_bell, which a team that it helps rings too; the consumer sleeps at its own bell. While the
+ * thread runs, nothing is allocated and no lock is taken: files are opened, unpacked and shuffled in memory that
+ * feed_open has taken. */
 #ifndef HETERPS_ENGINE_PIPE_FEED_INTERNAL_H
 #define HETERPS_ENGINE_PIPE_FEED_INTERNAL_H
 
@@ -21,9 +21,9 @@
 #define NUMBER_NONE UINT32_MAX
 #define STEP_NONE   UINT64_MAX
 
-/* What the thread is at, for who wants it to end: a call of the source may wait for a pipe that nobody writes
- * to, and cannot be woken from that. Who gives up on it exchanges IN_SOURCE for LEFT_BEHIND; everything else
- * ends soon. */
+/* What the thread is doing, for a caller that wants it to end. A call of the source may wait for a pipe to which nobody
+ * writes, and cannot be woken. A caller that gives up exchanges IN_SOURCE for LEFT_BEHIND; everything else ends
+ * soon. */
 enum phase { AT_WORK, IN_SOURCE, LEFT_BEHIND };
 
 struct feed {
@@ -32,13 +32,13 @@ struct feed {
     struct model *model;
     struct batch_shape shape;
     struct example_shape example;
-    uint32_t micro_first, micro_count; /* of a step's micro-batches the consumer's */
+    uint32_t micro_first, micro_count; /* the consumer's, of a step's micro-batches */
     struct exchange *exchange;         /* with other nodes, or NULL */
     struct exchange_waves *waves;      /* likewise, of workers */
-    uint32_t turn, turn_count;         /* of so many steps one after another the consumer's is that one */
+    uint32_t turn, turn_count;         /* the consumer's is step `turn` of every turn_count */
     bool training;
-    bool is_told; /* of steps, by node 0: the consumer's node is without lanes */
-    bool sweeps;  /* rows die, or are too many, when steps end */
+    bool is_told; /* node 0 tells the steps: the consumer's node has no lanes */
+    bool sweeps;  /* at ends of steps rows die, or are too many */
     uint64_t epochs, steps_max;
     struct progress from;
     struct reader *source;
@@ -53,10 +53,10 @@ struct feed {
     uint32_t steps_ahead;
     struct ring ready, free, free_blocks;
     struct bell *ready_bell; /* the consumer's */
-    struct bell own_bell;    /* that, where it has none */
+    struct bell own_bell;    /* rung where the consumer has no bell */
     struct bell free_bell;   /* the thread's */
     pthread_t thread;
-    bool is_started, is_behind; /* it was left behind, with all memory */
+    bool is_started, is_behind; /* is_behind: it was left, with all memory */
     /* the thread's */
     struct row_numbers *numbers; /* [table_count]                                                 */
     uint32_t held_input;         /* taken and not used, or NUMBER_NONE                            */
@@ -64,37 +64,37 @@ struct feed {
     uint32_t *read;
     uint64_t read_begin, read_end;
     /* of one of several nodes */
-    struct micro_batch others;       /* where micro-batches are read that are not the consumer's        */
+    struct micro_batch others;       /* takes the micro-batches that are read and are not the consumer's */
     struct asked_step *asked;        /* [steps_ahead], one a block; NULL: the rows are found here        */
     struct key_numbers *key_numbers; /* [table_count]                                                   */
     struct exchange_look *looks;     /* [input_count], likewise where rows are only read                 */
-    uint32_t *step_inputs;           /* [step_input_count]: of the step under way                       */
+    uint32_t *step_inputs;           /* [step_input_count]: of the step being read                      */
     uint32_t step_input_count;
     /* [steps_ahead], training: the gate's number of the step that a block is out with, or STEP_NONE */
     uint64_t *block_step;
     uint32_t *spare; /* [spare_count]: blocks that have come back */
     uint32_t spare_count;
     struct row_gate gate;
-    bool is_left; /* it has been left behind: everything but the feed's own memory may be gone */
+    bool is_left; /* the thread was left: everything but the feed's own memory may be gone */
     uint64_t example_count, read_ns, prepare_ns, wait_ns;
     bool is_away;                                                        /* it helps no team of two */
     uint64_t busy_seen_ns, busy_recent_ns, wait_seen_ns, wait_recent_ns; /* away_decide's */
     /* written by the thread before shared_is_done, read after it */
     struct failure result;
-    uint64_t cut_step; /* whose rows nobody asks for, because its data cannot be read; or STEP_NONE */
+    uint64_t cut_step; /* its data cannot be read, so nobody asks for its rows; or STEP_NONE */
     /* seen by all */
     _Atomic uint64_t shared_bytes, shared_bad, shared_cut, shared_unknown, shared_examples, shared_read_ns,
         shared_prepare_ns, shared_wait_ns;
     _Atomic bool shared_is_done;        /* the thread has ended                                       */
     _Atomic bool shared_is_interrupted; /* it should end                                              */
     _Atomic uint32_t shared_phase;
-    _Atomic uint64_t shared_swept; /* steps below it have been swept, if they were to be                */
-    /* Odd while the thread works towards the next input, even while it waits for a free one or has ended;
-     * changes with every input. */
+    _Atomic uint64_t shared_swept; /* steps below it have been swept, if they had to be                 */
+    /* Odd while the thread works towards the next input, also while it waits for a free one or has ended; changes with
+     * every input. */
     _Atomic uint32_t shared_turn;
-    _Atomic(struct team *) shared_team; /* that the thread helps, or NULL                               */
+    _Atomic(struct team *) shared_team; /* the team that the thread helps, or NULL                      */
     _Atomic bool shared_is_helping;     /* the thread may be in it                                      */
-    _Atomic bool shared_spins;          /* the team's members do                                        */
+    _Atomic bool shared_spins;          /* members of the team spin                                     */
     _Atomic bool shared_is_wanted;      /* the consumer's last question found nothing                        */
     uint32_t turn_seen;                 /* feed_wake's: shared_turn at its last call                          */
 };
@@ -105,12 +105,12 @@ static inline bool feed_is_interrupted(const struct feed *feed)
     return atomic_load_explicit(&feed->shared_is_interrupted, memory_order_acquire);
 }
 
-/* Whether what is trained on is not read here, but told by node 0. */
+/* Whether the data of training is not read here, but told by node 0. */
 static inline bool feed_is_told(const struct feed_options *o) { return o->training && !exchange_computes(o->exchange); }
 
 /* The thread; of the feed. */
 void *feed_main(void *feed);
-/* Works off what the team has to do just now, if there is one; returns whether there was anything. */
+/* Does what the team has to do just now, if there is a team; returns whether there was anything. */
 bool feed_team_look(void *feed);
 
 #endif

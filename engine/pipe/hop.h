@@ -1,5 +1,5 @@
-/* A hop carries slots to a stage, one way: forward from the stage before it (into the first stage: from the
- * gate), backward from the one behind.
+/* A hop carries slots to a stage, one way: forward from the stage before it (to the first stage: from the gate),
+ * backward from the stage after it.
  *
  *     whoever has a slot ──hop_give──▶ ring of the seat whose lane it is ──hop_take──▶ a worker of the stage
  *
@@ -13,7 +13,7 @@
 struct hop {
     struct ring *rings; /* [seat_count] */
     uint32_t seat_count;
-    struct bell *bell; /* of who takes */
+    struct bell *bell; /* of whoever takes */
 };
 
 /* Rings with a cell for each of slot_count slots, so that giving never waits. */
@@ -27,7 +27,7 @@ static inline void hop_layout(struct hop *hop, struct layout *l, uint32_t seat_c
 
 static inline uint32_t hop_depth(const struct hop *hop, uint32_t seat) { return ring_depth(&hop->rings[seat]); }
 
-/* Returns how many slots stood there already. */
+/* Returns how many slots were in the ring already. */
 static inline uint32_t hop_give(struct hop *hop, uint32_t seat, uint32_t slot)
 {
     const uint32_t depth = hop_depth(hop, seat);

@@ -1,16 +1,15 @@
-/* Hops whose far end is another node: what crosses a cut between two stages that do not lie on one.
+/* Hops between two stages on different nodes: what crosses the cut between them travels in messages.
  *
  *     node 0   gate ──▶ stage 0 ──activations, packed──▶ message ═══▶ cell ──▶ slot ──▶ stage 1 …   node 1
  *     node 0   … stage 0 ◀── slot ◀── cell ◀═══ message ◀──gradients, packed── stage 1              node 1
  *
- * Every node admits all micro-batches, which it numbers, and reads their columns itself; what crosses is what
- * graph/cut.h says besides these. A message says the micro-batch's number, and the slot that it has at the end that
- * sent it forward: there are as many cells as slots there, so each has its place whenever it comes, and what has come
- * for a micro-batch that is not admitted yet waits in it. Nothing goes forward in that slot before the way back is
- * over, so cells that are sent stay as they are as long as they have to. Where nothing is trained the way back is made
- * by empty messages.
+ * Every node admits all micro-batches, numbers them, and reads their columns itself; the rest of what graph/cut.h lists
+ * crosses in messages. A message says the micro-batch's number, and the slot that it has at the end that sent it
+ * forward. There are as many cells as slots at that end, so every message has its cell whenever it comes; a message for
+ * a micro-batch that is not admitted yet waits in it. Nothing goes forward in a slot before its way back is over, so
+ * cells that are being sent keep their contents. Where nothing is trained, empty messages make the way back.
  *
- * A tag, from the lowest bit: 32 of the number, 16 of the slot, 1 of the way, 15 of the stage in front of the cut. */
+ * A tag, from the lowest bit: 32 of the number, 16 of the slot, 1 of the way, 15 of the stage before the cut. */
 #ifndef HETERPS_ENGINE_PIPE_HOPS_H
 #define HETERPS_ENGINE_PIPE_HOPS_H
 
@@ -25,26 +24,26 @@ enum hops_way { HOPS_FORWARD, HOPS_BACK, HOPS_WAYS };
 struct hops_options {
     const struct graph *graph;
     const struct plan *plan;
-    struct exchange *exchange; /* whose stages lie on nodes; it gets the hops */
+    struct exchange *exchange; /* of stages that lie on nodes; it gets the hops */
     uint32_t slot_count, micro_count;
     /* By the exchange's thread, or by who admits: the slot goes into the stage, forward or on its way back. */
     void (*give)(void *context, uint32_t stage, enum hops_way way, uint32_t slot);
     void *context;
 };
 struct hops;
-/* What the cuts of this node send and take, and memory for it. MEMORY. */
+/* The cuts of this node: what they send and take, and memory for it. MEMORY. */
 MUST_USE status hops_open(struct hops **hops, const struct hops_options *options);
 /* When the exchange's thread has ended. NULL is ignored. */
 void hops_close(struct hops *hops);
-/* Bytes of an example that cross the cut behind a stage both ways. */
+/* Bytes of an example that cross the cut after a stage, both ways. */
 uint64_t hops_example_bytes(const struct hops *hops, uint32_t stage);
 
-/* By who admits, in order: the slot's micro-batch has the next number. */
+/* By who admits, in order: gives the slot's micro-batch the next number. */
 void hops_admit(struct hops *hops, const struct slot *slot);
-/* Copies what has come for the slot to a stage's tensors. INVALID: it is not as much as belongs there. */
+/* Copies what has come for the slot to a stage's tensors. INVALID: it has another size than the stage's tensors. */
 MUST_USE status hops_take(struct hops *hops, uint32_t stage, enum hops_way way, struct slot *slot);
-/* Packs what the stage has for its neighbour that way; `bare`: nothing. What follows, hops_send, may come when the slot
- * is another's. */
+/* Packs what the stage sends to its neighbour that way; `bare`: nothing. hops_send follows, even when the slot already
+ * serves another micro-batch. */
 struct hops_parcel {
     uint32_t cut, number; /* of what is sent */
 };

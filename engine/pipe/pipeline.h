@@ -1,18 +1,18 @@
-/* The pipeline runs a graph as its plan says: every stage of the plan is a set of workers (a worker is a thread
- * that leads a gang of cores and owns a device), slots travel between them on rings, and nothing in it waits
- * for a lock.
+/* The pipeline runs a graph as its plan says. Every stage of the plan is a set of workers (a worker is a thread that
+ * leads a gang of cores and owns a device); slots travel between them on rings, and nothing in the pipeline waits for a
+ * lock.
  *
  *            gate          stage 0                    stage 1                     stage 2
  *   feed ──▶ admits ──▶ ( forward ) ──ring──▶ ( forward ) ──ring──▶ ( forward, loss ) ─┐
  *            a slot  ◀─ ( backward ) ◀──ring── ( backward ) ◀──ring── ( backward ) ◀───┘
  *            again         update                     update                      update
  *
- * A worker takes the most downstream task that is ready, backward before forward, oldest slot first; so each
- * stage falls into one forward, one backward by itself. What a task may start on, and what follows a backward
- * pass, is the synchronisation's (engine/sync/sync.h).
+ * A worker takes the most downstream task that is ready, backward before forward, oldest slot first; so each stage
+ * settles into one forward, one backward. The synchronisation (engine/sync/sync.h) says what a task may start on, and
+ * what follows a backward pass.
  *
- * Threads: one (the main thread) opens, runs jobs one after another and closes; it sleeps while a job runs and
- * is called back a few times a second. */
+ * One thread, the main thread, opens, runs jobs one after another and closes. While a job runs it sleeps, and is called
+ * back a few times a second. */
 #ifndef HETERPS_ENGINE_PIPE_PIPELINE_H
 #define HETERPS_ENGINE_PIPE_PIPELINE_H
 
@@ -31,10 +31,11 @@ struct pipeline_options {
     const struct plan *plan; /* kept until close           */
     bool share;              /* stages share the cores, where the plan asks for more than there are          */
     const struct cores *cores;
-    uint32_t core_count;     /* how many of them the stages may use                                              */
-    uint32_t beside;         /* threads of others that are to answer on the cores, too: where they would have none of
-                                  their own, who waits for an input leaves them its own at once                       */
-    uint32_t readers;        /* threads that parse for its feed; 0: as its service cores allow                   */
+    uint32_t core_count;     /* of these, how many the stages may use                                            */
+    /* Threads of others that are to answer on the cores, too: where they would have none of their own, who waits for
+     * an input leaves them its own at once. */
+    uint32_t beside;
+    uint32_t readers;        /* threads that parse for the feed; 0: as the service cores allow                   */
     const char *isa;         /* as cpu_device_open's                                                             */
     uint64_t card_row_bytes; /* rows that stay on a card (engine/device/card/card_rows.h) */
     /* training only */
@@ -44,59 +45,58 @@ struct pipeline_options {
     uint32_t pipeline_count;   /* data-parallel pipelines (virtual workers); more than 1 under wsp and asp only */
     uint32_t clock_distance;   /* D, wsp                                                                        */
     bool is_exact;             /* wsp: nothing depends on timing                                                */
-    bool is_bf16;              /* train.reduce, bsp; that of the exchange, too                                  */
+    bool is_bf16;              /* train.reduce, bsp; the exchange has the same                                  */
     struct exchange *exchange; /* with the other nodes of a training, kept until close; NULL: there are none   */
-    uint32_t input_count; /* 0: as the plan needs; else exactly these, of a feed that exists already: as many are in
-                                flight as the plan wants and there are                                        */
-    uint32_t worker_count_max; /* plans of up to so many workers may follow on the same feed: inputs for them too    */
+    uint32_t input_count; /* 0: as the plan needs; else the inputs of a feed that exists already: as many are in flight
+                                as the plan wants and the feed has                                            */
+    uint32_t worker_count_max; /* inputs suffice for later plans on the same feed, of up to so many workers          */
     struct bell *feed_bell;    /* kept until close: what the feed rings (feed_bell_set), where it outlives the pipeline;
                                 NULL: one of its own                                                          */
 };
 
-/* Opens devices, threads and memory. USAGE: the plan needs cores or devices that are not there, with the sum
- * and what to do; INVALID: plan, graph and sync do not fit together; MEMORY; SYSTEM. */
+/* Opens devices, threads and memory. USAGE: the plan needs cores or devices that do not exist; says the sum and what to
+ * do. INVALID: plan, graph and sync do not fit together. MEMORY; SYSTEM. */
 MUST_USE status pipeline_open(struct pipeline **pipeline, const struct pipeline_options *options);
 void pipeline_close(struct pipeline *pipeline);
-/* Before the feed that it has trained from is closed, and the pipeline is not: it trains no more. NULL is
- * ignored. Other feeds may be closed whenever no job of them runs. */
+/* Call before closing the feed of a pipeline that has trained from it and stays open: it trains no more. NULL is
+ * ignored. Other feeds may be closed whenever no job runs on them. */
 void pipeline_forget(struct pipeline *p);
 
-/* What a pipeline leaves, between two jobs, to another that goes on with its feed: the inputs that it holds and
- * keeps. */
+/* What a pipeline leaves, between two jobs, to another pipeline that goes on with its feed: the inputs that it
+ * holds. */
 struct pipeline_rest {
     struct feed *feed; /* NULL: it has trained nothing */
     struct input *held, *kept;
 };
-/* `from` can then only be closed, which gives back its memory before another is opened. */
+/* Afterwards `from` can only be closed, which gives its memory back before another pipeline is opened. */
 struct pipeline_rest pipeline_leave(struct pipeline *from);
-/* The next job of `to`, which has trained nothing yet, takes that feed. Both are of the same graph, model and
- * sync, and `to` has as many inputs as the feed. The feed goes on ringing the bell that it has, so both were
- * opened with one feed_bell, which it rings. */
+/* The next job of `to`, which has trained nothing yet, takes this feed. Both pipelines have the same graph, model and
+ * sync, and `to` has as many inputs as the feed. The feed goes on ringing its bell, so both must have been opened with
+ * one feed_bell, the one that the feed rings. */
 void pipeline_enter(struct pipeline *to, struct pipeline_rest rest);
-/* Threads that parse for its feed. */
+/* Threads that parse for the pipeline's feed. */
 uint32_t pipeline_readers(const struct pipeline *pipeline);
-/* Inputs that a feed for it needs. */
+/* Inputs that a feed for this pipeline needs. */
 uint32_t pipeline_input_count(const struct pipeline *pipeline);
-/* The bell that a feed for it rings (feed_bell_set). */
+/* The bell that a feed for this pipeline rings (feed_bell_set). */
 struct bell *pipeline_feed_bell(struct pipeline *pipeline);
-/* A device on the CPU that is the pipeline's, for what the engine itself computes between jobs, and for names
- * in messages. */
+/* A CPU device of the pipeline, for what the engine itself computes between jobs, and for names in messages. */
 const struct device *pipeline_device(const struct pipeline *pipeline);
-/* The core of the feed's thread: of the service cores; where there are none and one gang has all others the
- * gang's last one, whose place in the gang it takes when it has no input to fill; or none if anywhere will do. */
+/* The core of the feed's thread: a service core. Without service cores, if one gang has all cores, the last core of the
+ * gang: the thread takes its place in the gang when it has no input to fill. Else none: the thread runs anywhere. */
 const int *pipeline_feed_cores(const struct pipeline *pipeline, uint32_t *count);
-/* The cores that further threads of reading may use: the service cores, or none if anywhere will do. */
+/* The cores that more threads of reading may use: the service cores; none: they run anywhere. */
 const int *pipeline_service_cores(const struct pipeline *pipeline, uint32_t *count);
 
 struct train_job {
     struct feed *feed; /* started */
-    /* Steps below it are run; the others are left for the next job. On several nodes rank 0's counts for all, as does
-     * anybody's tick: a job ends behind the same step everywhere. */
+    /* Steps below it are run; the others are left for the next job. On several nodes rank 0's value counts for all, and
+     * so does any node's tick: a job ends after the same step everywhere. */
     uint64_t step_until;
     uint64_t epoch_until; /* likewise passes; 0: no bound                                              */
-    /* Called by a worker when the last stage has run a slot's forward pass: what losses have written, and
-     * inputs of theirs of at most two columns, are in its tensors. Several calls at a time; may not allocate or
-     * wait. NULL: nobody asks. */
+    /* Called by a worker when the last stage has run a slot's forward pass. The slot's tensors then hold what losses
+     * have written, and their inputs of at most two columns. Several calls at a time; may not allocate or wait. NULL:
+     * nobody asks. */
     void (*forward_done)(void *context, const struct slot *slot);
     /* Called by a worker after every step, one call at a time; may not allocate or wait. */
     void (*step_done)(void *context, const struct step_done *done);
@@ -104,24 +104,24 @@ struct train_job {
     bool (*tick)(void *context);
     void *context;
 };
-/* Runs steps until step_until or epoch_until, the end of the data, or a stop; the parameters are then those of
- * the last finished step, and all threads are idle. *is_end: the feed has ended, feed_result says how; the next
- * job of a pipeline takes the same feed. DIVERGED: a loss is not finite; the message names step and op. What a
- * device failed with. After a failure some stages may have updated for a step that others have not finished:
- * only closing is possible. */
+/* Runs steps until step_until or epoch_until, the end of the data, or a stop. The parameters are then those of the last
+ * finished step, and all threads are idle. *is_end: the feed has ended, and feed_result says how. The pipeline's next
+ * job takes the same feed. DIVERGED: a loss is not finite; names step and op. Also fails as devices fail. After a
+ * failure some stages may have updated for a step that others have not finished: the pipeline can then only be
+ * closed. */
 MUST_USE status pipeline_train(struct pipeline *pipeline, const struct train_job *job, bool *is_end);
-/* DIVERGED if the last micro-batch of the last step has no finite loss with the parameters as they are now: asked
- * before a save. Under wsp and asp no input is kept, and nothing is checked. Of several nodes all have to ask, and the
- * one that has that micro-batch is told. */
+/* DIVERGED: with the present parameters the last micro-batch of the last step has no finite loss. Called before a save.
+ * Under wsp and asp no input is kept, and nothing is checked. Of several nodes all must call it; the node that has this
+ * micro-batch is told. */
 MUST_USE status pipeline_check(struct pipeline *pipeline);
 
 /* For tests: every worker waits a random time, up to max_ns, before each task; 0: off. Between jobs. */
 void pipeline_delay_set(struct pipeline *pipeline, uint64_t seed, uint32_t max_ns);
 
-/* Called for every micro-batch in the order of the data, by a worker, one call at a time: what the graph's
- * heads have read and written (graph_head_next) is in the slot's tensors. */
+/* Called for every micro-batch in the order of the data, by a worker, one call at a time. The slot's tensors hold what
+ * the graph's heads have read and written (graph_head_next). */
 typedef status forward_sink(void *context, const struct slot *slot);
-/* Runs the forward pass over what a started look-up feed gives, to its end or to a stop (STOPPED if tick says so). */
+/* Runs the forward pass over all inputs of a started look-up feed, to its end or to a stop (STOPPED: tick says so). */
 MUST_USE status pipeline_forward(struct pipeline *pipeline, struct feed *feed, forward_sink *sink,
                                  bool (*tick)(void *context), void *context);
 
@@ -141,7 +141,7 @@ struct stage_figures {
     uint32_t ring_cells;
     uint64_t forward_pushes, forward_depth_sum; /* slots that stood in the ring when another came, summed  */
     uint64_t backward_pushes, backward_depth_sum;
-    /* moved across the cut behind it, both ways, by stages on cards and on sim (engine/device/sim/sim_device.h) */
+    /* moved across the cut after it, both ways, by stages on cards and on sim (engine/device/sim/sim_device.h) */
     uint64_t cut_bytes;
     uint64_t other_bytes; /* moved by a card besides: columns of the data that no cut counts, losses, keys, cold rows */
     struct device_row_figures rows;
@@ -149,7 +149,7 @@ struct stage_figures {
 struct pipeline_figures {
     uint64_t wall_ns; /* of all training jobs                                                             */
     bool is_shared;
-    bool rows_come_and_go; /* report.c: reading and stages wait for what rules of rows do at ends of steps  */
+    bool rows_come_and_go; /* reading and stages wait at ends of steps for the rules of rows (report.c)     */
     uint32_t worker_count;
     uint64_t pool_wait_ns; /* of a shared pool's workers                                                   */
     uint32_t stage_count;  /* that are on this node */
@@ -162,8 +162,8 @@ struct pipeline_figures {
     uint64_t allocations, locks;
 };
 void pipeline_figures(const struct pipeline *pipeline, struct pipeline_figures *figures);
-/* Of all workers, what they have done by now; a task under way is not in it. For the thread that runs the jobs, also
- * while one runs (struct train_job's tick). */
+/* What all workers have done so far, without tasks under way. For the thread that runs the jobs, also during a job
+ * (struct train_job's tick). */
 struct pipeline_times {
     uint64_t wall_ns;             /* of all training jobs */
     uint64_t busy_ns[WORK_COUNT]; /* summed over workers  */

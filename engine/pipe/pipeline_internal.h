@@ -1,9 +1,8 @@
 /* What the files of a pipeline share: stations, workers, the gate, a job.
  *
- * A task is found by looking: a worker goes through its stations from the most downstream to the most upstream
- * and takes the first thing that is ready. Every change that can make something ready is followed by a ring of
- * the bell of those who may be waiting for it. Nothing is decided by who is faster but the order of work; what
- * is added to what in which order is fixed:
+ * A task is found by looking: a worker goes through its stations from the most downstream to the most upstream one and
+ * takes the first task that is ready. After every change that can make a task ready, the bell of those who may wait for
+ * it is rung. Which thread is faster decides the order of work, and nothing else; the order of every addition is fixed:
  *
  *   backward passes of a lane   go to one seat of a stage, in order of micro-batch, and one at a time
  *   updates                     are cut by element
@@ -19,20 +18,20 @@
 
 struct worker;
 
-/* Where workers of one stage of one pipeline work. Seats are replicas' places: lane l goes to seat l %
- * seat_count. A seat's forward passes may be taken by any replica, several at a time, its backward passes one
- * at a time, under its claim. */
+/* Where the workers of one stage of one pipeline work. A seat is a replica's: lane l goes to seat l % seat_count. Any
+ * replica may take a seat's forward passes, several at a time; its backward passes are taken one at a time, under its
+ * claim. */
 struct station {
     /* set once */
     struct stage stage;
-    struct station *next, *before; /* NULL at the ends; perhaps elsewhere    */
+    struct station *next, *before; /* NULL at the ends; may be on another node */
     struct hop forward, backward;  /* into it                                */
     struct claim *seat_claims;     /* [seat_count]: of backward passes       */
     uint32_t seat_count;
     uint32_t worker_count, core_count;
     struct device_stage *devices;     /* what its devices share, or NULL                                              */
     const struct resource_slow *slow; /* slowed, or NULL                                                              */
-    /* where steps have no lanes: one task at a time; pipelines share those of stages that look up */
+    /* where steps have no lanes: one task at a time; stages of several pipelines that look up share one */
     struct claim *turn;
 };
 
@@ -58,7 +57,7 @@ struct worker {
     const struct placement_worker *place;
     uint32_t index;
     uint32_t seat;             /* where it looks first, modulo the stage's seats: lanes advance side by side */
-    struct station **stations; /* that it serves, in the order in which it looks                              */
+    struct station **stations; /* which it serves, in the order in which it looks                             */
     uint32_t station_count;
     struct device *device;
     struct updater updater; /* by that device                                  */
@@ -69,8 +68,8 @@ struct worker {
     char name[48];
     /* its own */
     struct task task;
-    uint32_t pipeline_next;    /* of a pool: whose tasks of a stage it looks at first, for pipelines take turns   */
-    bool saw_starved;          /* at some look of this wait the gate could have let a slot in, and there was none */
+    uint32_t pipeline_next;    /* of a pool: the pipeline whose tasks of a stage it looks at first: they take turns */
+    bool saw_starved;          /* at a look of this wait the gate could have let a slot in, and had none           */
     struct stage_times *times; /* [stage_count of the plan]                                                       */
     uint64_t wait_begin_ns, wait_ns, starved_ns;
     uint64_t updated_ns;  /* of the running task: spent on an update after its backward pass */
@@ -117,7 +116,7 @@ struct pipeline {
     bool spins_idle;    /* also a worker that has no task */
     uint32_t in_flight; /* Nm, a pipeline */
     uint32_t pipeline_count, stage_count, lanes, micro_count;
-    bool is_idle;                  /* of several nodes this is one without lanes: passes do nothing */
+    bool is_idle;                  /* this is one of several nodes, and has no lanes: passes do nothing */
     uint32_t readers, input_count; /* of a feed for it               */
     uint32_t slot_count;           /* as many as there are in flight */
     struct slot *slots;
@@ -127,10 +126,10 @@ struct pipeline {
     struct stage **stages;    /* likewise: theirs              */
     struct worker *workers;
     uint32_t worker_count, started_count;
-    /* where a stage has no cores: what the engine itself computes by, one thread at a time; else NULL */
+    /* where a stage has no cores: the device of the engine's own computing, one thread at a time; else NULL */
     struct device *device;
     pthread_mutex_t device_lock;
-    struct team *helped; /* by the thread of the job's feed: the only worker's, where it has all cores; or NULL  */
+    struct team *helped; /* by the thread of the job's feed: the only worker's team, where it has all cores; or NULL */
     struct bell *bells;  /* one a station: of those who serve only it                                            */
     uint32_t bell_count;
     struct bell *gate_bell; /* of the pool and of all first stages: the first of these, or the options'          */
@@ -144,7 +143,7 @@ struct pipeline {
     void *sink_context;
     /* pipeline_check's */
     bool is_check;
-    struct exchange_look *check_look; /* with other nodes' tables: the rows of `kept` as they are; else NULL */
+    struct exchange_look *check_look; /* with other nodes' tables: the present rows of `kept`; else NULL */
     struct key_numbers *check_numbers;
     struct gate gate;
     struct order order;        /* forward job: predictions                                                         */
@@ -152,7 +151,7 @@ struct pipeline {
     uint64_t *sequence;        /* [slot_count]: number of admission; in training by lane, in its lane              */
     struct feed *feed_trained; /* of the last training job                                                         */
     struct input *train_held;  /* what the gate held at its end                                                    */
-    /* of the last slot of the last step, for pipeline_check; given back when the next step closes */
+    /* of the last slot of the last step, for pipeline_check; given back when the next step ends */
     struct input *kept;
     uint64_t wall_ns, job_begin_ns;
     uint64_t delay_seed;
@@ -176,24 +175,24 @@ void pipeline_bells_ring(struct pipeline *p);
 static inline void pipeline_gate_ring(struct pipeline *p) { bell_ring(p->gate_bell); }
 /* Ends the job with a failure of the calling thread: st and its message. */
 void pipeline_fail(struct pipeline *p, status failure);
-/* After a job, also one that has failed: what devices with memory of their own have goes back to the host, and
- * is as of the last update, or the failure is one that says that it is not. */
+/* After a job, also a failed one: what devices with memory of their own have goes back to the host. The host then has
+ * it as of the last update, or this fails and says that the host does not. */
 MUST_USE status pipeline_devices_settle(struct pipeline *p);
 /* Whether the station's slots come from, or go to, another node that way. */
 static inline bool station_is_far(const struct station *neighbour) { return neighbour && !neighbour->stage.is_here; }
-/* Lets a slot into a stage, or back into it. */
+/* Gives a slot to a stage, for its forward pass. */
 void station_forward_give(struct worker *w, struct station *station, struct slot *slot);
 void station_backward_give(struct worker *w, struct station *station, struct slot *slot);
 /* struct hops_options' give. */
 void pipeline_hop_arrives(void *pipeline, uint32_t stage, enum hops_way way, uint32_t slot);
-/* Which of the gate's counters numbers a micro-batch. */
+/* Which of the gate's counters numbers this micro-batch. */
 uint32_t pipeline_sequence_lane(const struct pipeline *p, const struct micro_batch *m);
 
 /* --- task.c ----------------------------------------------------------------------------------- */
 
 /* Runs the worker's task, and hands its slot on. */
 void task_run(struct worker *w);
-/* Another of the station's pipelines may have a task. */
+/* Tells another of the station's pipelines that it may have a task. */
 void station_turn_give(struct pipeline *p, struct station *station);
 void order_reset(struct order *order);
 /* What a synchronisation calls. */

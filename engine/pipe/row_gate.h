@@ -1,11 +1,11 @@
-/* Between a feed's thread and a store that one thread at a time uses: which slots wait for their rows, which
- * steps' rows are pinned, and whose the store is.
+/* Between a feed's thread and a store, which one thread at a time may use: which slots wait for their rows, which
+ * steps' rows are pinned, and who has the store.
  *
  *     store_prepare ──▶ waiting slots, in order ──rows have come──▶ shown
  *     steps, in order ──last slot back──▶ store_release
  *
- * With a store that lives in RAM alone, whose rows stay, a gate is not closed: slots are shown at once, and
- * there is nothing to pin. */
+ * A store that lives in RAM alone keeps its rows, so its gate is not closed: slots are shown at once, and there is
+ * nothing to pin. */
 #ifndef HETERPS_ENGINE_PIPE_ROW_GATE_H
 #define HETERPS_ENGINE_PIPE_ROW_GATE_H
 
@@ -19,8 +19,8 @@ struct row_gate {
     /* set once */
     struct store *store;
     bool is_closed;              /* the store takes turns */
-    struct bell *bell;           /* at which the thread waits for the store; who gives it up rings */
-    bool (*help)(void *context); /* what it does meanwhile; returns whether there was anything */
+    struct bell *bell;           /* at which the thread waits for the store; whoever gives the store up rings */
+    bool (*help)(void *context); /* what the thread does while it waits; returns whether there was anything */
     void *context;
     uint32_t waiting_max, step_max;
     /* the thread's */
@@ -36,7 +36,7 @@ struct row_gate {
     uint64_t step_begin, step_end;
     /* seen by all */
     _Atomic uint32_t shared_owner;
-    _Atomic bool shared_is_wanted; /* somebody waits to hold it: the thread begins no other turn before */
+    _Atomic bool shared_is_wanted; /* another thread waits for the store: the thread begins no other turn first */
 };
 
 /* A gate for up to `waiting_max` slots and `step_max` steps; while the layout only adds up, `gate` is not used. */
@@ -45,28 +45,28 @@ void row_gate_open(struct row_gate *gate, struct store *store, struct bell *bell
                    void *context);
 
 /* The thread's. */
-/* Has the store make room for one more ticket. Not *has_room: a step has to end first (row_gate_step_over). */
+/* Has the store make room for one more ticket. Not *has_room: a step must end first (row_gate_step_over). */
 MUST_USE status row_gate_room(struct row_gate *gate, bool *has_room);
 MUST_USE status row_gate_prepare(struct row_gate *gate, const struct micro_batch *m, enum store_mode mode,
                                  struct ticket *ticket);
-/* The slot, whose ticket has just been prepared and stays until it is shown, waits for its rows. */
+/* The slot waits for its rows; its ticket has just been prepared, and stays until the slot is shown. */
 void row_gate_wait(struct row_gate *gate, uint32_t slot, const struct ticket *ticket);
 bool row_gate_is_waiting(const struct row_gate *gate);
-/* Gives the next slot whose rows have come; looks after what is under way first, and if `wait` until something
- * has come. */
+/* Gives the next slot whose rows have come. First looks after what is under way; with `wait`, until something has
+ * come. */
 MUST_USE status row_gate_look(struct row_gate *gate, bool wait, uint32_t *slot, bool *is_shown);
 /* Waits until all that is under way has come. */
 MUST_USE status row_gate_settle(struct row_gate *gate);
-/* store_is_crowded. */
+/* As store_is_crowded. */
 MUST_USE status row_gate_is_crowded(struct row_gate *gate, bool *is_crowded);
-/* A step begins, and has a number; its tickets so far end with this one; it is over; it never was one. */
+/* A step begins, and gets a number; its tickets so far end with this one; it is over; it never was a step. */
 uint64_t row_gate_step_begin(struct row_gate *gate);
 void row_gate_step_ticket(struct row_gate *gate, uint64_t step, uint32_t ticket);
 void row_gate_step_over(struct row_gate *gate, uint64_t step);
 void row_gate_step_cancel(struct row_gate *gate, uint64_t step);
 
-/* Another thread's: keeps the thread out of the store, and waits until all rows under way have come; until
- * row_gate_let_go, which follows in any case. */
+/* For another thread: keeps the feed's thread out of the store, and waits until all rows under way have come. Lasts
+ * until row_gate_let_go, which must follow in any case. */
 MUST_USE status row_gate_hold(struct row_gate *gate);
 void row_gate_let_go(struct row_gate *gate);
 

@@ -1,5 +1,5 @@
-/* From what a user has to a scheduling problem: an instance file; a layer table or a net by name and a cluster, by
- * declared rates; or a graph and a cluster, measured here. */
+/* From what a user has to a scheduling problem. A user has an instance file; a layer table, or a net by name, with a
+ * cluster, by declared rates; or a graph and a cluster, measured here. */
 #ifndef HETERPS_ENGINE_PLAN_PLANNER_H
 #define HETERPS_ENGINE_PLAN_PLANNER_H
 
@@ -27,18 +27,18 @@ struct planner {
     struct instance instance; /* its throughput_limit resolved */
 };
 
-/* A goal "throughput = max" is the cheapest plan whose throughput is within so much of the greatest. */
+/* A goal "throughput = max" means the cheapest plan whose throughput is at least this share of the greatest. */
 #define PLANNER_MAX_SHARE    0.98
 #define PLANNER_GOAL_SECONDS 3.0 /* for finding the greatest, before a plan is made */
 
-/* USAGE where the source is not one of the four; else as profiling, estimating and reading fail. */
+/* USAGE: the source is none of the four. Also fails as profiling, estimating and reading fail. */
 MUST_USE status planner_open(struct planner *planner, const struct planner_source *source);
 void planner_close(struct planner *planner);
-/* Sets the instance's throughput_limit for a goal of `throughput` examples/s; infinite: as said above, within
- * `seconds`, or until `progress` says to stop (NULL: nothing does), of the greatest that is found by then. */
+/* Sets the instance's throughput_limit for a goal of `throughput` examples/s. Infinite: PLANNER_MAX_SHARE of the
+ * greatest throughput that is found within `seconds`, or until `progress` says to stop (NULL: never). */
 MUST_USE status planner_goal_set(struct instance *instance, double throughput, double seconds,
                                  search_progress *progress, void *context);
-/* Leaves to each of so many pipelines its part of the units. USAGE: a type has too few. */
+/* Leaves to each of `pipelines` pipelines its part of the units. USAGE: a type has too few. */
 MUST_USE status planner_units_share(struct instance *instance, uint32_t pipelines);
 
 #endif

@@ -1,12 +1,12 @@
-/* Plans a graph for a cluster, and plans it anew when the running pipeline shows that the times behind the plan
- * were not right:
+/* Plans a graph for a cluster, and plans it again when the running pipeline shows that the times on which the plan
+ * rests were wrong:
  *
  *     instance ──solve──▶ plan ──▶ pipeline ──figures──▶ measured seconds an example, stage by stage
  *        ▲                                                    │ differ from the plan's by more than the bound, twice
  *        └──────── times of the stage's type, corrected ──────┘
  *
- * HeterPS, section 5.2: Algorithm 1 is used a second time during training, on real throughput: the learned
- * methods go on with the policy of the search before. */
+ * HeterPS, section 5.2: Algorithm 1 is used a second time during training, on real throughput. The learned methods go
+ * on with the policy of the search before. */
 #ifndef HETERPS_ENGINE_PLAN_REPLAN_H
 #define HETERPS_ENGINE_PLAN_REPLAN_H
 
@@ -23,37 +23,37 @@ struct replan_options {
     const struct graph *graph;       /* kept */
     const struct instance *instance; /* copied */
     double throughput;               /* goal: examples/s, 0: none, infinite: max */
-    uint32_t pipeline_count;         /* that run the plan side by side, of which each has these units */
+    uint32_t pipeline_count;         /* of pipelines that run the plan side by side, each with these units */
     search_progress *progress;       /* of the searches, or NULL */
-    /* as of solve(); later plans of auto are exact's, or rl's where that does not finish */
+    /* as in solve_options; later plans of auto come from exact, or from rl where exact does not finish */
     const char *method;
     uint64_t seed;
     double seconds; /* of the first plan; of later ones a quarter, at most 0.5 */
-    /* Puts a better solution in the first one's place, or NULL. */
+    /* Replaces the first solution by a better one; or NULL. */
     status (*better)(void *context, struct solution *solution);
     void *better_context;
 };
-/* Solves the instance: the first plan is in *plan (plan_free is the caller's). INFEASIBLE with the reason and
- * the nearest throughput. */
+/* Solves the instance: *plan is the first plan (the caller frees it: plan_free). INFEASIBLE: says the reason and the
+ * nearest throughput. */
 MUST_USE status replanner_open(struct replanner **replanner, const struct replan_options *options, struct plan *plan);
 void replanner_close(struct replanner *replanner);
-/* The solution behind the present plan. */
+/* The solution from which the present plan was made. */
 const struct solution *replanner_solution(const struct replanner *replanner);
 
 /* Examples a second that the plan gives on this node, in a pipeline that is drained at the end of every step of
- * `micro_count` micro-batches (bsp; UINT32_MAX: never): formula 5, and what it leaves out: while a step fills
- * and drains the pipeline, the slowest stage waits for the passes of one micro-batch through all others, and
- * then for the longest update; and where stages on cpu and reading (service_seconds) have more to do than
- * core_count cores can, they share these. */
+ * `micro_count` micro-batches (bsp; UINT32_MAX: never). It is formula 5, and what formula 5 leaves out. While a step
+ * fills and drains the pipeline, the slowest stage waits for the passes of one micro-batch through all other stages,
+ * then for the longest update. And stages on cpu share the core_count cores with reading (service_seconds), if they
+ * need more. */
 double replanner_expected(const struct replanner *replanner, uint32_t micro_count, uint32_t core_count);
 
-/* Compares what the pipeline has measured since the last call with the plan; `examples`: trained since then.
- * Returns whether planning anew is due: the instance is corrected then, and `why` says what was found. Costs a
- * microsecond; to be called about once a second. */
+/* Compares what the pipeline has measured since the last call with the plan; `examples`: trained since then. Returns
+ * whether a new plan is due; the instance is then corrected, and `why` says what was found. Costs a microsecond; to be
+ * called about once a second. */
 bool replanner_look(struct replanner *replanner, const struct pipeline_figures *figures, uint64_t examples, char *why,
                     size_t why_bytes);
-/* Solves the corrected instance. *is_better: the new plan is in *plan, and is the present one from now on; else
- * the present one is as good, and keeps its units, with corrected times. */
+/* Solves the corrected instance. *is_better: *plan is the new plan, the present one from now on; else the present plan
+ * is as good, and keeps its units, with corrected times. */
 MUST_USE status replanner_plan(struct replanner *replanner, struct plan *plan, bool *is_better);
 /* The new plan cannot be run: nothing is compared from now on. */
 void replanner_stop(struct replanner *replanner);

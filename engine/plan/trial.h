@@ -1,6 +1,6 @@
-/* Plans that are tried: each trains the graph from nothing for a moment on this machine, on the data that it is
- * profiled on, and its examples a second are read off the clock. A prediction leaves out what only a run shows:
- * threads that want one core, reading that cannot keep up, the fill and drain of every step.
+/* Plans that are tried. Each trains the graph from its start for a moment on this machine, on the data of the profile,
+ * and its examples a second are read off the clock. A prediction leaves out what only a run shows: threads that want
+ * one core, reading that cannot keep up, the fill and drain of every step.
  *
  *     solutions of several methods, the chosen one with a stage fewer ─▶ distinct plans ─train─▶ measured ─▶ the best
  *
@@ -19,17 +19,17 @@ struct trial_options {
     double throughput;      /* goal: examples/s, 0: none, infinite: max */
 };
 
-/* Plans that trials_run may add: of methods that need no search, and the first one's with each of its stages given to a
+/* Plans that trials_run may add: of methods that need no search, and the first plan with each of its stages given to a
  * neighbour. */
 #define TRIALS_ADDED_MAX 48u
 
-/* Trains the plans of solutions[0 … *count), which are of one instance, and of what it adds to them (*count grows, up
- * to `most`), and sets `measured` of each that can be run here, and for how long it `waited` for processors, which is
- * taken out where plans are compared; a line says why another cannot. Those that are predicted to miss the goal, or
- * for max the fastest, by a factor of five are left out. The best of those comes to the front: the cheapest by what
- * was measured of those that reach the goal, for max of those within PLANNER_MAX_SHARE of the fastest; where none
- * does, the fastest. Where none can be run the first stays. STOPPED by a signal; MEMORY; what reading data fails
- * with. */
+/* Trains the plans of solutions[0 … *count), all of one instance, and of solutions that it adds (*count grows, up to
+ * `most`). Sets `measured` of each plan that can be run here; for the others a line says why not. Also sets for how
+ * long a plan `waited` for processors, which is taken out where plans are compared. Plans that are predicted to miss
+ * the goal, or for max the fastest plan, by a factor of five are left out. The best plan comes to the front: by
+ * measured figures the cheapest of those that reach the goal, or for max of those within PLANNER_MAX_SHARE of the
+ * fastest; if none does, the fastest. If none can be run, the first stays. STOPPED by a signal; MEMORY; also fails as
+ * reading data fails. */
 MUST_USE status trials_run(const struct trial_options *options, struct solution *solutions, uint32_t *count,
                            uint32_t most);
 

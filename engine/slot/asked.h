@@ -1,12 +1,12 @@
-/* What a node asks for of the rows of a step that others have, or itself: its distinct keys, table by table, and
- * whose they are.
+/* Which rows of a step a node asks for, of other nodes and of itself: its distinct keys, table by table, and who owns
+ * each.
  *
  *     asker    micro-batches ──▶ keys of the step, each once
  *                            ──close──▶ a letter for every owner: counts, keys, how often each occurs
  *              values [owner's keys, vector] ◀── the owner's rows
- *                                                span of row r of the step: where its value comes
+ *                                                span of row r of the step: where its value arrives
  *              pieces [owner's keys, run, dim] ──▶ sums of its gradients
- *                                                piece of row r: of its place in the letter
+ *                                                piece of row r: at its place in the letter
  *
  * Values and pieces travel without keys, in the order of the letter. A key's owner follows from its shard
  * (io/store/shard.h). */
@@ -20,21 +20,21 @@
 
 #define ASKED_OWNERS_MAX 64u
 
-/* How an asker and its owners are: the same in every step. */
+/* Who asks, and who owns what: the same in every step. */
 struct asked_shape {
     const struct graph *graph;
     uint32_t owner_count;
-    const uint8_t *owner_of; /* [SHARD_COUNT]: whose they are; kept; of owners it is not asked */
+    const uint8_t *owner_of; /* [SHARD_COUNT]: the owner of a shard; kept; not read for an owner's own shape */
     uint32_t example_max;    /* of a step, of this asker                                      */
     uint32_t run_count;      /* of its lanes: pieces of a row's sums                          */
-    /* What owners want to know of a table's keys: how often each occurs, and how often of that in clicked examples
+    /* What owners must know of a table's keys: how often each occurs, and how often in clicked examples
      * (engine/base/row_life.h). */
     bool shows[GRAPH_TABLES_MAX], clicks[GRAPH_TABLES_MAX];
 };
 
-/* A letter, as it travels: u32 counts [table_count], to a whole number of u64; u64 keys [count], table by table;
- * u32 occurrences [count] of the tables that show them, and behind them clicks [count] likewise; to a whole number of
- * u64. */
+/* A letter, as it travels: u32 counts [table_count], padded to whole u64; u64 keys [count], table by table; then u32
+ * occurrences [count] of the tables that show them, and after these clicks [count] of the tables that want them; padded
+ * to whole u64. */
 struct asked_letter {
     const uint32_t *count;                         /* [table_count] */
     const uint64_t *key[GRAPH_TABLES_MAX];         /* [count]       */
@@ -45,10 +45,10 @@ struct asked_letter {
 void asked_shape_wants(struct asked_shape *shape);
 /* Most bytes that an asker's letter has. */
 size_t asked_letter_bytes_max(const struct asked_shape *shape);
-/* Bytes of the keys of an owner's letter, and of what counts of them; `count` as a step has it. */
+/* Bytes of the keys of an owner's letter, and of their occurrences and clicks; `count` as a step has it. */
 size_t asked_keys_bytes(const struct asked_shape *shape, const uint32_t *count, uint32_t owner);
-/* Looks at `bytes` of another node's, 8-byte aligned, which stay as long as the letter. INVALID: no such asker can
- * have written it. */
+/* Reads `bytes` of another node's letter, 8-byte aligned; they must stay as long as the letter. INVALID: no such asker
+ * can have written it. */
 MUST_USE status asked_letter_read(struct asked_letter *letter, const struct asked_shape *asker, const uint8_t *at,
                                   size_t bytes);
 
@@ -56,16 +56,16 @@ MUST_USE status asked_letter_read(struct asked_letter *letter, const struct aske
 struct asked_step {
     uint64_t step;
     struct step_rows *rows; /* [table_count]: the step's, as they are numbered by step_rows_add_keys   */
-    uint8_t *letters;       /* one behind the other                                                     */
+    uint8_t *letters;       /* one after another                                                        */
     size_t *letter_begin;   /* [owner_count + 1]                                                        */
     uint32_t *count;        /* [owner_count, table_count]: keys of each letter                          */
-    size_t *float_begin;    /* [owner_count + 1]: of an owner's values, in floats: as its rows store them    */
-    size_t *piece_begin;    /* [owner_count + 1]: of its pieces, in floats of one run                        */
+    size_t *float_begin;    /* [owner_count + 1]: of an owner's values, in floats, as its rows store them    */
+    size_t *piece_begin;    /* [owner_count + 1]: of an owner's pieces, in floats of one run                 */
 };
 void asked_step_layout(struct asked_step *step, struct layout *l, const struct asked_shape *shape);
-/* Floats that a step's values take at most. */
+/* Floats that the values of a step take at most. */
 size_t asked_floats_max(const struct asked_shape *shape);
-/* And one run's pieces. */
+/* Floats that the pieces of one run take at most. */
 size_t asked_piece_floats_max(const struct asked_shape *shape);
 /* Numbers of a step's keys, for one table. */
 struct key_numbers {
@@ -75,17 +75,17 @@ struct key_numbers {
 void key_numbers_layout(struct key_numbers *numbers, struct layout *l, const struct asked_shape *shape, uint32_t table);
 /* A step begins. */
 void asked_step_begin(struct asked_step *step, const struct asked_shape *shape, struct key_numbers *numbers);
-/* Numbers the keys of a micro-batch in every table: fills the ticket's tables but for spans, and adds to the step's
+/* Numbers the keys of a micro-batch in every table: fills the ticket's tables except spans, and adds to the step's
  * rows. Lanes come in order. */
 void asked_step_add(struct asked_step *step, const struct asked_shape *shape, struct key_numbers *numbers,
                     const struct micro_batch *m, uint32_t lane, struct ticket *ticket);
-/* The step has all its keys: writes its letters, and the spans of its rows within `values` [asked_floats_max]. */
+/* The step has all its keys: writes its letters, and sets the spans of its rows within `values` [asked_floats_max]. */
 void asked_step_close(struct asked_step *step, const struct asked_shape *shape, const struct key_numbers *numbers,
                       float *values);
-/* Where a table's rows begin among the values, and their pieces in floats of one run: of every owner [owner_count]. */
+/* Where a table's rows begin among each owner's values, and their pieces in floats of one run: [owner_count]. */
 void asked_table_begin(const struct asked_step *step, const struct asked_shape *shape, uint32_t table, size_t *value,
                        size_t *piece);
-/* Then the spans of a micro-batch's ticket. */
+/* Sets the spans of a micro-batch's ticket, after asked_step_close. */
 void asked_step_spans(const struct asked_step *step, uint32_t table_count, struct ticket *ticket);
 
 #endif

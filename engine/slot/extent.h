@@ -1,9 +1,9 @@
-/* What of a graph a stage has: its nodes, the parameters and tables that its updates change, and how these are
- * cut among those who update.
+/* What a stage has of a graph: its nodes, the parameters and tables that its updates change, and how these are cut
+ * among those who update.
  *
- * A cut is the same for sums and updates, and lies between blocks (graph/clip.h): part p of all that the
- * stage's updates change is a run of whole blocks, in the order of the nodes, and of about as many floats as
- * every other part. So whoever has a part adds, squares and updates it, and nobody else has to know its sums. */
+ * Sums and updates are cut alike, between blocks (graph/clip.h). Part p is a run of whole blocks, in the order of
+ * nodes, out of all that the stage's updates change; all parts have about as many floats. So whoever has a part adds,
+ * squares and updates it, and nobody else has to know its sums. */
 #ifndef HETERPS_ENGINE_SLOT_EXTENT_H
 #define HETERPS_ENGINE_SLOT_EXTENT_H
 
@@ -32,7 +32,7 @@ struct extent {
     uint32_t *cut_block; /* [part_count + 1]: at which block whose norm is bounded, from block_begin on */
 };
 
-/* What the update changes of the parameters of the forward nodes [node_begin, node_end); false: nothing, or it
+/* What the update changes of the parameters of the forward nodes [node_begin, node_end). False: nothing, or the update
  * is one of a table. */
 bool param_run_find(struct param_run *run, const struct graph *g, const struct model *model, uint32_t node_begin,
                     uint32_t node_end, uint32_t update);
@@ -42,7 +42,7 @@ void extent_nodes_find(struct extent *e, const struct graph *g, uint32_t first_l
 void extent_layout(struct extent *e, struct layout *l, const struct graph *g, const struct model *model,
                    uint32_t part_count);
 
-/* Floats [*begin, *end) of the parameters: those of the run that are the part's. */
+/* The part's floats of the run: [*begin, *end) of the parameters. */
 static inline void extent_part(const struct extent *e, uint32_t part, uint32_t run, uint64_t *begin, uint64_t *end)
 {
     *begin = e->cut_float[(size_t)part * e->run_count + run];

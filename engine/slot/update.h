@@ -1,5 +1,5 @@
-/* From the sums of a step's gradients to new parameters and rows: the sums, and how a part of an update is put
- * together for a device.
+/* From the sums of a step's gradients to new parameters and rows: the sums themselves, and how a part of an update is
+ * put together for a device.
  *
  *     backward passes ──add──▶ gradients: of parameters a set each (a lane, or a pipeline), of lane rows one a look-up
  *                                  │ update_sum: lanes of a part, and squares (where the norm is bounded)
@@ -26,13 +26,13 @@ struct gradients {
     struct graph_alias *aliases; /* of all parameters                                                      */
     uint32_t alias_count;
 };
-/* Of steps of at most `examples`. */
+/* Gradients for steps of at most `examples`. */
 void gradients_layout(struct gradients *gradients, struct layout *l, const struct graph *g, uint32_t set_count,
                       uint64_t examples);
-/* Pointers of an updater's scratch that its gradients need. */
+/* Pointers that an updater's scratch needs for these gradients. */
 uint32_t gradients_scratch(const struct graph *g, uint32_t lanes);
 
-/* A thread's means to update; borrows all. */
+/* What a thread updates with; borrows all. */
 struct updater {
     const struct graph *graph;
     const struct gradients *gradients;
@@ -45,33 +45,32 @@ struct update {
     float *param, *state;         /* whole arrays, as the model's                                           */
     float *const *param_grad;     /* [sets]: whole arrays                                                   */
     uint32_t lanes;               /* of a step                                                              */
-    uint32_t sets;                /* that have sums of parameters; 0: one a lane                            */
+    uint32_t sets;                /* of sums of parameters; 0: one a lane                                   */
     const struct step_rows *rows; /* [table_count]                                                          */
     uint32_t example_count;       /* of the step                                                            */
     uint64_t t;                   /* updates including this one                                             */
-    float clip_scale;             /* of parameters whose norm is bounded: their sums are in the first lane  */
+    float clip_scale;             /* of parameters whose norm is bounded; their sums are in the first lane  */
     bool is_joined;               /* all sums of parameters are in the first lane (update_lanes, update_join) */
     bool is_bf16;                 /* train.reduce: sums of gradients are rounded to bfloat16                  */
 };
-/* Whether sums of what the graph's update changes are rounded: those of gradients are, statistics are not. */
+/* Whether sums of what the graph's update changes are rounded: gradients are, statistics are not. */
 bool update_is_bf16(const struct update *u, const struct graph *g, uint32_t update);
-/* Where pieces of the sums lie (engine/slot/fold.h): of the own lanes, as numbers from the first of them on.
- * Adds the lanes of each run up into the run's first, for the floats [begin, end) of the parameters, and rounds
- * every sum, if is_bf16. */
+/* `runs` are runs of the node's own lanes (engine/slot/fold.h), numbered from its first lane on. Adds the lanes of each
+ * run up into the run's first lane, for the floats [begin, end) of the parameters, and rounds every sum, if is_bf16. */
 MUST_USE status update_lanes(const struct updater *w, const struct update *u, const struct fold_lanes *runs,
                              uint32_t run_count, uint64_t begin, uint64_t end, bool is_bf16);
-/* Adds `right` to `left` for the floats [begin, end) of the parameters, and clears it; both are whole arrays of
- * which these floats are there. */
+/* Adds `right` to `left` for the floats [begin, end) of the parameters, and clears `right`. Both point to whole arrays,
+ * of which these floats exist. */
 MUST_USE status update_join(const struct updater *w, float *left, float *right, uint64_t begin, uint64_t end,
                             uint64_t t, bool is_bf16);
-/* Adds the lanes of `count` blocks up into the first lane, and fills their squares. What the device fails with,
- * as all below. */
+/* Adds the lanes of `count` blocks up into the first lane, and fills their squares. Fails as the device fails, like the
+ * functions below. */
 MUST_USE status update_sum(const struct updater *w, const struct update *u, const struct param_block *blocks,
                            uint32_t count, double *squares);
-/* Updates the floats [begin, end) of a run; none is fine. */
+/* Updates the floats [begin, end) of a run; an empty range is fine. */
 MUST_USE status update_params(const struct updater *w, const struct update *u, const struct param_run *run,
                               uint64_t begin, uint64_t end);
-/* Updates the rows [begin, end) of the step's rows of a table; none is fine. */
+/* Updates the rows [begin, end) of the step's rows of a table; an empty range is fine. */
 MUST_USE status update_rows(const struct updater *w, const struct update *u, uint32_t table, uint32_t begin,
                             uint32_t end);
 

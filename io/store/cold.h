@@ -4,13 +4,13 @@
  *     put ──▶ block ──▶ chunk of blocks ──write──▶ segment … segment   oldest, emptiest: cleaned, rows put once more
  *     find ──▶ batch, sorted by place ──reads, many in flight──▶ the row's span in RAM, and its record is garbage
  *
- * A row that comes costs one read, of one block; rows that lie in a block, or in blocks side by side, share it;
- * what has not been written yet is taken from memory. Workload: some ten thousand rows a batch, as many puts, tens
- * to hundreds of thousand a second.
+ * A row that comes costs one read, of one block; rows in one block, or in neighbouring blocks, share it. Rows that are
+ * not written yet are taken from memory. Workload: some ten thousand rows a batch, as many puts, tens to hundreds of
+ * thousand a second.
  *
- * Opening it removes segments that a dead process left in the directory, and closing it its own. SYSTEM: another
- * process has the directory, or this one may not have as many open files. The first failure of reading or writing
- * is every later call's. */
+ * Opening removes segments that a dead process left in the directory; closing removes its own. SYSTEM: another process
+ * has the directory, or this one may not open as many files. After the first failure of reading or writing every call
+ * fails with it. */
 #ifndef HETERPS_IO_STORE_COLD_H
 #define HETERPS_IO_STORE_COLD_H
 
@@ -18,11 +18,11 @@
 
 extern const struct home_kind cold_home;
 
-/* Rows that a table of this span can have on so much disk; 0: it is too little. */
+/* Rows that a table with spans of this length can have on so much disk; 0: the disk budget is too small. */
 uint64_t cold_row_max(uint32_t span_floats, uint64_t disk_bytes);
 
-/* A batch may wait for an earlier one to arrive: so many may be under way that they bring some COLD_ROWS_AHEAD
- * rows, but not fewer nor more than this. */
+/* A batch may wait for an earlier batch to arrive. So many batches may be under way that they bring some
+ * COLD_ROWS_AHEAD rows, within these bounds. */
 #define COLD_ROWS_AHEAD  32768u
 #define COLD_BATCHES_MIN 4u
 #define COLD_BATCHES_MAX 16u

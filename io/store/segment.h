@@ -5,7 +5,7 @@
  *                                                             index for a seed
  *     block:   hash, row count | key, span | key, span | …
  *
- * so a block that is garbled, or that belongs elsewhere, is known by itself. Rows do not cross blocks.
+ * So a block that is garbled, or that belongs elsewhere, is recognised by itself. Rows do not cross blocks.
  * Little-endian. */
 #ifndef HETERPS_IO_STORE_SEGMENT_H
 #define HETERPS_IO_STORE_SEGMENT_H
@@ -28,12 +28,12 @@ struct segment_shape {
 
 /* The shape for rows of this span, in segments of about segment_bytes. */
 struct segment_shape segment_shape_of(uint32_t span_floats, uint64_t segment_bytes);
-/* The same of blocks of this length, in a file of so many: what a stretch of it is read by. False if there are
- * no such blocks. */
+/* The shape of a file of `block_count` blocks of this length, to read a stretch of it. False: there are no such
+ * blocks. */
 bool segment_shape_of_blocks(struct segment_shape *shape, uint32_t span_floats, uint32_t block_bytes,
                              uint32_t block_count);
 static inline uint32_t segment_rows(const struct segment_shape *s) { return s->block_rows * s->block_count; }
-/* Of a full one's file. */
+/* Bytes of a full segment's file. */
 static inline uint64_t segment_bytes(const struct segment_shape *s)
 {
     return (uint64_t)s->block_bytes * s->block_count + SEGMENT_ALIGN_BYTES;
@@ -49,8 +49,8 @@ uint32_t segment_block_rows(const uint8_t *block);
 void segment_block_begin(const struct segment_shape *s, uint8_t *block);
 /* Puts the hash of a block that gets no more rows. */
 void segment_block_seal(const struct segment_shape *s, uint8_t *block, uint64_t number, uint32_t block_index);
-/* The hash of sealed blocks that follow one another: that of those before it, 0 at first, and of one more.
- * Reads the hash in its head, not the block: once that is checked, it is as good. */
+/* The hash of consecutive sealed blocks, from the hash of the blocks before (0 at first) and one more block. Reads the
+ * hash in the block's head, not the block: once this hash is checked, it is as good. */
 uint64_t segment_hash_add(uint64_t before, const uint8_t *block);
 /* CORRUPT: file, byte, what does not hold. */
 MUST_USE status segment_block_check(const struct segment_shape *s, const uint8_t *block, uint64_t number,

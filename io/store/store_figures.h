@@ -7,7 +7,7 @@
 
 /* Bytes of the budget that rows use now, each with its key and its part of the index. */
 uint64_t store_used_bytes(const struct store *store);
-/* Open files that it may come to need for the disk. */
+/* Open files that the store may come to need for the disk. */
 uint64_t store_disk_files(const struct store *store);
 /* How the disk is read, in words: "io_uring", "threads, by the page cache". */
 const char *store_disk_name(const struct store *store);
@@ -19,8 +19,8 @@ struct store_counts {
     struct home_counts disk;
 };
 struct store_counts store_counts(const struct store *store, uint32_t table);
-/* The same as of the last ticket, or settling, of a store with a disk; else zeros. For any thread, while others use the
- * store. */
+/* The same as of the last ticket, or the last settling, of a store with a disk; else zeros. Any thread, while others
+ * use the store. */
 struct store_counts store_counts_told(const struct store *store, uint32_t table);
 
 /* What has become of rows since open, once store_purge has found them all. */

@@ -1,4 +1,4 @@
-/* What the parts of the store share. Each calls those above it, and what they call back is by pointers:
+/* What the parts of the store share. Each part calls those above it in this list; calls the other way go by pointers:
  *
  *     home.h, distinct.c     where rows lie beside RAM; the asker's half of a ticket
  *     store_ram.c            the index, and rows of RAM
@@ -45,21 +45,20 @@ struct bucket {
 };
 _Static_assert(sizeof(struct bucket) == CACHE_LINE_BYTES, "a look-up is one cache line");
 
-/* Rows for each bucket, and so much of the budget a row. */
+/* Rows for each bucket, and so the share of a bucket in a row's bytes of the budget. */
 #define BUCKET_ROWS    3u
 #define ROW_CELL_BYTES ((sizeof(struct bucket) + BUCKET_ROWS - 1) / BUCKET_ROWS)
-/* Where rows leave for a home memory counts for more than a look-up that goes one line further: so many for four
- * buckets. */
+/* Where rows leave for a home, memory matters more than a look-up that goes one line further: rows for four buckets. */
 #define TIERED_ROWS       13u
 #define TIERED_CELL_BYTES ((4 * sizeof(struct bucket) + TIERED_ROWS - 1) / TIERED_ROWS)
 
-/* A row, and the ticket that has created it: those that were taken for living rows of the home at first come later
- * than others of their ticket. */
+/* A row, and the ticket that has created it. A row that was first taken for a living row of the home comes later than
+ * other rows of its ticket. */
 struct created {
     uint32_t row, ticket;
 };
 
-/* Of struct store_counts, what other threads are told. */
+/* The counts of struct store_counts that other threads are told. */
 enum store_told {
     TOLD_RAM_ROWS,
     TOLD_DISK_ROWS,
@@ -77,8 +76,8 @@ struct store_table {
     uint32_t span_floats, stride_floats;
     struct key_fields fields;
     uint64_t budget_bytes, row_max, bucket_count;
-    bool is_tiered;            /* rows leave for a home                                                   */
-    bool is_left;              /* its rows are elsewhere                                                  */
+    bool is_tiered;            /* rows leave RAM for a home                                               */
+    bool is_left;              /* its rows are elsewhere: tickets have none of them                       */
     uint64_t example_keys_max; /* keys of an example                                                     */
     struct bell *grown_bell;   /* the thread's that touches: rings every TOUCH_ROWS rows                  */
     void (*row_init)(void *context, uint32_t table, uint64_t key, float *span);
@@ -101,25 +100,26 @@ struct store_table {
     uint32_t unadmitted_count;
     bool is_purged; /* no row of the home is dead */
     struct store_life_counts lives;
-    /* with a home: rows [0, used_count) have been in use; those that are not are a list, each span begins with the
-     * next one's number */
+    /* with a home: rows [0, used_count) have been in use; those not in use now are a list: the span of each begins with
+     * the number of the next */
     uint32_t used_count, free_count, free_row;
-    /* rows that have had this serial or a later one are pinned: their tickets are not released */
+    /* rows with this serial or a later one are pinned: their tickets are not released */
     uint32_t serial_pinned;
     /* rows that one ticket may need */
     uint64_t ticket_rows_max;
-    /* bucket where the search for rows to move out goes on */
+    /* bucket at which the search for rows to move out goes on */
     uint64_t hand;
-    /* by which it goes on: long, so that no part of the index stays more crowded than another */
+    /* the search's step: long, so that no part of the index stays more crowded than another */
     uint64_t hand_stride;
     /* rows that tickets not released yet have created: entry n at n % created_max */
     struct created *created;
     uint64_t created_begin, created_end, created_max;
-    /* of look-ups that see no more than some ticket has left */
+    /* of look-ups that see no more rows than a given ticket has left */
     bool sees_less;
-    uint64_t seen_count; /* in RAM alone: the first so many rows          */
-    uint8_t *is_ahead;   /* else, a bit a row of RAM: it was created later */
-    /* the thread's that touches memory ahead: rows that the data may need; [0, touched_bytes) of `span` are resident */
+    uint64_t seen_count; /* in RAM alone: they see the rows below it      */
+    uint8_t *is_ahead;   /* else: a bit for each row of RAM, set if it was created later */
+    /* of the thread that touches memory ahead: rows that the data may need; [0, touched_bytes) of `span` are
+     * resident */
     uint64_t row_estimate, touched_bytes;
 };
 
@@ -143,10 +143,9 @@ struct key_run {
     struct asked_keys asked;
     struct ticket_table *out;
 };
-/* Finds or makes the rows of all keys, and numbers the distinct ones in order of first occurrence: fills
- * asked.unique, and of `out` unique_count, row, span, and in occurrence_begin[u + 1] how often unique u occurs.
- * FULL, IO, CORRUPT as store_prepare. In io/isa/store.c, for each instruction set of engine/base/isa.h; all give
- * the same. */
+/* Finds or makes the rows of all keys, and numbers the distinct keys in order of first occurrence. Fills asked.unique;
+ * and of `out` unique_count, row, span, and in occurrence_begin[u + 1] how often unique u occurs. FULL, IO, CORRUPT as
+ * store_prepare. In io/isa/store.c, for each instruction set of engine/base/isa.h; all give the same. */
 typedef status keys_settle_kernel(const struct key_run *run);
 keys_settle_kernel keys_settle_base, keys_settle_avx2, keys_settle_avx512;
 
@@ -161,7 +160,7 @@ struct store {
     bool takes_turns;
     uint64_t period;
     uint64_t *histogram; /* [EVICT_BINS], where a table has a bound of its rows */
-    float *zeros;        /* a row of them, where rows may be gone               */
+    float *zeros;        /* a row of zeros, where rows may be gone              */
     uint32_t ticket_max, released_count;
     uint32_t *serial_end;      /* [ticket_max, table_count]: serials after ticket n, at n % ticket_max */
     struct store_marks *marks; /* store_save.c; NULL: rows are not marked */
@@ -194,12 +193,12 @@ static inline bool bucket_is_full(const struct bucket *bucket)
     return cell_row(&bucket->cell[BUCKET_CELLS - 1]) != ROW_NONE;
 }
 
-/* The bucket's cell of the key, or NULL. Which of the cells it is nobody can predict, so there is one branch,
- * behind them all. */
+/* The bucket's cell of the key, or NULL. Nobody can predict which cell it is, so there is one branch, after all of
+ * them. */
 static inline struct cell *bucket_find(struct bucket *bucket, uint64_t key)
 {
     struct cell *cell = bucket->cell;
-    /* Relaxed: read again below, once the row is there. An empty cell looks like that of key 0, and lies behind it. */
+    /* Relaxed: read again below, once the row is there. An empty cell looks like one of key 0, and lies after it. */
 #pragma GCC unroll 4
     for (uint32_t i = BUCKET_CELLS; i-- > 0;)
         if (atomic_load_explicit(&bucket->cell[i].shared_key, memory_order_relaxed) == key) cell = &bucket->cell[i];
@@ -218,7 +217,7 @@ static inline float *span_of(const struct store_table *table, uint64_t row)
     return table->span + row * table->stride_floats;
 }
 
-/* From now on the row is found; its values are complete, but where one thread at a time uses the store. */
+/* From now on other threads find the row. Its values are complete, unless one thread at a time uses the store. */
 static inline void row_publish(struct store_table *table, uint32_t row, uint64_t key, struct cell *cell)
 {
     /* A table has less than 2^32 rows, and so buckets. */
@@ -245,7 +244,7 @@ static inline uint64_t rows_end(const struct store_table *table)
     return table->is_tiered ? table->used_count : row_count_of(table);
 }
 
-/* Tells other threads what store_counts says; whoever may use the store. */
+/* Tells other threads what store_counts says; by any thread that may use the store. */
 void store_counts_tell(struct store *store);
 
 static inline uint64_t rows_resident(const struct store_table *table) { return rows_end(table) - table->free_count; }
@@ -268,18 +267,18 @@ static inline bool is_after(uint32_t a, uint32_t b) { return (int32_t)(a - b) > 
 
 /* --- store_ram.c ------------------------------------------------------------------------------ */
 
-/* Of a table's budget, for one row: span, cells, bucket. */
+/* Bytes of a table's budget for one row: span, cells, bucket. */
 uint64_t row_bytes_of(const struct store_table *table);
-/* The key's cell, or NULL; then *place is the one where it belongs. */
+/* The key's cell, or NULL; then *place is the cell in which it belongs. */
 struct cell *index_find(const struct store_table *table, uint64_t key, struct cell **place);
-/* A row's number, for row_publish. FULL: there is none. */
+/* Takes a row's number, for row_publish. FULL: there is none. */
 MUST_USE status row_take(const struct store *store, struct store_table *table, uint32_t *row);
 /* Zeroes the span, and fills in the initial values of a row never seen. */
 void row_init(const struct store_table *table, uint32_t table_index, uint64_t key, float *span);
-/* In RAM alone: of a row by its number. */
+/* In RAM alone: the key of a row, by the row's number. */
 uint64_t row_key(const struct store_table *table, uint64_t row);
 void row_count_subtract(struct store_table *table, uint64_t count);
-/* Where rows leave for a home: removes one from RAM. */
+/* Where rows leave for a home: removes one row from RAM. */
 void row_remove(struct store_table *table, struct bucket *bucket, struct cell *cell);
 /* Calls `look` for every row of RAM; where it says so, the row is removed. */
 typedef bool row_look(void *context, uint64_t key, const float *span);
@@ -289,9 +288,9 @@ void ram_walk(struct store_table *table, row_look *look, void *context);
 
 /* A row of RAM has this key from now on. */
 void marks_row_key(struct store *store, uint32_t table_index, uint64_t row, uint64_t key);
-/* It is about to leave for the home. */
+/* The row is about to leave for the home. */
 void marks_row_leave(struct store *store, uint32_t table_index, uint64_t row);
-/* It has come from the home, from blocks that a save has named or not, or is put. */
+/* The row has come from the home, from blocks that a save has named or not, or has been put. */
 void marks_row_come(struct store *store, uint32_t table_index, uint64_t row, bool is_saved);
 void marks_close(struct store *store);
 /* Nobody has changed it, and so it is not there (store_unchanged_hide). */
@@ -306,40 +305,42 @@ bool row_is_hidden(const struct store *store, uint32_t table_index, uint64_t row
 void life_layout(struct store *store, struct layout *l, const struct store_options *options);
 MUST_USE status life_open(struct store *store, const struct store_options *options);
 void life_close(struct store *store);
-/* The ticket that has just been prepared ends its step: what its keys count, in ascending order where it has one. */
+/* The ticket that has just been prepared ends its step: counts the step's keys, in ascending order where order
+ * matters. */
 MUST_USE status life_step_end(struct store *store);
-/* What ends a row's life, if it is over. */
+/* The fate that ends a row's life, if it is over. */
 enum row_fate life_fate(const struct store *store, const struct store_table *table, const float *span);
-/* The same, counted: the row is one less if it is over. */
+/* The same, and counts it: if the row's life is over, there is one row less. */
 enum row_fate life_end(struct store *store, uint32_t table_index, const float *span);
 
 /* --- store_room.c ----------------------------------------------------------------------------- */
 
 void room_layout(struct store *store, struct layout *l, const struct store_options *options);
-/* MEMORY: more keys may be in flight than can be told apart. */
+/* MEMORY: more keys may be in flight than serial numbers can tell apart. */
 MUST_USE status room_check(const struct store_options *options);
-/* A row is new that the ticket needs. */
+/* Notes that this row is new and that the ticket needs it. */
 void created_note(struct store_table *table, uint32_t row, uint32_t ticket);
-/* A bit for each row of RAM: it was created for a later ticket. malloc'd: yours; NULL: no memory. */
+/* A bit for each row of RAM, set if it was created for a later ticket. malloc'd: yours; NULL: no memory. */
 uint8_t *created_after(const struct store_table *table, uint32_t ticket);
-/* A ticket that creates has been prepared: its rows are pinned. */
+/* A ticket that creates has been prepared: pins its rows. */
 void room_ticket_end(struct store *store);
-/* Where rows leave for a home: makes some free until there are `wanted`, as far as rows are not pinned. */
+/* Where rows leave for a home: makes rows of RAM free until `wanted` are, as far as rows are not pinned. */
 MUST_USE status rows_move_out(struct store *store, uint32_t table_index, uint64_t wanted);
 
 /* --- store_ticket.c --------------------------------------------------------------------------- */
 
-/* The home's: see io/store/home.h. */
+/* Called by the home: see io/store/home.h. */
 void ticket_row_arrived(void *context, const struct home_row *row, bool is_found);
-/* Gives the key, whose cell is `place`, a row of RAM, and returns its number: the one that it has in the home, on its
- * way, or a new one with its initial values. FULL: there is no room. */
+/* Gives the key, whose cell is `place`, a row of RAM. The row is the one in the home, on its way, or a new one with its
+ * initial values. FULL: there is no room. */
 MUST_USE status row_bring(struct store *store, uint32_t table_index, uint64_t key, struct cell *place, uint32_t *row);
-/* The same for who only reads: to `span`, and no row. */
+/* The same for look-ups: copies the values to `span`, and makes no row. */
 void row_copy(struct store *store, uint32_t table_index, uint64_t key, float *span);
-/* For keys_settle. The cell of a key that was not found, made if it is nowhere; NULL: the key is not admitted. */
+/* For keys_settle. The cell of a key that was not found; made, if the key has no row anywhere. NULL: the key is not
+ * admitted. */
 MUST_USE status cell_settle(struct store *store, uint32_t table_index, uint64_t key, struct cell **cell);
-/* Counts an occurrence of a key without a row; of a new one, writes its initial values to the ticket's scratch.
- * Returns its unique. */
+/* Counts an occurrence of a key without a row; for a new key, writes its initial values to the ticket's scratch.
+ * Returns the key's unique. */
 uint32_t unadmitted_settle(struct store *store, uint32_t table_index, uint64_t key, uint32_t *unique_count,
                            struct ticket_table *out);
 
@@ -348,7 +349,7 @@ void store_touch_end(struct store *store);
 
 /* --- store.c ---------------------------------------------------------------------------------- */
 
-/* Most keys an example can have for table t: the fields that it does not serve may have at least one each. */
+/* Most keys that an example can have for table t: each field that the table does not serve may have at least one. */
 uint64_t example_keys_of(const struct store_options *options, uint32_t t);
 
 #endif

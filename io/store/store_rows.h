@@ -9,30 +9,30 @@ struct home;
 /* Of all rows; where some are hidden (store_unchanged_hide), numbers go beyond it. */
 uint64_t store_row_count(const struct store *store, uint32_t table);
 uint64_t store_row_max(const struct store *store, uint32_t table);
-/* By its number in a ticket, of a row in RAM; of its key only in RAM alone, where rows have numbers in order of
- * creation. */
+/* The key of a row in RAM, by its number in a ticket; in RAM alone, where rows are numbered in order of creation, of
+ * any row. */
 uint64_t store_key(const struct store *store, uint32_t table, uint64_t row);
 float *store_span(struct store *store, uint32_t table, uint64_t row);
 /* Whether the key has a row; in RAM alone. */
 bool store_has(const struct store *store, uint32_t table, uint64_t key);
-/* Adds a row (loading a model): returns its zeroed span in *span. FULL as store_prepare; INVALID if the key is
- * there. Nobody else may use the store meanwhile. */
+/* Adds a row (loading a model); *span is its zeroed span. FULL as store_prepare; INVALID: the key has a row. Nobody
+ * else may use the store meanwhile. */
 MUST_USE status store_insert(struct store *store, uint32_t table, uint64_t key, float **span);
-/* The same of a key that may be there: its row's span, zeroed, is given then. */
+/* The same for a key that may have a row: its span is then zeroed and given. */
 MUST_USE status store_put(struct store *store, uint32_t table, uint64_t key, float **span);
 
-/* How many rows of a table exist once the ticket of this number is done: row_count, in RAM alone. While the store
- * is settled. */
+/* Rows of a table that exist once the ticket of this number is done; in RAM alone this is row_count. While the store is
+ * settled. */
 uint64_t store_row_count_at(const struct store *store, uint32_t table, uint64_t row_count, uint32_t ticket);
-/* Goes through all rows of a table that live once the ticket of this number is done: in RAM alone the first
- * row_count, or all that are not hidden, in order of creation, while others may create more; with a disk in any order,
+/* Goes through all rows of a table that live once the ticket of this number is done. In RAM alone: the first row_count
+ * rows, or all that are not hidden, in order of creation, while others may create more. With a disk: in any order,
  * while the store is settled and nobody uses it. */
 struct store_walk {
     struct store *store;
     uint32_t table;
     uint64_t row_count; /* of them all */
     uint64_t next;
-    uint8_t *is_left_out; /* a bit a row of RAM: created for later tickets */
+    uint8_t *is_left_out; /* a bit for each row of RAM: it was created for a later ticket */
     struct home *home;    /* NULL: there is none, or the walk has not come so far */
 };
 MUST_USE status store_walk_open(struct store_walk *walk, struct store *store, uint32_t table, uint64_t row_count,
@@ -44,8 +44,8 @@ void store_walk_close(struct store_walk *walk);
 MUST_USE status store_keys(struct store *store, uint32_t table, uint64_t *key);
 /* Sorts keys, ascending, in place. */
 void store_keys_sort(uint64_t *key, uint64_t count);
-/* Copies the spans of rows that exist, by key, to spans [count, span_floats], wherever they are. Nobody else may
- * use the store. */
+/* Copies the spans of existing rows, by key, to spans [count, span_floats], wherever the rows are. Nobody else may use
+ * the store. */
 MUST_USE status store_copy(struct store *store, uint32_t table, const uint64_t *key, uint32_t count, float *spans);
 
 #endif

@@ -4,17 +4,16 @@
  *                                                     ▲                        │
  *                                                     └── who is to change it copies it to the buffer first ◀──┘
  *
- * A byte a row of RAM, and with a disk its key. Two values of it mean CHANGED, those of an even and of an odd
- * save, and two CLEAN, since the last full save and since the one before it: so a save begins by exchanging
- * their meanings, whatever the number of rows. Who finds a row pending or BUSY agrees with the saver by one
- * compare-and-swap of the mark, or waits the moment that copying it takes. The buffer is bounded: where it is
- * full, who puts waits for the saver, which empties it before it goes on.
+ * A mark is a byte for each row of RAM; with a disk the row's key is kept, too. Two values mean CHANGED, one of even
+ * and one of odd saves; two mean CLEAN, since the last full save and since the one before it. So a save begins by
+ * exchanging their meanings, whatever the number of rows. A thread that finds a row pending or BUSY agrees with the
+ * saver by one compare-and-swap of the mark, or waits while the row is copied. The buffer is bounded: where it is full,
+ * the thread waits for the saver, which empties the buffer before it goes on.
  *
- * Rows on disk have no mark: they lie in segments, which are never changed, and a save names their blocks. A
- * row that comes back from a block that no save has named counts as changed, because its segment may be gone by
- * the next save.
+ * Rows on disk have no mark: they lie in segments, which never change, and a save names their blocks. A row that comes
+ * back from a block that no save has named counts as changed, because its segment may be gone by the next save.
  *
- * Threads: store_rows_change: those that update rows, each its own. Beginning and ending: one thread, while
+ * Threads: store_rows_change: threads that update rows, each its own rows. Beginning and ending: one thread, while
  * nobody updates and, with a disk, the store is held and settled. Taking, and the buffer: the saver's thread. */
 #ifndef HETERPS_IO_STORE_STORE_SAVE_H
 #define HETERPS_IO_STORE_STORE_SAVE_H
@@ -22,29 +21,28 @@
 #include "io/store/home.h"
 #include "io/store/store.h"
 
-/* Rows are marked from now on; the store is empty. `buffer_bytes`: of rows that are changed before they are
- * saved. MEMORY. */
+/* From now on rows are marked; the store is empty. `buffer_bytes`: for rows that are changed before they are saved.
+ * MEMORY. */
 MUST_USE status store_save_open(struct store *store, uint64_t buffer_bytes);
 /* Rows are marked, and there is no saver: from now on there are only those that are put or have been changed. Others,
  * which tickets have made ahead, are found by no look-up and no walk, and are not counted (store_row_count), until they
  * are changed. In RAM alone; the store is empty. MEMORY. */
 MUST_USE status store_unchanged_hide(struct store *store);
-/* Before the values of these rows of a table are changed; each row is one thread's for the time. Nothing where
+/* Call before the values of these rows of a table are changed; only one thread at a time has a row. Does nothing where
  * rows are not marked. */
 void store_rows_change(struct store *store, uint32_t table, float *const *span, uint32_t count);
 
-/* Begins a save of all rows of RAM, or of those that have changed since the one before; tells how many they
- * are, a table. */
+/* Begins a save of all rows of RAM, or of the rows that have changed since the save before; tells how many, for each
+ * table. */
 void store_save_begin(struct store *store, bool is_full, uint64_t *row_count);
 /* Rows of RAM that a full save would have. */
 uint64_t store_save_rows(const struct store *store, uint32_t table);
-/* And those that have changed. Both between saves. */
+/* Rows of RAM that have changed. Both between saves. */
 uint64_t store_save_changed(const struct store *store, uint32_t table);
 
-/* The saver's. Copies the next row of a table that has not been saved, from row *cursor on; false: there is
- * none left. */
+/* For the saver: copies the next row of a table that has not been saved, from row *cursor on; false: none is left. */
 bool store_save_take(struct store *store, uint32_t table, uint64_t *cursor, uint64_t *key, float *span);
-/* The oldest row of the buffer: there until store_save_drop. False: there is none now. */
+/* The oldest row of the buffer, valid until store_save_drop. False: the buffer is empty now. */
 struct saved_row {
     uint32_t table;
     uint64_t key;
@@ -52,16 +50,16 @@ struct saved_row {
 };
 bool store_save_peek(struct store *store, struct saved_row *row);
 void store_save_drop(struct store *store);
-/* All rows are written; or, given up, nobody waits for the saver any more, and no other save can begin. Returns
- * for how long threads have waited for room in the buffer, in ns, all together. */
+/* Ends the save: all rows are written; or it is given up, nobody waits for the saver any more, and no other save can
+ * begin. Returns how long threads have waited for room in the buffer, in ns, all together. */
 uint64_t store_save_end(struct store *store, bool is_given_up);
 
-/* Bytes that a full save would name of the segments of a table. */
+/* Bytes of a table's segments that a full save would name. */
 uint64_t store_stretch_bytes(const struct store *store, uint32_t table);
-/* With a disk: writes out what is in memory of rows that have left RAM. IO, CORRUPT, as store_settle. */
+/* With a disk: writes out the rows that have left RAM and are still in memory. IO, CORRUPT, as store_settle. */
 MUST_USE status store_disk_write_out(struct store *store);
-/* The table's next stretch behind segment *number (0: the first), ascending; of every block that has rows, or
- * of those that no save has named. From now on one has. False: there is none. */
+/* The table's next stretch after segment *number (0: the first), ascending: of all blocks with rows, or of the blocks
+ * that no save has named. From now on a save has named it. False: there is none. */
 bool store_stretch_next(struct store *store, uint32_t table, bool is_full, uint64_t *number,
                         struct home_stretch *stretch);
 
