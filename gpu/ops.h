@@ -83,7 +83,7 @@ MUST_USE status gpu_update_rows(const struct gpu_work *w, const struct table_upd
 /* Adds the gradients of an alias to its owner's, lane by lane, and clears them (graph/alias.h). */
 MUST_USE status gpu_alias_fold(const struct gpu_work *w, float *const *grad, uint32_t lanes,
                                const struct graph_alias *alias);
-/* Copies rows, `floats` each, from their places to one behind the other, or the other way. */
+/* Packs rows, `floats` each, from their places to one after another, or unpacks them. */
 MUST_USE status gpu_rows_pack(const struct gpu_work *w, float *const *span, float *packed, uint32_t count,
                               uint32_t floats, bool is_packed);
 /* Takes the sums of the update's rows index[0 .. count), over all uses and lanes: packed [count, dim]. */

@@ -38,7 +38,7 @@ struct bag_backward_args {
     float *table_grad;
     uint32_t argmax_stride, pool, dim;
 };
-/* Rows that move: those in a list of places from or to one behind the other. */
+/* Rows that move: on one side at the places of a list, on the other packed one after another. */
 struct rows_pack_args {
     float *const *span;                /* [count] */
     float *packed;                     /* [count, floats] */

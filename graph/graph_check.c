@@ -152,7 +152,7 @@ static status column_check(const struct check *c, const struct graph_field *f, e
     return ST_OK;
 }
 
-/* Candidates have their log probabilities one behind the other behind the numeric columns. */
+/* The log probabilities of candidates follow the numeric columns, one field after another. */
 static status candidates_check(const struct check *c, const struct graph_field *f, uint32_t *end)
 {
     if (f->vocabulary == GRAPH_NONE) return bad(c, &f->vocabulary, "expected a vocabulary of candidates, found none");
@@ -268,7 +268,7 @@ static status tables_check(const struct check *c)
     return ST_OK;
 }
 
-/* Updates cover the parameters once, in at most PARAM_UPDATES_MAX runs one behind the other, of which only the
+/* Updates cover the parameters once, in at most PARAM_UPDATES_MAX runs one after another; only the
  * first may be of parameters that are trained; then every table once. */
 static status updates_check(const struct check *c)
 {

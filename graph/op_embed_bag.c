@@ -31,7 +31,7 @@ static const struct cfg_key embed_bag_keys[] = {
     {"table", CFG_TEXT, NULL, 0, 0, "", "the [table NAME] whose rows the keys name",
      .offset = offsetof(struct embed_bag_keys, table)},
     {"pool", CFG_CHOICE, "sum", 0, 0, "",
-     "what a field's rows become when it has several keys; none: they stay apart, ids_max of them, zeros behind the "
+     "what a field's rows become when it has several keys; none: they stay apart, ids_max of them, zeros after the "
      "last",
      .offset = offsetof(struct embed_bag_keys, pool), .choices = pool_names},
 };

@@ -24,7 +24,7 @@ struct match_keys {
 };
 static const struct cfg_key match_keys[] = {
     {"similarity", CFG_CHOICE, "dot", 0, 0, "",
-     "of the first input with each of the vectors that the second one holds, one behind the other",
+     "of the first input with each of the vectors that the second one holds, one after another",
      .offset = offsetof(struct match_keys, similarity), .choices = similarity_names},
     {"bias", CFG_BOOL, "no", 0, 0, "",
      "of dot: whether each vector has one number more than the first input, its last, which is added to its similarity",

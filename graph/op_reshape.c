@@ -10,7 +10,7 @@ struct reshape_keys {
     bool transpose;
 };
 static const struct cfg_key reshape_keys[] = {
-    {"rows", CFG_U32, NULL, 1, OP_COLS_MAX, "", "an example's columns are read as so many rows, one behind the other",
+    {"rows", CFG_U32, NULL, 1, OP_COLS_MAX, "", "an example's columns are read as this many rows, one after another",
      .offset = offsetof(struct reshape_keys, rows)},
     {"transpose", CFG_BOOL, "no", 0, 0, "",
      "whether the rows are written as columns; no: the output is the input, under another name",

@@ -9,7 +9,7 @@ struct slice_keys {
 static const struct cfg_key slice_keys[] = {
     {"begin", CFG_U32, "0", 0, OP_COLS_MAX - 1, "", "first column that is taken, counted from 0",
      .offset = offsetof(struct slice_keys, begin)},
-    {"end", CFG_U32, "0", 0, OP_COLS_MAX, "", "first column behind those that are taken; 0: all from begin on",
+    {"end", CFG_U32, "0", 0, OP_COLS_MAX, "", "first column after those that are taken; 0: all from begin on",
      .offset = offsetof(struct slice_keys, end)},
 };
 const struct op_keys op_slice_keys = OP_KEYS(slice_keys, struct slice_keys);

@@ -13,7 +13,7 @@ static const struct cfg_key sum_pool_keys[] = {
     {"dim", CFG_U32, NULL, 1, OP_COLS_MAX, "floats", "width of a vector",
      .offset = offsetof(struct sum_pool_keys, dim)},
     {"rows", CFG_U32, NULL, 1, OP_COLS_MAX, "vectors",
-     "so many that follow one another become their sum; ids_max behind an [embedding] with pool = none",
+     "this many consecutive vectors become their sum; ids_max after an [embedding] with pool = none",
      .offset = offsetof(struct sum_pool_keys, rows)},
 };
 const struct op_keys op_sum_pool_keys = OP_KEYS(sum_pool_keys, struct sum_pool_keys);

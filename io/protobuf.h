@@ -1,4 +1,4 @@
-/* Writes messages of Protocol Buffers by hand: fields one behind the other into memory, as
+/* Writes messages of Protocol Buffers by hand: fields one after another into memory, as
  * https://protobuf.dev/programming-guides/encoding has them. For the few messages of ONNX and TensorBoard, whose
  * schemas do not change.
  *

@@ -234,7 +234,7 @@ static status source_moments(void *context, const char *const *columns, uint32_t
 #define LEARN_NODES  40000u
 #define LEARN_SWEEPS 100u
 
-/* What is read of the trees: micro-batches of `micro` examples, whose nodes and edges lie one behind the other. A key
+/* What is read of the trees: micro-batches of `micro` examples, whose nodes and edges lie one after another. A key
  * is a node, an edge, or both, so a micro-batch has of neither more than keys. */
 struct tree_sample {
     uint32_t micro, key_max, kind_count, count;

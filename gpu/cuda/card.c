@@ -141,7 +141,7 @@ static status cuda_copy(struct gpu *gpu, struct gpu_stream *s, void *to, const v
     const struct cuda_card *c = card_of(gpu);
     if (bytes == 0) return ST_OK;
     TRY(cuda_enter(c));
-    CUDA_TRY(c, cuMemcpyAsync, (address_of(to), address_of(from), bytes, s->stream), "copying %zu bytes behind %s",
+    CUDA_TRY(c, cuMemcpyAsync, (address_of(to), address_of(from), bytes, s->stream), "copying %zu bytes after %s",
              bytes, s->last);
     s->last = "a copy";
     return ST_OK;
@@ -160,7 +160,7 @@ static status cuda_copy_rows(struct gpu *gpu, struct gpu_stream *s, void *to, si
                                 .Height = rows};
     if (row_bytes == 0 || rows == 0) return ST_OK;
     TRY(cuda_enter(c));
-    CUDA_TRY(c, cuMemcpy2DAsync, (&copy, s->stream), "copying %zu rows of %zu bytes, %zu and %zu apart, behind %s",
+    CUDA_TRY(c, cuMemcpy2DAsync, (&copy, s->stream), "copying %zu rows of %zu bytes, %zu and %zu apart, after %s",
              rows, row_bytes, from_stride, to_stride, s->last);
     s->last = "a copy of rows";
     return ST_OK;
@@ -170,7 +170,7 @@ static status cuda_clear(struct gpu *gpu, struct gpu_stream *s, void *memory, si
     const struct cuda_card *c = card_of(gpu);
     if (bytes == 0) return ST_OK;
     TRY(cuda_enter(c));
-    CUDA_TRY(c, cuMemsetD8Async, (address_of(memory), 0, bytes, s->stream), "clearing %zu bytes behind %s", bytes,
+    CUDA_TRY(c, cuMemsetD8Async, (address_of(memory), 0, bytes, s->stream), "clearing %zu bytes after %s", bytes,
              s->last);
     s->last = "a clear";
     return ST_OK;
@@ -187,7 +187,7 @@ static status cuda_launch(struct gpu *gpu, struct gpu_stream *s, enum gpu_kernel
     CUDA_TRY(c, cuLaunchKernel,
              (c->kernel[kernel], grid.x, grid.y, grid.z, block.x, block.y, block.z, gpu_kernel_large_bytes[kernel],
               s->stream, NULL, extra),
-             "launching %s on %u x %u x %u blocks of %u x %u x %u threads with %zu bytes of arguments, behind %s",
+             "launching %s on %u x %u x %u blocks of %u x %u x %u threads with %zu bytes of arguments, after %s",
              gpu_kernel_names[kernel], grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes, s->last);
     s->last = gpu_kernel_names[kernel];
     return ST_OK;
@@ -221,7 +221,7 @@ static status cuda_record(struct gpu *gpu, struct gpu_stream *s, struct gpu_even
 {
     const struct cuda_card *c = card_of(gpu);
     TRY(cuda_enter(c));
-    CUDA_TRY(c, cuEventRecord, (event->event, s->stream), "recording an event behind %s", s->last);
+    CUDA_TRY(c, cuEventRecord, (event->event, s->stream), "recording an event after %s", s->last);
     event->behind = s->last;
     return ST_OK;
 }
@@ -229,14 +229,14 @@ static status cuda_follow(struct gpu *gpu, struct gpu_stream *s, struct gpu_even
 {
     const struct cuda_card *c = card_of(gpu);
     TRY(cuda_enter(c));
-    CUDA_TRY(c, cuStreamWaitEvent, (s->stream, event->event, 0), "following an event behind %s", event->behind);
+    CUDA_TRY(c, cuStreamWaitEvent, (s->stream, event->event, 0), "following an event after %s", event->behind);
     return ST_OK;
 }
 static status cuda_wait(struct gpu *gpu, struct gpu_event *event)
 {
     const struct cuda_card *c = card_of(gpu);
     TRY(cuda_enter(c));
-    CUDA_TRY(c, cuEventSynchronize, (event->event), "waiting for an event behind %s", event->behind);
+    CUDA_TRY(c, cuEventSynchronize, (event->event), "waiting for an event after %s", event->behind);
     return ST_OK;
 }
 static status cuda_is_done(struct gpu *gpu, struct gpu_event *event, bool *is_done)
@@ -246,7 +246,7 @@ static status cuda_is_done(struct gpu *gpu, struct gpu_event *event, bool *is_do
     const CUresult result = cuda_calls.cuEventQuery(event->event);
     *is_done = result == CUDA_SUCCESS;
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
-        return cuda_fail(c, "cuEventQuery", result, "asking for an event behind %s", event->behind);
+        return cuda_fail(c, "cuEventQuery", result, "asking for an event after %s", event->behind);
     return ST_OK;
 }
 
@@ -283,7 +283,7 @@ static status cuda_replay(struct gpu *gpu, struct gpu_stream *s, struct gpu_list
 {
     const struct cuda_card *c = card_of(gpu);
     TRY(cuda_enter(c));
-    CUDA_TRY(c, cuGraphLaunch, (list->exec, s->stream), "replaying a list of work behind %s", s->last);
+    CUDA_TRY(c, cuGraphLaunch, (list->exec, s->stream), "replaying a list of work after %s", s->last);
     s->last = "a list of work";
     return ST_OK;
 }

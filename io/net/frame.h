@@ -90,7 +90,7 @@ static inline uint32_t frame_piece_bytes(uint32_t bytes, uint32_t index)
 uint32_t frame_slice(const struct iovec *parts, uint32_t part_count, uint64_t offset, uint64_t bytes, struct iovec *out,
                      uint32_t max, bool *is_whole);
 
-/* The check of the bytes of some vectors, one behind the other, by the best instruction set here; for tests by name
+/* The check of the bytes of some vectors, one after another, by the best instruction set here; for tests by name
  * (isa.h), NULL: the best. */
 typedef uint64_t frame_check(uint64_t number, const struct iovec *parts, uint32_t part_count);
 frame_check *frame_check_of(const char *isa);

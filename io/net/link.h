@@ -81,7 +81,7 @@ void link_close(struct links *links, uint32_t link);
 struct link_message {
     uint16_t kind; /* below FRAME_KIND_END */
     uint64_t tag;
-    struct iovec part[LINK_PARTS_MAX]; /* the payload, one behind the other; below 4 GiB in all */
+    struct iovec part[LINK_PARTS_MAX]; /* the payload, one after another; below 4 GiB in all */
     uint32_t part_count;
 };
 /* Queues a message behind those of the link, which is open or lost (then it goes nowhere); it is on its way when

@@ -11,7 +11,7 @@
  * server without ranges is read by one connection as one stream, and after a cut anew from its begin. WebHDFS is asked
  * in its own way (io/net/webhdfs.h): what the data is before the first byte and behind the last.
  *
- * Limits: no https, no passwords, no chunk above 1 MiB, five places one behind the other. A thread of its own does it
+ * Limits: no https, no passwords, no chunk above 1 MiB, five places one after another. A thread of its own does it
  * all, and is no part of steady state (engine/base/steady.h), for libevent allocates. One thread asks at a time. */
 #ifndef HETERPS_IO_NET_WEB_H
 #define HETERPS_IO_NET_WEB_H

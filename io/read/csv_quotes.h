@@ -11,7 +11,7 @@ static inline const char *csv_spaces_skip(const char *at, const char *end)
     return at;
 }
 
-/* Copies a line's values without their marks and the blanks around them, one behind the other: column i becomes
+/* Copies a line's values without their marks and the blanks around them, one after another: column i becomes
  * copy[begin[i]] .. copy[begin[i + 1] - 2], of the first `limit` columns. copy [bytes + 1] and begin [limit + 1]
  * are the caller's. Returns how many columns the line has, be that more than `limit`; 0: the line is bad, and
  * `why` [READER_WHY_BYTES] says where and what was expected. */

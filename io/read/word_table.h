@@ -17,7 +17,7 @@ struct word_table {
     uint64_t entry_count, entry_max;
     uint32_t *cell; /* [cell_count], a power of two: 1 + index of an entry, or 0; linear probing */
     uint64_t cell_count;
-    char *text; /* all texts, one behind the other */
+    char *text; /* all texts, one after another */
     uint64_t text_bytes, text_max;
 };
 

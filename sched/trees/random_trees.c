@@ -65,7 +65,7 @@ double math_value(const struct tree_nodes *nodes, uint32_t node, const double *v
 
 #define MATH_CHILDREN_MAX 4u
 
-/* An operator over children that have been put one behind the other. Of a sum or product that is too large the last
+/* An operator over children that have been put one after another. Of a sum or product that is too large the last
  * children go, down to one, of which the sine is taken. */
 static uint32_t operator_put(struct tree_nodes *nodes, double *value, uint32_t kind, const uint32_t *children,
                              uint32_t child_count)

@@ -39,7 +39,7 @@ struct bag_call {
     uint32_t piece_count;    /* backward: a power of two                                                 */
     bool is_joined;          /* backward: keys have lane rows, of several lanes; else uniques            */
     bool has_all_fields;     /* backward: the output has a place for every key                           */
-    uint32_t first_field;    /* of inputs that are fields one behind the other; GRAPH_NONE: they are not */
+    uint32_t first_field;    /* of inputs that are fields one after another; GRAPH_NONE: they are not */
     uint64_t home_scale;     /* 2^64 / field_count, rounded up; 0 for one field                          */
 };
 
@@ -68,7 +68,7 @@ static uint32_t field_of(const struct bag_call *call, uint32_t s)
 {
     return call->c->graph->tensors[op_arg(call->c, call->n, s)].cols;
 }
-/* The first field, if the inputs are fields one behind the other. */
+/* The first field, if the inputs are fields one after another. */
 static uint32_t first_field_of(const struct bag_call *call)
 {
     uint32_t first = field_of(call, 0);
