@@ -76,7 +76,8 @@ struct exact {
     struct least_two *ahead, *behind; /* [L + 1, nodes]: of layers l … L - 1, that begin on a node; of 0 … l - 1,
                                              for which the next one is on it */
     double a, b;                      /* the interval of tau */
-    double *multiplier, *multiplier_best; /* [T] */
+    /* [T] */
+    double *multiplier, *multiplier_best;
     uint64_t *used;                       /* [T] units on the path */
     uint64_t *units;                      /* [T] the same as coupled */
     double cutoff;                        /* only smaller weights matter */

@@ -5,8 +5,8 @@
  *
  *     place    one task at a time, the one that was ready first, of several the one that was added first: a card, a
  *              stream of messages, or a link that sends one thing after another
- *     link     any number of tasks at a time, which share its bytes a second: rates are max-min fair, as of many streams
- *              over a switch (all rates rise together until a link is full; its tasks keep theirs, the others rise on)
+ *     link     any number of tasks at a time, which share its bytes a second: rates are max-min fair, as of
+ *              streams over a switch (all rates rise together until a link is full; its tasks keep theirs, others rise)
  *
  * A task without a place starts as soon as it may; with neither seconds nor bytes it only joins other tasks. The result
  * depends on the calls alone. A graph is built, run once, read, and freed:

@@ -17,7 +17,6 @@ count = failed = 0
 
 # Files of more than this many lines, each with its reason.
 FILE_LINES, FILES_MAX, FUNCTION_LINES = 700, 3, 80
-COLUMNS = 120  # of a line, at most
 LONG_FILES = {
     "graph/graph_check.c": "one check after another of what a file may hold, in the order of its sections: read front to back",
 }
@@ -178,9 +177,6 @@ named = defaultdict(list)
 for f in code:
     named[base_name(f)].append(f)
 check("no two files have one name", [" and ".join(same) for same in named.values() if len(same) > 1])
-
-wide = [f"{f}:{n}: {len(line)} columns" for f in files for n, line in enumerate(text[f].splitlines(), 1) if len(line) > COLUMNS]
-check(f"no line runs past {COLUMNS} columns", wide)
 
 lengths = []
 for f in files:

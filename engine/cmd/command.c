@@ -9,10 +9,10 @@
 #include "cfg/key.h"
 #include "engine/base/inputs.h"
 #include "engine/base/log.h"
+#include "engine/base/stop.h"
 #include "engine/base/trust.h"
 #include "engine/eval/eval_sets.h"
 #include "engine/image/image.h"
-#include "engine/base/stop.h"
 #include "gpu/blas.h"
 
 /* Flags of every verb. */

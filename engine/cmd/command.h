@@ -53,7 +53,8 @@ struct command {
     const void *defaults;   /* options before flags; NULL: zeros      */
     bool opens_positionals; /* they are files that are read (inputs.h) */
     bool takes_rest;        /* its options begin with a struct command_rest */
-    bool uses_cards; /* takes --gpu; started anew with the CUDA side where there is a card (engine/image/image.h) */
+    /* takes --gpu; started anew with the CUDA side where there is a card (engine/image/image.h) */
+    bool uses_cards;
     /* Does the work; a failure is printed by main. `options` was filled by the flags. */
     status (*run)(const char *const positionals[COMMAND_POSITIONALS_MAX], const void *options);
 };

@@ -5,10 +5,10 @@
 #include "cfg/settings.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/base/words.h"
 #include "engine/cmd/command.h"
 #include "engine/data/compile_source.h"
 #include "graph/op.h"
-#include "engine/base/words.h"
 
 struct compile_options {
     const char *output;

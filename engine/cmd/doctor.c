@@ -21,10 +21,10 @@
 #include "engine/base/log.h"
 #include "engine/cmd/findings.h"
 #include "engine/cmd/run.h"
-#include "engine/run/doctor_needs.h"
 #include "engine/model/model_names.h"
 #include "engine/plan/planner.h"
 #include "engine/profile/profile.h"
+#include "engine/run/doctor_needs.h"
 
 #define LINES_MAX    512u
 #define REFUSALS_MAX 64u /* more than there are relaxations and settings that are wrong */

@@ -1,11 +1,11 @@
 /* heterps-run eval: measures a saved model on a data set. */
 #include "engine/base/log.h"
+#include "engine/base/stop.h"
+#include "engine/cmd/run.h"
 #include "engine/cmd/saved.h"
 #include "engine/eval/by_value.h"
 #include "engine/eval/eval_sets.h"
-#include "engine/base/stop.h"
 #include "engine/node/talk.h"
-#include "engine/cmd/run.h"
 
 struct eval_options {
     struct saved_options saved; /* first */

@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "engine/base/inputs.h"
+#include "engine/base/stop.h"
+#include "engine/base/words.h"
 #include "engine/cmd/run.h"
 #include "engine/crew/crew.h"
 #include "engine/eval/evaluate.h"
@@ -11,9 +14,6 @@
 #include "engine/node/sorted.h"
 #include "engine/node/talk.h"
 #include "engine/onnx/onnx.h"
-#include "engine/base/inputs.h"
-#include "engine/base/stop.h"
-#include "engine/base/words.h"
 
 struct export_options {
     const char *model, *output, *format, *purpose, *store, *eval;

@@ -19,12 +19,12 @@
 
 #include "engine/base/heap.h"
 #include "engine/base/log.h"
+#include "engine/base/words.h"
 #include "engine/cmd/command.h"
 #include "engine/model/model_names.h"
 #include "engine/model/model_saved.h"
 #include "io/store/admission.h"
 #include "sched/policy.h"
-#include "engine/base/words.h"
 
 #define MANIFEST_FIRST "manifest."
 #define MANIFEST_LAST  ".json"

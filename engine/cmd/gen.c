@@ -11,12 +11,12 @@
 #include "engine/base/inputs.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/base/stop.h"
 #include "engine/cmd/command.h"
 #include "engine/data/gen_criteo.h"
 #include "engine/data/gen_graph.h"
 #include "engine/data/gen_math.h"
 #include "engine/eval/metrics.h"
-#include "engine/base/stop.h"
 
 struct gen_options {
     uint64_t rows, skip, seed;

@@ -9,20 +9,20 @@
 
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/base/stop.h"
+#include "engine/base/words.h"
 #include "engine/cmd/command.h"
-#include "engine/cmd/workers.h"
 #include "engine/cmd/plan_trees.h"
+#include "engine/cmd/workers.h"
 #include "engine/plan/planner.h"
 #include "engine/plan/trial.h"
-#include "engine/base/stop.h"
 #include "sched/explain.h"
-#include "sched/plan_page.h"
 #include "sched/nets/net.h"
 #include "sched/nodes.h"
+#include "sched/plan_page.h"
 #include "sched/policy.h"
 #include "sched/ralp.h"
 #include "sched/workers/propose.h"
-#include "engine/base/words.h"
 
 struct plan_flags {
     struct planner_source source;

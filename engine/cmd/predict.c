@@ -6,6 +6,8 @@
 
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/base/stop.h"
+#include "engine/base/words.h"
 #include "engine/cmd/run.h"
 #include "engine/cmd/saved.h"
 #include "engine/eval/columns.h"
@@ -13,8 +15,6 @@
 #include "engine/eval/gather.h"
 #include "engine/eval/prediction.h"
 #include "engine/eval/rank.h"
-#include "engine/base/stop.h"
-#include "engine/base/words.h"
 
 struct predict_options {
     struct saved_options saved; /* first */

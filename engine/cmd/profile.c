@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "engine/base/stop.h"
 #include "engine/cmd/command.h"
 #include "engine/plan/planner.h"
 #include "engine/profile/profile.h"
-#include "engine/base/stop.h"
 #include "sched/nodes.h"
 
 struct profile_verb_options {

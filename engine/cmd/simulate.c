@@ -6,10 +6,10 @@
 
 #include "cfg/key.h"
 #include "engine/base/log.h"
-#include "engine/cmd/command.h"
-#include "engine/plan/simulate.h"
 #include "engine/base/stop.h"
 #include "engine/base/words.h"
+#include "engine/cmd/command.h"
+#include "engine/plan/simulate.h"
 
 struct command_options {
     const char *instance, *plan, *method, *sync;

@@ -10,9 +10,9 @@
 #include "engine/base/inputs.h"
 #include "engine/base/log.h"
 #include "engine/base/paths.h"
-#include "engine/cmd/run.h"
 #include "engine/base/trace.h"
 #include "engine/base/trust.h"
+#include "engine/cmd/run.h"
 #include "engine/node/talk.h"
 #include "sched/solution.h"
 

@@ -44,9 +44,9 @@ struct node_options {
     /* What this node says of its lanes (engine/node/division.h); who has slices, and rows: enum cluster_placement. */
     uint32_t says, slices, rows;
     const struct plan *plan; /* whose stages lie on nodes, which then have no lanes; NULL */
-    bool has_waves;         /* nodes are workers that exchange waves, and have no lanes */
-    uint64_t bucket_floats; /* as the exchange's (reduce.h) */
-    bool is_bf16;           /* likewise                     */
+    bool has_waves;          /* nodes are workers that exchange waves, and have no lanes */
+    uint64_t bucket_floats;  /* as the exchange's (reduce.h) */
+    bool is_bf16;            /* likewise */
 };
 
 struct node;

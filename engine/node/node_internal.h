@@ -133,10 +133,10 @@ struct node {
     _Atomic uint32_t shared_finish; /* exit status + 1: the main thread is done */
     _Atomic uint32_t shared_state;
     _Atomic uint64_t shared_waits; /* a bit a rank: for whom the step has waited at the last look */
-    struct bell bell;          /* of the main thread */
-    _Atomic bool shared_leave; /* nobody wakes the thread any more */
-    struct bell leave_bell;    /* of the thread, then */
-    struct failure result;     /* set once, before STATE_FAILED or STATE_OVER */
+    struct bell bell;              /* of the main thread */
+    _Atomic bool shared_leave;     /* nobody wakes the thread any more */
+    struct bell leave_bell;        /* of the thread, then */
+    struct failure result;         /* set once, before STATE_FAILED or STATE_OVER */
 };
 
 static inline bool node_is_first(const struct node *n) { return n->o.place->rank == 0; }

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/stop.h"
 #include "engine/base/log.h"
+#include "engine/base/stop.h"
 #include "engine/node/node_internal.h"
 #include "engine/node/stream.h"
 

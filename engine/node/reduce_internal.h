@@ -169,10 +169,10 @@ struct reduce {
     uint64_t step; /* that is open: its rounds are … */
     struct round round[ROUNDS];
     struct values_round values;
-    bool is_valued;    /* all values of the step are here       */
-    uint32_t turns;    /* that are under way, of all rounds … */
-    uint64_t turns_ns; /* … since when any is                    */
-    uint32_t last;     /* whose part of them has come last      */
+    bool is_valued;                                                      /* all values of the step are here */
+    uint32_t turns;                                                      /* that are under way, of all rounds … */
+    uint64_t turns_ns;                                                   /* … since when any is */
+    uint32_t last;                                                       /* whose part of them has come last */
     _Atomic uint64_t shared_rounds_ns, shared_last_ns[REDUCE_NODES_MAX]; /* struct reduce_rounds */
     const struct asked_step *asked; /* whose letters are sent, and which is not open; or NULL       */
     uint64_t open_until;            /* steps below it are or were open: their rows are here         */

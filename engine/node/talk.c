@@ -26,7 +26,7 @@ struct waiting {
     /* until the difference is below … */
     const _Atomic uint64_t *more, *less;
     uint64_t bound;
-    bool is_above; /* … or not below it */
+    bool is_above;            /* … or not below it */
     const _Atomic bool *stop; /* or this is set; or NULL */
 };
 static bool is_there(const struct waiting *w)

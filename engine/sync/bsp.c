@@ -79,10 +79,10 @@ struct bsp {
     struct arena arena;
     /* written by who admits the step's last slot, read by who ends it */
     struct open_step open;
-    struct open_step closing; /* set by who ends its last update */
+    struct open_step closing;  /* set by who ends its last update */
     uint64_t *row_count;       /* [table_count]: of the step that closes */
     struct exchange_site site; /* where losses are, and what else other nodes have to do with */
-    float clip_scale;          /* of the step whose updates run          */
+    float clip_scale;          /* of the step whose updates run */
     uint32_t lane_next;        /* where lanes are folded: that ends next */
     /* shared */
     _Alignas(64) _Atomic uint64_t shared_open_step; /* whose slots are admitted */

@@ -147,9 +147,9 @@ struct exchange {
     const struct exchange_vt *vt;
     uint32_t rank, node_count;
     const struct exchange_stages *stages; /* NULL: nodes have lanes … */
-    struct exchange_waves *waves; /* … or, unless NULL, are workers that exchange waves (engine/sync/waves.h) */
-    struct exchange_hops *hops;   /* the pipeline's, where they have stages */
-    struct fold_lanes own;        /* lanes; count 0: it is without */
+    struct exchange_waves *waves;         /* … or, unless NULL, are workers that exchange waves (engine/sync/waves.h) */
+    struct exchange_hops *hops;           /* the pipeline's, where they have stages */
+    struct fold_lanes own;                /* lanes; count 0: it is without */
     struct fold_lanes runs[FOLD_RUNS_MAX];
     uint32_t run_count; /* of the own lanes */
     /* [bucket_count], that of the first layers first: part p is node p's. */

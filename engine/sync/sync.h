@@ -76,7 +76,7 @@ struct sync_site {
     uint32_t in_flight; /* Nm: micro-batches in a pipeline at once */
     uint32_t clock_distance;
     bool is_exact; /* wsp: what minibatches are computed with does not depend on timing */
-    bool is_bf16; /* bsp: sums of gradients are rounded (struct update) */
+    bool is_bf16;  /* bsp: sums of gradients are rounded (struct update) */
     uint32_t pipeline_count, stage_count, slot_count;
     struct stage *const *stages; /* [pipeline_count, stage_count] */
     struct sync_host *host;

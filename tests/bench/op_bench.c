@@ -2,8 +2,8 @@
  * independent ones, and bytes, each tensor that a pass reads or writes counted once, against a copy of as many
  * bytes.
  *
- *     op_bench [ISA [OP]]       microseconds a micro-batch of 256, GFLOP/s, GB/s: medians of 7 repeats, and shares; OP: only cases whose
- *                               name begins so */
+ *     op_bench [ISA [OP]]       microseconds a micro-batch of 256, GFLOP/s, GB/s: medians of 7 repeats, and shares;
+ *                               OP: only cases whose name begins so */
 #include "engine/device/cpu/cpu_device.h"
 #include "engine/base/cores.h"
 #include "engine/bench/hand_graph.h"

@@ -9,14 +9,14 @@
  *     table2    seconds of brute force, rl and exact, 8 to 20 layers
  *     table3    seconds of every method, four models
  *     figure4   cost of our provision and of static ratios
- *     figure5   cost of MATCHNET by method, 2 to 64 types          figure6   the same without CPU      figure7   their throughput
- *     figure8   cost of four models by method                      figure9   the same without CPU      figure10  their throughput
+ *     figure5   cost of MATCHNET by method, 2 to 64 types   figure6   the same without CPU   figure7   their throughput
+ *     figure8   cost of four models by method               figure9   the same without CPU   figure10  their throughput
  *
  * Models are the layer tables of cfg/, clusters its paper*.cfg. What the paper does not say is chosen by rules
  * that do not look at the outcome:
  *
  *     batch           2048 examples, the default of training
- *     least throughput   a tenth more than all CPU cores together reach on CTRDNN: one limit for all models, types and methods
+ *     least throughput   a tenth more than all CPU cores together reach on CTRDNN: one limit for everything
  *     prices of types    in the head of cfg/paper64.cfg
  *
  * Seconds are of processor time, so that what else the machine runs counts little. Every method evaluates plans

@@ -132,7 +132,8 @@ static struct place_machine machine_fit(const struct forest *f)
 {
     struct place_machine m = {.device_count = 2, .is_synchronous = true};
     for (uint32_t d = 0; d < DEVICES; d++)
-        for (uint32_t k = 0; k < BINARY_KINDS; k++) m.seconds[d][k][0] = (d == 0 ? CPU_MS : CARD_MS) / 1e3 / f->node_count;
+        for (uint32_t k = 0; k < BINARY_KINDS; k++)
+            m.seconds[d][k][0] = (d == 0 ? CPU_MS : CARD_MS) / 1e3 / f->node_count;
     const struct mean at_once = placed(f, &m, split(PLACE_ID_random, 0));
     for (uint32_t from = 0; from < DEVICES; from++)
         for (uint32_t to = 0; to < DEVICES; to++)

@@ -6,7 +6,7 @@
  *
  *     stages     stages of equal and of unequal cost on two cores, against one core on the same work
  *     overhead   samples/ctrdnn.cfg in one stage, against the bare list of ops in a loop
- *     tiny       samples/ctrdnn1.cfg with micro-batches of 8 examples and a stage for every layer: what a task costs besides its ops
+ *     tiny       samples/ctrdnn1.cfg with micro-batches of 8 examples and a stage for every layer: cost of tasks
  *     trace      samples/ctrdnn1.cfg with and without a trace
  *     plans      samples/ctrdnn.cfg with batches of 2048: one gang, two replicas, two stages
  *
@@ -14,8 +14,9 @@
  * beforehand. The pipeline and what it is compared with use the same feed, the same slots in the same order,
  * the same parameters and rows.
  *
- *     bare       feed_try_next, forward list, backward list, feed_release for every micro-batch; at the step's end the updates. A
- *                thread of its own on the first core, with a device like the pipeline's. No loss is summed or looked at.
+ *     bare       feed_try_next, forward list, backward list, feed_release for every micro-batch; at the step's end the
+ *                updates. A thread of its own on the first core, with a device like the pipeline's. No loss is
+ *                summed or looked at.
  *     pipeline   pipeline_train, from the call to its return
  *
  * All that is compared takes turns of a fraction of a second, in an order that is reversed with every round. A

@@ -6,10 +6,10 @@
 #include <pthread.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/trace.h"
 #include "engine/device/cpu/cpu_device.h"
 #include "engine/pipe/pipeline.h"
 #include "engine/slot/update.h"
-#include "engine/base/trace.h"
 #include "tests/bench/prepared_feed.h"
 
 #define ROUNDS_MAX   1000

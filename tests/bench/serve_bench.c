@@ -8,10 +8,10 @@
  * TURNS of them: figures of one run alone can be compared. DATA are lines of a format without a line of names.
  *
  *     client, 64 connections ──single lines──▶ constant | serve        requests a second, times
- *     the same at half of serve's rate                                 times, from the moment that a request should have gone
+ *     the same at half of serve's rate                                 times, from when a request should have gone
  *     client, 4 connections  ──256 lines each──▶ serve | peer          lines a second, of predict's, and of the peer's
  *     client, 64 connections ──single lines──▶ serve | peer            requests a second
- *     client, 64 connections ──single lines──▶ serve --learn           answers a second of serve's alone, while another posts lines to learn
+ *     client, 64 connections ──single lines──▶ serve --learn           answers a second of serve; another posts
  */
 #include <errno.h>
 #include <event2/buffer.h>

@@ -2,8 +2,8 @@
  * key, medians of 5 rounds. How near single parts come to what memory can do, tells `heterps-run bench gather`,
  * `update`, `lookup`.
  *
- *     sparse_bench [THREADS [CASE]]   for tables that fit into caches and not, keys by Zipf's law and uniform; of all cases, or of the one
- *                                     of that number */
+ *     sparse_bench [THREADS [CASE]]   for tables that fit into caches and not, keys by Zipf's law and uniform; of all
+ *                                     cases, or of the one of that number */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,7 +1,8 @@
 /* What a trace costs: the thread that is traced, for each span with and without --trace, and the main thread,
  * for each record that it writes into the file.
  *
- * Usage: trace_bench [FILE]      writes about 60 MB into FILE (a temporary one in TMPDIR unless said otherwise), and removes it
+ * Usage: trace_bench [FILE]      writes about 60 MB into FILE (a temporary one in TMPDIR unless said otherwise), and
+ * removes it
  *
  * Seven repeats of each, in turn; the median and the best. A span off is one test of a thread-local pointer; a
  * span on is a record written into the ring; an op in a traced list is that and one reading of the clock. */

@@ -147,7 +147,8 @@ static void settings_read__wrong__says_where(void **state)
         {"[train]\nbacth = 1\n", "m.cfg:2: [train] bacth: no such key; did you mean \"batch\"?"},
         {"[train]\nbatch = 0\n",
          "m.cfg:2: [train] batch: expected a whole number from 1 to 16777216 (examples), found \"0\""},
-        {"[train]\nsync = as\n", "m.cfg:2: [train] sync: expected one of bsp, wsp, asp, found \"as\"; did you mean \"asp\"?"},
+        {"[train]\nsync = as\n",
+         "m.cfg:2: [train] sync: expected one of bsp, wsp, asp, found \"as\"; did you mean \"asp\"?"},
         {"\n[train now]\nbatch = 1\n", "m.cfg:2: [train now]: expected [train] without a name"},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {

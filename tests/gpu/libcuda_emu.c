@@ -4,8 +4,9 @@
  * what it finds it also prints. Kernels are found by name, and are the ones linked in here. Preloaded
  * (LD_PRELOAD) it also ends a program that gives back memory which it has registered.
  *
- *     HETERPS_STANDIN   in cuInit: crash, hang, none (no device), old (a driver of CUDA 12.4); taken: other processes hold all memory; uncaptured: no work can be written down
- *     HETERPS_EMU_CARDS, HETERPS_EMU_BYTES, HETERPS_EMU_SEED   how many there are, memory of each, the draws of their order of work
+ *     HETERPS_STANDIN   in cuInit: crash, hang, none (no device), old (a driver of CUDA 12.4); taken: other
+ *                       processes hold all memory; uncaptured: no work can be written down
+ *     HETERPS_EMU_CARDS, HETERPS_EMU_BYTES, HETERPS_EMU_SEED   cards, memory of each, draws of the order of work
  */
 #pragma GCC visibility push(default)
 #include <cuda.h>

@@ -216,7 +216,8 @@ static const struct op_text op_texts[] = {
     {"shared_softmax_of_dots",
      DATA TABLE "[table wide]\ndim = 20\n[embedding q]\ntable = wide\ninput = C1\n[embedding w]\ntable = wide\n"
                 "input = C4\npool = none\n[loss l]\nkind = shared_softmax\ninput = q, w, C4\nsimilarity = dot\n"
-                "scale = 1\n[embedding e]\ntable = emb\ninput = C1\n[fc p]\ninput = e\nunits = 20\nactivation = tanh\n[loss m]\nkind = "
+                "scale = 1\n[embedding e]\ntable = emb\ninput = C1\n[fc p]\ninput = e\nunits = 20\nactivation = "
+                "tanh\n[loss m]\nkind = "
                 "shared_softmax\ninput = p, w, C4\neps = 0.1\nscale = 2\n"},
     /* Each adds to the gradients that the ones behind it have written; the first in a layer of its own before
      * other ops; metrics beside them, one of what nothing else reads. */

@@ -8,8 +8,8 @@
 #include <math.h>
 
 #include "tests/graph/op_texts.h"
-#include "tests/graph/tree_texts.h"
 #include "tests/graph/rig.h"
+#include "tests/graph/tree_texts.h"
 
 #define SEED 7
 #define STEP 2e-3

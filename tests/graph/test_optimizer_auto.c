@@ -21,7 +21,8 @@
 #define WIDE   HEAD "[fc h]\ninput = x\nunits = 2\n[slice y]\ninput = h\nend = 1\n[loss bce]\ninput = y\n"
 /* What a node says is made by products of its cells. */
 #define CELLS                                                                                                          \
-    "[data]\nformat = trees\nsparse = word, tree\nkinds = n\n[column word]\nids_max = 8\n[column tree]\nids_max = 16\n" \
+    "[data]\nformat = trees\nsparse = word, tree\nkinds = n\n[column word]\nids_max = 8\n[column tree]\nids_max = "    \
+    "16\n"                                                                                                             \
     "[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput = word\npool = none\n"                                    \
     "[cell n]\nh = tanh(affine(x, sum(child.h)))\n"                                                                    \
     "[tree t]\ninput = tree, e\nunits = 3\ndim = 4\n[fc y]\ninput = t\nunits = 1\n[loss bce]\ninput = y\n"

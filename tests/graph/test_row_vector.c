@@ -105,7 +105,8 @@ static void row_vector_round__noise__depends_on_seed_table_step_key_and_column(v
     const struct {
         uint64_t seed, step, key;
         uint32_t table;
-    } cases[] = {{1, 2, 3, 4}, {2, 2, 3, 4}, {1, 3, 3, 4}, {1, 2, 4, 4}, {1, 2, 3, 5}, {1, 2, 3 + (UINT64_C(1) << 40), 4}};
+    } cases[] = {{1, 2, 3, 4}, {2, 2, 3, 4}, {1, 3, 3, 4},
+                 {1, 2, 4, 4}, {1, 2, 3, 5}, {1, 2, 3 + (UINT64_C(1) << 40), 4}};
     float span[sizeof cases / sizeof *cases][DIM / 2], part[DIM / 2] = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         row_vector_round(row_noise(cases[i].seed, cases[i].table, cases[i].step), cases[i].key, vector, DIM, span[i]);

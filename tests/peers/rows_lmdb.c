@@ -1,9 +1,10 @@
 // Rows a second that LMDB gives in batches, a transaction each, to put beside tests/bench/store_bench.c.
 //
 //     gcc -O2 -o rows_lmdb rows_lmdb.c -llmdb -lm
-//     rows_lmdb DIRECTORY ROWS RAM SECONDS [WHAT...]          WHAT: get:uniform, get:zipf, update:zipf; none: only makes the rows, once
+//     rows_lmdb DIRECTORY ROWS RAM SECONDS [WHAT...]   WHAT: get:uniform, get:zipf, update:zipf; none: only makes rows
 //
-// It has no cache of its own but the page cache: who starts it bounds that by a control group; RAM is not used here. Nothing is synchronised.
+// It has no cache of its own but the page cache: whoever starts it bounds that by a control group; RAM is not used
+// here. Nothing is synchronised.
 #include <lmdb.h>
 
 #include "rows.h"

@@ -1,10 +1,10 @@
 /* samples/din.cfg, after Zhou et al., KDD 2018, eq. (3): the weights of a history's places are what a network
  * says of each, not normalised.
  *
- *   u, i, c   rows of user, item, category        target = [ i | c ]        h_t = [ row of item t | row of category t ] of the history
+ *   u, i, c   rows of user, item, category   target = [ i | c ]   h_t = [ item | category ] of item t of the history
  *   a_t = sigmoid([ h_t | target | h_t - target | h_t * target ] A1 + b1) A2 + b2
- *   interest = sum over t of a_t h_t              of as many places as the history has items; one without category has zeros
- *   y = three layers from [ u | target | interest ], max(…, 0) behind all but the last      loss = ln(1 + e^y) - label y
+ *   interest = sum over t of a_t h_t              t over the items of the history; an item without category has zeros
+ *   y = three layers from [ u | target | interest ], max(…, 0) after all but the last     loss = ln(1 + e^y) - label y
  */
 #include "reference.h"
 

@@ -4,7 +4,7 @@
  * example, with the derivatives by hand.
  *
  *   sgd       w -= rate g
- *   adagrad   s += g^2;  w -= rate g / (sqrt(s) + 1e-10)      s from an accumulator on       g: gradient of the mean loss of the batch
+ *   adagrad   s += g^2;  w -= rate g / (sqrt(s) + 1e-10)      s from an accumulator on   g: of the batch's mean loss
  *
  * A row of a table is updated in the steps in which it occurs, once, by the sum of its gradients. Its key:
  * xxh3-64 of the text with the column's seed. */

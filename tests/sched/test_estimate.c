@@ -176,7 +176,8 @@ static void layer_table_of_graph__tiny__has_its_bytes_and_flops(void **state)
     (void)state;
     struct graph g;
     struct layer_table t;
-    if (graph_compile(&g, "m.cfg", model_text, strlen(model_text), NULL, 0, NULL) != ST_OK) fail_msg("%s", status_message());
+    if (graph_compile(&g, "m.cfg", model_text, strlen(model_text), NULL, 0, NULL) != ST_OK)
+        fail_msg("%s", status_message());
     assert_int_equal(layer_table_of_graph(&t, &g), ST_OK);
     assert_string_equal(t.name, "tiny");
     assert_int_equal(t.layer_count, 5);

@@ -15,8 +15,8 @@
 #include "engine/base/words.h"
 #include "sched/explain.h"
 #include "sched/plan_page.h"
-#include "tests/sched/solution_fixture.h"
 #include "tests/fault_alloc.h"
+#include "tests/sched/solution_fixture.h"
 
 static struct fixture f;
 static uint32_t kept_count; /* pages to be checked by one run of the program */

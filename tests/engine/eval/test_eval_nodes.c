@@ -12,8 +12,8 @@
 
 #include "engine/base/log.h"
 #include "engine/crew/crew.h"
-#include "engine/eval/evaluate.h"
 #include "engine/eval/eval_nodes.h"
+#include "engine/eval/evaluate.h"
 #include "io/store/store_ticket.h"
 #include "tests/engine/node/post_fixture.h"
 

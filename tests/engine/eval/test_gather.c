@@ -179,8 +179,8 @@ static void gather__what_is_no_piece__refused(void **state)
         uint16_t is_last, code;
         uint32_t count;
     } cases[] = {
-        {0, 0, 0, 0, 15},          {0, 8, 0, 0, 16},          {0, 9, 0, 0, 25},           {0, UINT32_MAX, 0, 0, 4096},
-        {0, 8, 0, 1, 24},          {UINT64_MAX, 0, 1, 0, 16}, {UINT64_MAX, 8, 1, 1, 24}, {UINT64_MAX, 8, 1, ST_COUNT, 24},
+        {0, 0, 0, 0, 15}, {0, 8, 0, 0, 16},          {0, 9, 0, 0, 25},          {0, UINT32_MAX, 0, 0, 4096},
+        {0, 8, 0, 1, 24}, {UINT64_MAX, 0, 1, 0, 16}, {UINT64_MAX, 8, 1, 1, 24}, {UINT64_MAX, 8, 1, ST_COUNT, 24},
         {0, 0, 0, 0, 17},
     };
     fails_at = failing = 0;

@@ -172,7 +172,8 @@ static void manifest_read__the_golden_text__is_read_field_by_field(void **state)
     const struct manifest_table *t = m.tables;
     assert_string_equal(t[0].name, "emb");
     assert_string_equal(t[0].optimizer, "adam");
-    assert_true(t[0].dim == 4 && t[0].store == TABLE_F32 && t[0].span_floats == 13 && t[0].rows == 51 && t[0].part_count == 2);
+    assert_true(t[0].dim == 4 && t[0].store == TABLE_F32 && t[0].span_floats == 13 && t[0].rows == 51 &&
+                t[0].part_count == 2);
     file_check(&t[0].admission, "emb.7.admission", 61, 62);
     file_check(&t[0].part[0].file, "emb.7.rows", 52, 53);
     assert_true(t[0].part[0].rows == 54 && t[0].part[0].number == 0 && !t[0].part[0].is_hashed);
@@ -182,7 +183,8 @@ static void manifest_read__the_golden_text__is_read_field_by_field(void **state)
     assert_string_equal(t[1].name, "side");
     assert_null(t[1].optimizer);
     assert_null(t[1].admission.name);
-    assert_true(t[1].dim == 3 && t[1].store == TABLE_BF16 && t[1].span_floats == 2 && t[1].rows == 0 && t[1].part_count == 0);
+    assert_true(t[1].dim == 3 && t[1].store == TABLE_BF16 && t[1].span_floats == 2 && t[1].rows == 0 &&
+                t[1].part_count == 0);
     file_check(&m.dense, "dense.7.safetensors", 71, UINT64_C(0xfedcba9876543210));
     assert_int_equal(m.tensor_count, 2);
     assert_string_equal(m.tensors[0].name, "h.weight");
@@ -225,7 +227,8 @@ static void manifest_read__what_cannot_be__is_refused_by_its_place(void **state)
         {"\"bf16\"", "\"bf17\"", "m.json: table 1: its \"vectors\" are not \"bf16\""},
         {"\"dim\": 3", "\"dim\": 4", NULL},
         {"\"dim\": 3", "\"dim\": 5", "m.json: table 1: rows of 2 floats are too few for a vector of 5 numbers"},
-        {"\"span_floats\": 13", "\"span_floats\": 3", "m.json: table 0: rows of 3 floats are too few for a vector of 4"},
+        {"\"span_floats\": 13", "\"span_floats\": 3",
+         "m.json: table 0: rows of 3 floats are too few for a vector of 4"},
         {"0123456789abcdef", "0123456789abcdeF", CANNOT},
         {"0123456789abcdef", "0123456789abcde", CANNOT},
         {"0123456789abcdef", "0123456789abcdef0", CANNOT},

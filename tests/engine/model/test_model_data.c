@@ -102,8 +102,9 @@ static void manifest__data__is_read_as_it_was_written(void **state)
     snprintf(a, sizeof a, "%s", file_of("odd \xff.tsv", "1\n")); /* no UTF-8 */
     snprintf(list, sizeof list, "%s,%s", a, file_of("b.tsv", "2222\n"));
     assert_ok(model_data_look(&data, list));
-    struct reader_mark mark[] = {{.example = 3, .byte = 1, .line = 9, .bad_count = 4, .cut_count = 5, .unknown_count = 6},
-                                 {.example = 7, .byte = 4, .line = 2, .path = 1}};
+    struct reader_mark mark[] = {
+        {.example = 3, .byte = 1, .line = 9, .bad_count = 4, .cut_count = 5, .unknown_count = 6},
+        {.example = 7, .byte = 4, .line = 2, .path = 1}};
     model_data_mark(&data, mark, 2, 7);
     const struct progress progress = {.step = 9, .epoch = 5, .first_epoch = 4, .first_step = 8};
     manifest_through(&data, &progress, &got);

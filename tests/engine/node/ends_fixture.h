@@ -8,7 +8,7 @@
 
 #ifndef ENDS_MODEL
 #define ENDS_MODEL                                                                                                     \
-    "[data]\ndense = I1..I3\n[fc y]\ninput = dense\nunits = 1\n[loss bce]\ninput = y\n"                                  \
+    "[data]\ndense = I1..I3\n[fc y]\ninput = dense\nunits = 1\n[loss bce]\ninput = y\n"                                \
     "[train]\nbatch = 12\nmicro = 3\nlanes = 4\n"
 #endif
 static const char model_text[] = ENDS_MODEL;

@@ -49,7 +49,7 @@ struct post_net {
     uint64_t random;
     uint32_t sleep_ns_max;
     _Atomic uint64_t bytes[POST_NODES_MAX]; /* sent by each */
-    _Atomic uint64_t looks;         /* requests for rows as they are, by all */
+    _Atomic uint64_t looks;                 /* requests for rows as they are, by all */
     status failure;
     _Atomic status shared_fails; /* by a test: what all fail with */
     _Atomic bool shared_is_over;

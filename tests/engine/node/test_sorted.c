@@ -17,8 +17,8 @@
 
 #define NODES 3u
 #define ENDS_MODEL                                                                                                     \
-    "[data]\nsparse = C1, C2\n[table a]\ndim = 3\n[table b]\ndim = 7\n[embedding e]\ntable = a\ninput = C1\n"           \
-    "[embedding f]\ntable = b\ninput = C2\n[concat x]\ninput = e, f\n[fc y]\ninput = x\nunits = 1\n"                    \
+    "[data]\nsparse = C1, C2\n[table a]\ndim = 3\n[table b]\ndim = 7\n[embedding e]\ntable = a\ninput = C1\n"          \
+    "[embedding f]\ntable = b\ninput = C2\n[concat x]\ninput = e, f\n[fc y]\ninput = x\nunits = 1\n"                   \
     "[loss bce]\ninput = y\n[train]\nbatch = 12\nmicro = 3\nlanes = 4\n[store]\nram = 4MiB\n"
 static const uint32_t lane_begin[NODES + 1] = {0, 1, 3, 4};
 #include "tests/engine/node/ends_fixture.h"

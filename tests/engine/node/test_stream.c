@@ -168,7 +168,7 @@ static void stream__the_exchange_fails_or_training_ends__who_waits_hears_it(void
         all_open(6);
         begin(0);
         begin(3);
-        (void)given_settle(); /* both wait */
+        (void)given_settle();             /* both wait */
         if (is_failure) post_close(&net); /* its thread's is what follows */
         for (uint32_t n = 0; n < NODES; n++)
             if (is_failure)

@@ -10,10 +10,10 @@
 #include <xxhash.h>
 
 #include "engine/node/reduce.h"
+#include "engine/data/schema.h"
 #include "engine/node/stages.h"
 #include "engine/pipe/feed.h"
 #include "engine/pipe/pipeline_internal.h"
-#include "engine/data/schema.h"
 #include "io/store/store_rows.h"
 #include "tests/engine/fixture_clicks.h"
 
@@ -99,7 +99,7 @@ struct training {
     struct model model;
     struct cores cores;
     struct plan plan;
-    struct reduce *reduce; /* with the other nodes, or NULL */
+    struct reduce *reduce;         /* with the other nodes, or NULL */
     struct exchange_stages stages; /* of a plan with nodes */
     struct pipeline *pipeline;
     struct feed *feed;

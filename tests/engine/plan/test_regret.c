@@ -1,7 +1,8 @@
 /* HetPipe's Theorem 1, as numbers. (Park et al., USENIX ATC 2020, section 6; its proof follows Ho et al., NIPS
  * 2013, Theorem 1.)
  *
- *     f_t convex with ||grad f_t|| <= L,  1/2 ||w - w'||^2 <= M^2,  step sigma / sqrt(t),  sigma = M / (L sqrt((2 s_g + s_l) N))
+ *     convex f_t, ||grad f_t|| <= L, 1/2 ||w - w'||^2 <= M^2,
+ *     step sigma / sqrt(t), sigma = M / (L sqrt((2 s_g + s_l) N))
  *     regret  R(T) = 1/T sum f_t(w~_t) - 1/T sum f_t(w*)  <=  4 M L sqrt((2 s_g + s_l) N / T)
  *
  * f_t is the mean loss of minibatch t, w~_t the weights that it was computed with, N the pipelines, s_g the

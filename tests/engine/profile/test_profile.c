@@ -17,11 +17,11 @@
 #include <time.h>
 
 #include "engine/base/random.h"
+#include "engine/base/fit.h"
+#include "engine/base/stop.h"
 #include "engine/profile/profile.h"
 #include "engine/profile/profile_data.h"
-#include "engine/base/fit.h"
 #include "engine/profile/profile_run.h"
-#include "engine/base/stop.h"
 #include "tests/engine/pipe/pipeline_fixture.h"
 
 /* --- fits ------------------------------------------------------------------------------------- */

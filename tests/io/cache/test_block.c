@@ -2,9 +2,9 @@
  * is divided; a flipped bit is found; what a block holds at most fits. */
 #include "tests/io/io_test.h"
 
+#include "engine/base/isa.h"
 #include "engine/base/random.h"
 #include "io/cache/block.h"
-#include "engine/base/isa.h"
 
 #define SEED 7u
 

@@ -6,8 +6,8 @@
 #include "io/store/store_life.h"
 #include "io/store/store_rows.h"
 #include "io/store/store_ticket.h"
-#include "tests/io/store/home_remote.h"
 #include "tests/fault_alloc.h"
+#include "tests/io/store/home_remote.h"
 
 #define MICRO   64u
 #define TICKETS 4u

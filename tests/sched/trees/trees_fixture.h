@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "sched/trees/itinerary.h"
-#include "sched/trees/tree_place.h"
 #include "sched/trees/random_trees.h"
+#include "sched/trees/tree_place.h"
 
 struct trees_fixture {
     struct tree_nodes nodes;

@@ -6,9 +6,9 @@
 #define HETERPS_TESTS_ENGINE_CPU_KERNEL_CASE_H
 
 #include "cfg/settings.h"
+#include "engine/bench/hand_graph.h"
 #include "engine/device/cpu/cpu_device.h"
 #include "engine/device/cpu/kernels.h"
-#include "engine/bench/hand_graph.h"
 #include "tests/engine/device/cpu/kernel_check.h"
 
 /* Largest accepted |a - b| / (1 + |b|) of a product: 429 roundings of 6e-8 on sums of some tens. */

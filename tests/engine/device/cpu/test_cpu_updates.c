@@ -199,7 +199,8 @@ static void rows_update_check(struct device *device, struct graph_optimizer o, u
     for (size_t i = 0; i < floats; i++)
         if (memcmp(&spans[i], &expected[i], sizeof(float)) != 0)
             fail_msg("%s %s dim %u lanes %u: float %zu of a row is %a, expected %a", optimizer_table[kind].name,
-                     row_store == TABLE_BF16 ? "bf16" : "f32", dim, lanes, i % span_floats, (double)spans[i], (double)expected[i]);
+                     row_store == TABLE_BF16 ? "bf16" : "f32", dim, lanes, i % span_floats, (double)spans[i],
+                     (double)expected[i]);
     for (uint32_t i = 0; i < use_count; i++) zeros_check(grad[i], sum_floats), free(grad[i]);
     lanes_drawn_free(&drawn);
     for (uint32_t l = 0; l < lanes; l++) free(lane_sum[l]);

@@ -11,9 +11,9 @@
 #include <math.h>
 
 #include "engine/device/cpu/cpu_device.h"
-#include "engine/device/sim/sim_device.h"
 #include "engine/device/sim/pace.h"
 #include "engine/device/sim/paced.h"
+#include "engine/device/sim/sim_device.h"
 #include "engine/plan/simulate.h"
 #include "graph/cut.h"
 #include "tests/engine/pipe/pipeline_fixture.h"
