@@ -382,10 +382,11 @@ static void precision__bf16__is_that_of_a_whole_tile(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[512];
         for (int old = 0; old < 2; old++) {
-            snprintf(text, sizeof text,
-                     "[data]\nsparse = C1, C2\n[table t]\ndim = %s\n[embedding e]\ntable = t\ninput = sparse\n[fc "
-                     "h]\ninput = e\nunits = %s\n[fc y]\ninput = h\nunits = 1\n[loss l]\ninput = y\n[model]\nrules = %d\n",
-                     cases[i].dim, cases[i].units, old ? 11 : 12);
+            snprintf(
+                text, sizeof text,
+                "[data]\nsparse = C1, C2\n[table t]\ndim = %s\n[embedding e]\ntable = t\ninput = sparse\n[fc "
+                "h]\ninput = e\nunits = %s\n[fc y]\ninput = h\nunits = 1\n[loss l]\ninput = y\n[model]\nrules = %d\n",
+                cases[i].dim, cases[i].units, old ? 11 : 12);
             struct graph g = compiled(text, cases[i].set);
             const uint32_t whole = strstr(cases[i].set, "bf16") ? PRECISION_BF16 : PRECISION_TF32;
             assert_int_equal(fc_attr_of(&g, "h").precision,
