@@ -36,9 +36,9 @@ static void channel_up(struct member *m, uint32_t channel, uint32_t rank)
         }
         m->channel[channel].rank = 0;
         m->to[0] = channel;
-        frame_send(m, channel, FRAME_HELLO)->value = m->o.says;
+        frame_put(m, channel, FRAME_HELLO)->value = m->o.says;
     } else if (m->phase == MEMBER_MESHING) {
-        (void)frame_send(m, channel, FRAME_MESH);
+        (void)frame_put(m, channel, FRAME_MESH);
     } else {
         close_channel(m, channel);
     }
@@ -48,7 +48,7 @@ static void beats_send(struct member *m)
 {
     for (uint32_t c = 0; c < MEMBER_CHANNELS_MAX; c++)
         if (m->channel[c].is_up && m->channel[c].rank != MEMBER_NONE) {
-            struct member_frame *f = frame_send(m, c, FRAME_BEAT);
+            struct member_frame *f = frame_put(m, c, FRAME_BEAT);
             f->value = m->step;
             f->mask = m->waits;
         }
@@ -171,7 +171,7 @@ static void event_take(struct member *m, const struct member_event *e)
         if (is_first(m))
             member_end(m, e->value, REASON_FINISHED, 0);
         else if (m->to[0] != MEMBER_NONE)
-            frame_send(m, m->to[0], FRAME_STOP)->value = e->value;
+            frame_put(m, m->to[0], FRAME_STOP)->value = e->value;
         break;
     }
 }

@@ -10,7 +10,7 @@ void member_end(struct member *m, uint64_t code, enum member_reason reason, uint
 {
     if (m->phase == MEMBER_ENDING || m->phase == MEMBER_ENDED) return;
     for (uint32_t c = 0; c < MEMBER_CHANNELS_MAX; c++)
-        if (m->channel[c].is_up && m->channel[c].rank != MEMBER_NONE) frame_send(m, c, FRAME_STOP)->value = code;
+        if (m->channel[c].is_up && m->channel[c].rank != MEMBER_NONE) frame_put(m, c, FRAME_STOP)->value = code;
     m->phase = MEMBER_ENDING;
     m->exit_status = (int)code;
     m->exit_reason = reason;
@@ -31,7 +31,7 @@ void member_ending_look(struct member *m)
 
 static void roster_tell(struct member *m, uint32_t channel)
 {
-    struct member_frame *f = frame_send(m, channel, FRAME_ROSTER);
+    struct member_frame *f = frame_put(m, channel, FRAME_ROSTER);
     f->roster = m->roster;
 }
 
@@ -57,7 +57,7 @@ static void meeting_look(struct member *m)
     memset(m->waits_of, 0, sizeof m->waits_of);
     m->progress_end_ns = m->o.progress_ns ? m->now_ns + m->o.progress_ns : NEVER;
     for (uint32_t r = 1; r < m->o.nodes; r++)
-        if (is_in(m->roster.mask, r)) (void)frame_send(m, m->to[r], FRAME_GO);
+        if (is_in(m->roster.mask, r)) (void)frame_put(m, m->to[r], FRAME_GO);
     put(m, OUTPUT_BEGIN)->frame.roster = m->roster;
 }
 
@@ -216,7 +216,7 @@ void member_gathering_look(struct member *m)
 
 static void refuse(struct member *m, uint32_t channel, enum member_reason reason)
 {
-    frame_send(m, channel, FRAME_REFUSE)->value = reason;
+    frame_put(m, channel, FRAME_REFUSE)->value = reason;
     close_channel(m, channel);
 }
 
@@ -233,7 +233,7 @@ static void wait_add(struct member *m, uint32_t channel, const struct member_fra
     m->waiting_nonce[r] = f->nonce;
     m->waiting_says[r] = (uint32_t)f->value;
     m->waiting_to[r] = channel;
-    (void)frame_send(m, channel, FRAME_WAIT);
+    (void)frame_put(m, channel, FRAME_WAIT);
 }
 
 static void hello_take(struct member *m, uint32_t channel, const struct member_frame *f)

@@ -34,7 +34,7 @@ static inline struct member_output *put(struct member *m, enum member_output_kin
     return out;
 }
 
-static inline struct member_frame *frame_send(struct member *m, uint32_t channel, enum member_frame_kind kind)
+static inline struct member_frame *frame_put(struct member *m, uint32_t channel, enum member_frame_kind kind)
 {
     struct member_output *out = put(m, OUTPUT_SEND);
     out->channel = channel;

@@ -26,14 +26,14 @@ static uint64_t mesh_missed(const struct member *m)
 
 void member_missed_tell(struct member *m)
 {
-    if (m->to[0] != MEMBER_NONE) frame_send(m, m->to[0], FRAME_LOST)->mask = mesh_missed(m);
+    if (m->to[0] != MEMBER_NONE) frame_put(m, m->to[0], FRAME_LOST)->mask = mesh_missed(m);
 }
 
 static void ready(struct member *m)
 {
     m->phase = MEMBER_READY;
     m->connect_again_ns = m->end_ns = NEVER;
-    (void)frame_send(m, m->to[0], FRAME_READY);
+    (void)frame_put(m, m->to[0], FRAME_READY);
 }
 
 static void mesh_look(struct member *m)
@@ -67,7 +67,7 @@ static void mesh_take(struct member *m, uint32_t channel, const struct member_fr
     c->rank = r;
     m->to[r] = channel;
     c->mesh.kind = FRAME_HELLO;
-    if (!c->is_asked) (void)frame_send(m, channel, FRAME_MESH);
+    if (!c->is_asked) (void)frame_put(m, channel, FRAME_MESH);
     mesh_look(m);
 }
 

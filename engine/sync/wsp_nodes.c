@@ -40,8 +40,8 @@ struct wsp_nodes {
     bool has_change;      /* that has changed something of the dense part */
     bool is_given;        /* the last own wave of the job is              */
     /* under the claim of telling */
-    uint64_t *row_count; /* [table_count]: so far, also of waves that are not all told */
-    uint32_t ticket;     /* of the last own minibatch                                  */
+    uint64_t *row_count;    /* [table_count]: so far, also of waves that are not all told */
+    uint32_t ticket;        /* of the last own minibatch                                  */
     struct failure failure; /* what the exchange has failed with, before … */
     _Atomic bool shared_is_failed;
 };

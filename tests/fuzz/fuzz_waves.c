@@ -76,9 +76,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     }
     memset(given, 0, sizeof given);
     CHECK(model_open(&model, &graph, &(struct model_budget){.ram_bytes = 1 << 18}) == ST_OK);
-    CHECK(reduce_open(&r, &(struct reduce_options){
-                              .node_count = NODES, .has_waves = true, .post = &post, .graph = &graph, .model = &model}) ==
-          ST_OK);
+    const struct reduce_options options = {
+        .node_count = NODES, .has_waves = true, .post = &post, .graph = &graph, .model = &model};
+    CHECK(reduce_open(&r, &options) == ST_OK);
     CHECK(pipeline_open(&pipeline, &(struct pipeline_options){.graph = &graph,
                                                               .model = &model,
                                                               .plan = &plan,
