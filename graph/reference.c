@@ -1,4 +1,4 @@
-/* Prints the reference of model texts. */
+/* Prints the reference of model texts, for people. The reference kernels of ops are in their own files, op_*.c. */
 #include "graph/reference.h"
 
 #include <string.h>

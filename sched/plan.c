@@ -13,7 +13,6 @@
 #include "engine/base/words.h"
 #include "sched/json_read.h"
 
-#define FORMAT   "heterps-solution-1"
 #define ELLIPSIS "…"
 
 static const char *layer_name(const struct graph *graph, uint32_t layer)
@@ -261,7 +260,7 @@ status plan_parse(struct plan *plan, const struct graph *graph, const char *path
     *plan = (struct plan){0};
     CHECK(graph->layer_count > 0);
     struct json_part whole;
-    TRY(json_part_open(&whole, path, text, bytes, "a plan", FORMAT, NULL));
+    TRY(json_part_open(&whole, path, text, bytes, "a plan", PLAN_FORMAT, NULL));
     status st = members_read(plan, &whole, graph);
     json_part_close(&whole);
     if (st != ST_OK) {

@@ -1,5 +1,5 @@
-/* A plan says which layers form a stage, on which type of resource, on how many units of it. The scheduler writes it,
- * the pipeline honours it: plan.json.
+/* A plan says which layers form a stage, on which type of resource, on how many units of it. The scheduler writes it
+ * (solution_json of sched/solution.h), the pipeline honours it: plan.json.
  *
  *     {
  *       "format": "heterps-solution-1",
@@ -22,6 +22,8 @@
 #define HETERPS_SCHED_PLAN_H
 
 #include "sched/resource.h"
+
+#define PLAN_FORMAT "heterps-solution-1"
 
 #define PLAN_UNITS_MAX    UINT32_MAX /* of a stage: a plan may be for more than there is anywhere */
 #define PLAN_REPLICAS_MAX 1024u

@@ -11,6 +11,7 @@
 #include "engine/base/file.h"
 #include "engine/base/json_text.h"
 #include "sched/nodes.h"
+#include "sched/plan.h"
 
 static void stage_text(const struct instance *instance, const struct cost_stage *stage, char *buffer, size_t bytes)
 {
@@ -124,7 +125,7 @@ static json_t *solution_json(const struct solution *s)
         json_array_append_new(plan, json_integer(s->types[l]));
     }
     json_t *whole =
-        json_pack("{s:s, s:s, s:s, s:I, s:b, s:b, s:f, s:f, s:f, s:f, s:I, s:f}", "format", "heterps-solution-1",
+        json_pack("{s:s, s:s, s:s, s:I, s:b, s:b, s:f, s:f, s:f, s:f, s:I, s:f}", "format", PLAN_FORMAT,
                   "instance", instance->name, "method", s->method, "seed", (json_int_t)s->seed, "feasible",
                   s->result.is_feasible, "proven", s->is_proven, "cost", s->result.cost, "throughput",
                   s->result.throughput, "throughput_limit", instance->throughput_limit, "lower_bound", s->lower_bound,

@@ -1,5 +1,6 @@
-/* SIGINT and SIGTERM ask every run that listens to stop after the current step; a second one ends the process
- * at once. A run is a scope (scope.h): what is called here acts on that of the calling thread. */
+/* SIGINT and SIGTERM ask every run that listens to stop after the current step; a second one ends the process at
+ * once, but for a SIGTERM within a second of the first signal. A run is a scope (scope.h): what is called here acts
+ * on that of the calling thread. */
 #ifndef HETERPS_ENGINE_BASE_STOP_H
 #define HETERPS_ENGINE_BASE_STOP_H
 

@@ -85,14 +85,14 @@ void setup_memory_plan(const struct setup *s, bool all)
     char heading[80], text[16], count[27], offers[256];
     snprintf(heading, sizeof heading, "memory   %s planned:", words_size(text, memory_planned_bytes()));
     parts_log(heading, false, all);
-    if (store_has_disk(s->model.store))
+    if (store_has_home(s->model.store))
         log_detail("disk     %s: by %s; %s", s->settings.store_path, store_disk_name(s->model.store),
                    uring_offers(offers, sizeof offers));
     words_size(text, s->settings.store_ram);
     for (uint32_t t = 0; t < s->graph.table_count; t++) {
         char on_disk[80] = "", disk_text[16], budget[40] = "";
         const uint64_t rows = store_row_max(s->model.store, t);
-        const uint64_t disk_rows = store_has_disk(s->model.store) ? store_counts(s->model.store, t).disk.row_max : 0;
+        const uint64_t disk_rows = store_has_home(s->model.store) ? store_counts(s->model.store, t).disk.row_max : 0;
         if (disk_rows) {
             snprintf(on_disk, sizeof on_disk, " in RAM and %s on disk", words_whole(count, disk_rows));
             snprintf(budget, sizeof budget, ", store.ssd = %s", words_size(disk_text, s->settings.store_ssd));

@@ -1,12 +1,11 @@
 /* A kind of devices is a row of functions and facts; engine/device/devices.def lists the kinds. Whoever places,
- * opens or describes a stage asks its row, and never which kind it is.
+ * opens or describes a stage asks its row; who asks for the word itself engine/README.md lists, with the steps to add
+ * a kind.
  *
  *     plan's stage ──device_kind_of──▶ row
  *         ──device_stage_open──▶ what all devices of the stage share (on a card: its memory there)
  *         ──device_open────────▶ a device a worker
- *         ──device_stage_join──▶ replicas that exchange gradients and parameters know each other
- *
- * To add a kind: its word in sched/resource.h, its line, its file. */
+ *         ──device_stage_join──▶ replicas that exchange gradients and parameters know each other */
 #ifndef HETERPS_ENGINE_DEVICE_KIND_H
 #define HETERPS_ENGINE_DEVICE_KIND_H
 

@@ -345,7 +345,7 @@ static status begin(struct saver *s, const uint64_t *row_count, uint32_t ticket)
         s->table[t].row_count = store_row_count_at(s->store, t, row_count[t], ticket);
         s->done.row_count += s->table[t].row_count;
         s->done.written_count += written_count[t];
-        CHECK(!is_full || store_has_disk(s->store) || s->table[t].row_count == written_count[t]);
+        CHECK(!is_full || store_has_home(s->store) || s->table[t].row_count == written_count[t]);
     }
     return ST_OK;
 }

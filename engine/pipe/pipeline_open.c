@@ -264,7 +264,7 @@ static status devices_open(struct pipeline *p, const struct pipeline_options *o)
 static uint32_t inputs_ahead(const struct pipeline_options *o)
 {
     /* On several nodes it is the owners that read disks. */
-    if (!o->training || exchange_of_lanes(o->exchange) || !store_has_disk(o->model->store)) return INPUTS_AHEAD;
+    if (!o->training || exchange_of_lanes(o->exchange) || !store_has_home(o->model->store)) return INPUTS_AHEAD;
     const uint64_t keys = (uint64_t)graph_batch(o->graph).micro * graph_example(o->graph).key_count_max;
     const uint64_t slots = KEYS_AHEAD / (keys ? keys : 1);
     return slots < INPUTS_AHEAD ? INPUTS_AHEAD : slots < INPUTS_AHEAD_DISK ? (uint32_t)slots : INPUTS_AHEAD_DISK;

@@ -219,7 +219,7 @@ static void rows_look(const struct look *l)
     for (uint32_t t = 0; t < g->table_count && t < TOLD_TABLES_MAX; t++) {
         const uint64_t rows = store_row_max(s->setup.model.store, t);
         const uint64_t disk_rows =
-            store_has_disk(s->setup.model.store) ? store_counts(s->setup.model.store, t).disk.row_max : 0;
+            store_has_home(s->setup.model.store) ? store_counts(s->setup.model.store, t).disk.row_max : 0;
         const char *found =
             TEXT(200, "room for %s rows of %u B in RAM", COUNT(rows - disk_rows), g->tables[t].span_floats * 4);
         tell(l, DOCTOR_rows, DOCTOR_OK, graph_string(g, g->tables[t].name), "",
@@ -252,7 +252,7 @@ static void disk_look(const struct look *l)
     const struct settings *set = &l->session->setup.settings;
     const struct store *store = l->session->setup.model.store;
     struct rlimit files;
-    if (store_has_disk(store)) {
+    if (store_has_home(store)) {
         struct machine_disk disk = {0};
         (void)!machine_disk_read(&disk, set->store_path);
         free_look(l, DOCTOR_disk, "rows", set->store_path, set->store_ssd, DOCTOR_FAIL,

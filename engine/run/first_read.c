@@ -103,7 +103,7 @@ static status rows_judge(const struct rows_look *l, const char *paths, const cha
 status first_rows_check(struct crew *crew, const struct setup *setup, const char *paths, const char *init)
 {
     uint64_t bad_count;
-    if (store_has_disk(setup->model.store)) return ST_OK;
+    if (store_has_home(setup->model.store)) return ST_OK;
     struct rows_look look = {.setup = setup, .serves = calloc((size_t)setup->graph.field_count + 1, 1)};
     if (look.serves == NULL) FAIL(MEMORY, "no memory to list the fields of tables");
     status st = first_read(crew, setup, paths, rows_look, &look, &bad_count);

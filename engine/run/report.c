@@ -403,7 +403,7 @@ static void life_event(const struct session *s, const struct table_account *acco
 /* Whether a node has a disk: this one, or another that has used it. */
 static bool has_disk(const struct session *s, const struct table_account *accounts)
 {
-    bool has = store_has_disk(s->setup.model.store);
+    bool has = store_has_home(s->setup.model.store);
     for (uint32_t t = 0; t < s->setup.graph.table_count; t++)
         has |= accounts[t].store.disk_rows > 0 || accounts[t].store.disk.put > 0;
     return has;

@@ -268,7 +268,7 @@ static void tables_put(struct scrape *s, struct evbuffer *to)
     for (uint32_t t = 0; t < g->table_count; t++)
         evbuffer_add_printf(to, "heterps_train_rows{table=\"%s\"} %" PRIu64 "\n", graph_string(g, g->tables[t].name),
                             GET(s->shared_rows[t]));
-    for (size_t i = 0; store_has_disk(store) && i < sizeof tiers / sizeof *tiers; i++) {
+    for (size_t i = 0; store_has_home(store) && i < sizeof tiers / sizeof *tiers; i++) {
         exposition_head(to, tiers[i].name, tiers[i].type, tiers[i].help);
         for (uint32_t t = 0; t < g->table_count; t++) {
             const struct store_counts counts = store_counts_told(store, t);

@@ -38,7 +38,7 @@ static status teaching_open(struct served *m, struct teaching *t)
     const struct serve_options *o = m->server->options;
     const struct settings *settings = &servant_setup(m->version->servant)->settings;
     const struct store *store = servant_setup(m->version->servant)->model.store;
-    if (store_has_disk(store) && !filed_is(store_home(store)))
+    if (store_has_home(store) && !filed_is(store_home(store)))
         FAIL(USAGE,
              "--learn: expected rows in memory, found store.ssd: a directory of rows on disk is one run's alone");
     TRY(learner_open(&t->learner, &(struct learner_options){.graph = m->graph,

@@ -284,7 +284,7 @@ static void on_look(evutil_socket_t unused, short what, void *context)
 static bool can_change(const struct served *m)
 {
     const struct store *store = servant_setup(m->version->servant)->model.store;
-    return !store_has_disk(store) || filed_is(store_home(store));
+    return !store_has_home(store) || filed_is(store_home(store));
 }
 
 static status watch_open(struct served *m)

@@ -1,5 +1,6 @@
 /* Where rows lie that RAM has no room for: a table of functions, so that the store does not know whether it is a
- * disk (io/store/cold.h) or another node. A row lies in RAM or in its home, never in both.
+ * disk (io/store/cold.h), the files of a save (io/store/filed.h) or, in tests, something far away. A row lies in RAM or
+ * in its home, never in both. To add a home: io/README.md. Rows of other nodes: engine/node/owned.h.
  *
  *     ask ── find, find, … ── bring ──▶ the batch is under way ──▶ `arrived` for each row
  *                                                              ──▶ home->arrived reaches the batch

@@ -262,7 +262,7 @@ void store_close(struct store *store)
     arena_close(&arena);
 }
 
-bool store_has_disk(const struct store *store) { return store->home != NULL; }
+bool store_has_home(const struct store *store) { return store->home != NULL; }
 
 struct home *store_home(const struct store *store) { return store->home; }
 

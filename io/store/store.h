@@ -70,7 +70,8 @@ struct store_options {
  * and the tables' names. */
 MUST_USE status store_open(struct store **store, const struct store_options *options);
 void store_close(struct store *store);
-bool store_has_disk(const struct store *store);
+/* Whether rows may lie elsewhere than in RAM. */
+bool store_has_home(const struct store *store);
 struct home;
 /* Where rows lie that are not in RAM; NULL: all rows are in RAM. */
 struct home *store_home(const struct store *store);

@@ -50,7 +50,7 @@ static void model_open__no_tables_and_a_disk__opens_without(void **state)
                          &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES,
                                                 .disk_bytes = (uint64_t)16 << 20,
                                                 .path = "/missing/directory/rows"}));
-    assert_false(store_has_disk(model.store));
+    assert_false(store_has_home(model.store));
     model_close(&model);
     graph_close(&graph);
 }

@@ -207,7 +207,7 @@ static void run(uint64_t ram_bytes, bool io_threads, uint32_t tag_bits, uint32_t
     uint32_t done = 0, prepared = 0;
     side_open(&ram, 64 << 20, 0, false, 0);
     side_open(&disk, ram_bytes, 32 << 20, io_threads, tag_bits);
-    assert_true(store_has_disk(disk.store) && !store_has_disk(ram.store));
+    assert_true(store_has_home(disk.store) && !store_has_home(ram.store));
     while (done < rounds) {
         /* Some tickets ahead, as far as there is room. */
         bool has_room = true;
