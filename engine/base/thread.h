@@ -14,8 +14,8 @@
  * and is under way when this returns. Returns an errno. */
 int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
-/* The calling thread, and those that it starts from now on, leave the processor to others that want it (the lowest
- * priority: one or two hundredths of what others get). There is no way back without privileges. */
+/* The calling thread, and those that it starts from now on, leave the processor to others that want it: each gets
+ * about a tenth of what one of these gets. There is no way back without privileges. */
 void thread_step_back(void);
 
 #endif

@@ -112,8 +112,8 @@ status progressive_open(struct progressive **out, const struct graph *g, uint32_
     status st;
     TRY_GOTO(heads_open(&p->heads, g), failed);
     for (uint32_t i = 0; i < p->heads.count; i++) p->heads.items[i].metrics.has_group = false;
-    TRY_GOTO(heads_reserve(&p->heads, window), failed);
     TRY_GOTO(nodes_open(p), failed);
+    if (p->reduce == NULL || p->measures) TRY_GOTO(heads_reserve(&p->heads, window), failed);
     layout_make(&sum, p);
     TRY_GOTO(arena_open(&p->arena, "progress", sum.bytes), failed);
     layout_make(&place, p);

@@ -86,13 +86,12 @@ static void on_log(int severity, const char *message)
     if (severity >= EVENT_LOG_WARN) log_detail("http     libevent: %s", message);
 }
 
-struct event_base *http_base_new(void)
+struct event_base *http_base_new(bool many_requests)
 {
     event_set_log_callback(on_log);
     struct event_config *config = event_config_new();
     if (config == NULL) return NULL;
-    /* What is waited for changes several times a request; the system is told once a round. */
-    (void)event_config_set_flag(config, EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST);
+    if (many_requests) (void)event_config_set_flag(config, EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST);
     struct event_base *base = event_base_new_with_config(config);
     event_config_free(config);
     return base;
@@ -110,11 +109,13 @@ static void held_add(struct connection *c, size_t added, size_t taken)
 static void on_input(struct evbuffer *buffer, const struct evbuffer_cb_info *info, void *context)
 {
     struct connection *c = context;
-    (void)buffer;
     held_add(c, info->n_added, info->n_deleted);
     if (info->n_added && c->owes_since == 0 && !c->is_asking) c->owes_since = c->http->sweeps;
-    /* No answer could say so in the middle of a request. */
-    if (c->http->held > c->http->options.held_max && c->held > HELD_FREE_BYTES) shutdown(c->fd, SHUT_RDWR);
+    /* No answer could say so in the middle of a request. More than a body and its headers are never waited for: so long
+     * a line of a chunk has no end, and each look for one begins at its first byte. */
+    if ((c->http->held > c->http->options.held_max && c->held > HELD_FREE_BYTES) ||
+        evbuffer_get_length(buffer) > c->http->options.body_max + 2 * (size_t)HEADERS_BYTES)
+        shutdown(c->fd, SHUT_RDWR);
 }
 
 static void on_output(struct evbuffer *buffer, const struct evbuffer_cb_info *info, void *context)
@@ -247,6 +248,7 @@ static void on_early_event(struct bufferevent *bev, short what, void *unused)
 static void reading_go_on(struct connection *c)
 {
     if (evbuffer_get_length(bufferevent_get_output(c->bev)) != 0) return; /* "100 Continue" is still being written */
+    if (evbuffer_get_length(bufferevent_get_input(c->bev)) != 0) return;  /* the next request has come */
     bufferevent_setcb(c->bev, on_early, NULL, on_early_event, c);
     (void)bufferevent_enable(c->bev, EV_READ);
 }
@@ -268,8 +270,9 @@ static void on_request(struct evhttp_request *request, void *context)
 
 static void on_answered(struct evhttp_request *request, void *context)
 {
-    struct connection *c = connection_of(context, request);
-    if (c) c->owes_since = 0;
+    const struct http *h = context;
+    struct connection *c = connection_of(h, request);
+    if (c) c->owes_since = evbuffer_get_length(bufferevent_get_input(c->bev)) ? h->sweeps : 0; /* of the next request */
 }
 
 /* Where the code is in the table; of one that is not, the last. */
@@ -305,7 +308,19 @@ static void answer_write(struct connection *c)
     evbuffer_unfreeze(output, 1);
     (void)evbuffer_write(output, c->fd); /* an error is met again, and told, by libevent */
     evbuffer_freeze(output, 1);
-    if (evbuffer_get_length(output) == 0) bufferevent_trigger(c->bev, EV_WRITE, 0);
+    if (evbuffer_get_length(output) == 0)
+        bufferevent_trigger(c->bev, EV_WRITE, 0);
+    else
+        (void)bufferevent_disable(c->bev, EV_READ);
+}
+
+/* libevent leaves a body out for HEAD, and with it its length; it would write the bytes all the same. */
+static void body_to_length(struct evkeyvalq *headers, struct evbuffer *body)
+{
+    char length[24];
+    snprintf(length, sizeof length, "%zu", body ? evbuffer_get_length(body) : 0);
+    evhttp_add_header(headers, "Content-Length", length);
+    if (body) (void)evbuffer_drain(body, evbuffer_get_length(body));
 }
 
 void http_reply(struct http *h, struct evhttp_request *request, int code, const char *type, struct evbuffer *body)
@@ -324,7 +339,12 @@ void http_reply(struct http *h, struct evhttp_request *request, int code, const 
     }
     const uint32_t index = code_index(code);
     h->answers[index]++;
+    if (evhttp_request_get_command(request) == EVHTTP_REQ_HEAD) body_to_length(headers, body);
     evhttp_send_reply(request, codes[index].code, codes[index].phrase, body);
+    /* Whatever comes before the answer is written, the connection's end too, is read behind it: libevent, which has
+     * begun to read again, would take an end for that of the connection, with the requests that came before it. */
+    if (c && (h->is_handling || evbuffer_get_length(bufferevent_get_input(c->bev)) != 0))
+        (void)bufferevent_disable(c->bev, EV_READ);
     if (c && !h->is_handling) answer_write(c);
 }
 

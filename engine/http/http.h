@@ -37,8 +37,9 @@ struct http_options {
 };
 
 /* What events come by; NULL: there are none to be had. What libevent has to say goes into the log, where that tells
- * details. */
-struct event_base *http_base_new(void);
+ * details. many_requests: what is waited for changes several times a request, and the system is told once a round;
+ * then also of descriptors that are closed by now, and perhaps another thread's: it finds that they are not its own. */
+struct event_base *http_base_new(bool many_requests);
 
 struct http;
 /* USAGE: the address is none; SYSTEM: it cannot be listened to; MEMORY. */

@@ -220,7 +220,7 @@ bool owned_is_whole(const struct owned *owned, uint64_t step) { return step < ow
 
 /* The pieces of the keys [first, first + count) of an asker, that are the step's rows `step_row`, behind those of
  * lanes before. */
-static void pieces_add(struct owned *owned, struct step_rows *rows, uint32_t asker, uint32_t table, uint32_t first,
+static void pieces_link(struct owned *owned, struct step_rows *rows, uint32_t asker, uint32_t table, uint32_t first,
                        uint32_t count, uint32_t rows_before)
 {
     const struct fold_lanes *runs = owned->runs;
@@ -275,7 +275,7 @@ static status stretch_resolve(struct owned *owned, struct owned_step *step, uint
     rows->row_count = numbered.row_count;
     for (uint32_t i = 0; i < count && rows->key; i++) rows->key[owned->step_row[i]] = asked.key[i];
     if (rows->click_count) clicks_add(owned, rows, &asked, letter->clicks[table] + first, rows_before);
-    if (rows->lane_rows) pieces_add(owned, rows, asker, table, first, count, rows_before);
+    if (rows->lane_rows) pieces_link(owned, rows, asker, table, first, count, rows_before);
     return ST_OK;
 }
 

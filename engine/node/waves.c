@@ -135,6 +135,16 @@ static uint64_t waves_free(const struct waves *waves)
     return used + x->place_count;
 }
 
+/* Whom places wait for: the other worker that has had the fewest rounds, for it has said of none since. */
+static uint32_t late_worker(const struct waves *waves)
+{
+    const struct exchange_waves *x = &waves->of_exchange;
+    uint32_t late = x->worker == 0 ? 1 : 0;
+    for (uint32_t n = 0; n < x->worker_count; n++)
+        if (n != x->worker && waves->given[n] < waves->given[late]) late = n;
+    return late;
+}
+
 /* The number of a worker's next wave; NOT_YET: this node does not know. */
 static uint64_t wave_next(const struct waves *waves, uint32_t worker)
 {
@@ -155,7 +165,10 @@ static status wave_send(struct reduce *r, uint64_t wave)
     const uint64_t own = place_of(x, x->worker, wave);
     struct wave_head head;
     memcpy(&head, x->letter[place], sizeof head);
-    CHECK(head.wave == wave && wave < waves_free(waves));
+    CHECK(head.wave == wave);
+    if (wave >= waves_free(waves))
+        FAIL(INVALID, "node %u does not say that it has added the rounds of waves which it has been given, %" PRIu64,
+             reduce_name(r, late_worker(waves)), waves->given[late_worker(waves)]);
     x->come_has_change[own] = has_change;
     if (has_change) memcpy(x->come_change[own], own_slice(x, x->change[place]), slice_bytes(x, x->worker));
     for (uint32_t i = 1; i < x->worker_count; i++) {

@@ -4,7 +4,8 @@
  * takes the first task that is ready. After every change that can make a task ready, the bell of those who may wait for
  * it is rung. Which thread is faster decides the order of work, and nothing else; the order of every addition is fixed:
  *
- *   backward passes of a lane   go to one seat of a stage, in order of micro-batch, and one at a time
+ *   backward passes of a lane   go to one seat of a stage, in order of micro-batch, and one at a time (order_put of
+ *                               task.c, backward_take of pipeline.c)
  *   updates                     are cut by element
  *   losses, step_done, sinks    are collected by number and told in order */
 #ifndef HETERPS_ENGINE_PIPE_PIPELINE_INTERNAL_H

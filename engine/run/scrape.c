@@ -432,7 +432,7 @@ static status listen_begin(struct scrape *s, const struct scrape_options *o, con
     TRY(access_open(&s->tokens,
                     &(struct access_options){
                         .flag = FLAG, .listen = listen, .token_file = o->token_file, .insecure = o->insecure}));
-    s->base = http_base_new();
+    s->base = http_base_new(false);
     if (s->base == NULL) FAIL(SYSTEM, "no events from the operating system");
     s->end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->end = s->end_fd >= 0 ? event_new(s->base, s->end_fd, EV_READ, on_end, s) : NULL;

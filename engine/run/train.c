@@ -40,6 +40,13 @@ static void standing_take(struct trainer *t)
     atomic_store_explicit(&s->shared_state, STANDING_THERE, memory_order_release);
 }
 
+/* What the model went on from is done with. */
+static void recovery_end(struct trainer *t)
+{
+    if (t->recovers) doing_end(DOING_recovery);
+    t->recovers = 0;
+}
+
 /* A step has ended: the only place where progress moves. */
 static void step_done(void *context, const struct step_done *done)
 {
@@ -51,10 +58,7 @@ static void step_done(void *context, const struct step_done *done)
         p->epoch_examples = 0;
     }
     p->step++;
-    if (t->recovers) {
-        doing_end(DOING_recovery);
-        t->recovers = 0;
-    }
+    recovery_end(t);
     p->epoch_examples += done->example_count;
     p->examples += done->example_count;
     t->loss_sum += done->loss_sum;
@@ -109,8 +113,11 @@ static void standing_look(struct trainer *t)
     _Atomic uint32_t *state = &t->standing.shared_state;
     /* Acquire pairs with standing_take(). */
     uint32_t is = atomic_load_explicit(state, memory_order_acquire);
-    if (t->standing_result != ST_OK) return;
-    if (is == STANDING_THERE) t->standing_result = standing_tell(t);
+    if (failure_is(&t->standing_failure)) return;
+    if (is == STANDING_THERE) {
+        const status st = standing_tell(t);
+        if (st != ST_OK) failure_keep(&t->standing_failure, st);
+    }
     if (is != STANDING_NONE || !report_is_due(&t->report) || (joins(t) && node_index(t->node) > 0)) return;
     /* Release pairs with step_done(). Of several nodes the mark may have come by now, and it stays as it is there. */
     if (atomic_compare_exchange_strong_explicit(state, &is, STANDING_WANTED, memory_order_release,
@@ -146,7 +153,7 @@ static bool tick(void *context)
     look_tell(t, false);
     trace_tell();
     bool is_over = train_saves_look(t);
-    return stop_requested() || is_over || t->standing_result != ST_OK;
+    return stop_requested() || is_over || failure_is(&t->standing_failure);
 }
 
 /* A signal wakes a feed that is stuck; of several nodes none ends before the others. */
@@ -326,7 +333,7 @@ static status loop(struct trainer *t)
         if (st == ST_OK) st = train_nodes_job_end(t, &is_end);
         if (st != ST_OK) return train_fail_unsaved(t, st);
         look_tell(t, false);
-        if (t->standing_result != ST_OK) return train_fail_unsaved(t, t->standing_result);
+        if (failure_is(&t->standing_failure)) return train_fail_unsaved(t, failure_adopt(&t->standing_failure));
         if (t->save_result != ST_OK) return train_fail_unsaved(t, t->save_result);
         if (is_end) st = train_nodes_data_end(t);
         if (st != ST_OK && stop_requested() && t->node == NULL) {
@@ -366,7 +373,9 @@ static status use(struct trainer *t)
     const struct train_watch *watch = t->options->watch;
     if (watch) watch->begun(watch->context, NULL, &t->session->setup.model.progress);
     stop_listen(NULL, NULL); /* a forward pass, and who writes, look for signals by themselves */
+    doing_begin(DOING_eval);
     const status st = use->run(use->context, t->session, &t->eval);
+    doing_end(DOING_eval);
     if (st == ST_STOPPED) FAIL(AGAIN, "a signal has asked to stop before all was done");
     return st;
 }
@@ -378,7 +387,7 @@ static status train(struct trainer *t)
     if (t->options->dry_run) return ST_OK;
     TRY(train_best_open(t));
     if (t->options->look) return t->options->look(t->options->look_context, s, t->options, &t->eval.sets);
-    t->recovers = t->options->resume != NULL;
+    t->recovers = t->options->resume != NULL && t->options->use == NULL;
     if (t->recovers) doing_begin(DOING_recovery);
     TRY(train_model_fill(t));
     doing_begin(DOING_handshake);
@@ -392,7 +401,9 @@ static status train(struct trainer *t)
     if (t->options->tensorboard) TRY(event_file_open(&t->report.scalars, t->options->tensorboard, first_step + 1));
     if (!t->options->out) report_unsaved("the model goes when the run ends, for --out DIR is not given");
     TRY(store_touch_start(s->setup.model.store, feed_example_estimate(t->feed)));
-    TRY(loop(t));
+    const status done = loop(t);
+    recovery_end(t); /* perhaps there was no step left */
+    TRY(done);
     look_tell(t, true);
     if (t->node) TRY(reduce_agree(node_reduce(t->node), ST_OK));
     const struct progress *progress = &s->setup.model.progress;

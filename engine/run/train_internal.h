@@ -38,7 +38,7 @@ struct trainer {
     uint64_t recovers;               /* 1: it goes on from a save, and has done no step yet; likewise */
     struct progressive *progressive; /* figures of the last examples; NULL: none */
     struct standing standing;
-    status standing_result; /* of several nodes: of telling it; its message is this thread's last */
+    struct failure standing_failure; /* of several nodes: of telling it */
     /* at the last report */
     double loss_reported;
     uint64_t examples_reported;

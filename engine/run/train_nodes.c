@@ -263,9 +263,11 @@ status train_nodes_job_end(struct trainer *t, bool *is_end)
     if (t->node == NULL) return ST_OK;
     struct reduce *reduce = node_reduce(t->node);
     (void)exchange_granted(reduce_exchange(reduce), &word);
+    /* Of workers that are halted one has read all its data, perhaps, and others have not: that is no end. */
+    const bool is_halted = word == EXCHANGE_STOPPED && reduce_exchange(reduce)->waves, is_whole = *is_end && !is_halted;
     struct {
         uint32_t is_end, is_stopped;
-    } end = {*is_end, word == EXCHANGE_STOPPED && !*is_end};
+    } end = {is_whole, word == EXCHANGE_STOPPED && !is_whole};
     const status st = *is_end && is_shared(t) && node_index(t->node) == 0 ? feed_result(t->feed) : ST_OK;
     if (st == ST_STOPPED || (st != ST_OK && (word == EXCHANGE_STOPPED || stop_requested()))) {
         if (st != ST_STOPPED) log_warning("%s; ignored, since a signal asks to stop", status_message());

@@ -123,7 +123,8 @@ static status model_put(struct trainer *t, const char *path, uint32_t keep, uint
     status st = feed_hold(t->feed);
     data_mark(t);
     if (st == ST_OK && t->node) st = reduce_save(node_reduce(t->node), path, keep, bytes);
-    if (st == ST_OK && t->node && reduce_exchange(node_reduce(t->node))->waves) /* as of the job's end */
+    const bool has_rows = t->graph->table_count > 0;
+    if (st == ST_OK && has_rows && t->node && reduce_exchange(node_reduce(t->node))->waves) /* as of the job's end */
         memcpy(t->row_count, reduce_own_rows(node_reduce(t->node)), t->graph->table_count * sizeof *t->row_count);
     if (st == ST_OK && !t->node) st = lives_count(t);
     if (st == ST_OK && !t->node) st = model_save(&t->session->setup.model, &options, bytes);

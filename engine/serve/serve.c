@@ -88,7 +88,7 @@ static status model_open_one(struct server *s, uint32_t i)
 static status events_open(struct server *s)
 {
     static const int signals[2] = {SIGTERM, SIGINT};
-    s->base = http_base_new();
+    s->base = http_base_new(true);
     if (s->base == NULL || event_base_priority_init(s->base, PRIORITIES) != 0)
         FAIL(SYSTEM, "no events from the operating system");
     s->ring = event_new(s->base, -1, 0, request_ring, s);

@@ -1,7 +1,7 @@
 /* Who has which lanes and parts of a step, and in which order pieces add.
  *
  *     lane   0 1 2 3 4 5 6 7   a lane's gradients are added in the order of its micro-batches, by its owner
- *             \|   \|   \|   \|   then lanes along one fixed binary tree (graph/device.h):
+ *             \|   \|   \|   \|   then lanes along one fixed binary tree, added here, or by the device with the update:
  *              \   /     \   /    sum[i] = sum[2i] + sum[2i+1], level by level
  *               \_________/      whoever has a part (engine/slot/extent.h) adds all lanes of it, updates it, and gives
  *                                the others the result

@@ -225,13 +225,17 @@ static inline uint64_t exchange_granted(const struct exchange *x, enum exchange_
 static inline bool exchange_begins(struct exchange *x, uint64_t step)
 {
     enum exchange_word word;
+    /* Relaxed: nobody else writes it. */
+    const uint64_t before = atomic_load_explicit(&x->shared_begun, memory_order_relaxed);
     /* Sequentially consistent, both, as in halt_take(): either that sees this step, or this sees that. */
     atomic_store_explicit(&x->shared_begun, step + 1, memory_order_seq_cst);
     if (atomic_load_explicit(&x->shared_halted, memory_order_seq_cst) !=
         atomic_load_explicit(&x->shared_job, memory_order_relaxed))
         return true;
     const uint64_t until = exchange_granted(x, &word);
-    return word != EXCHANGE_GOES_ON && step < until;
+    if (word != EXCHANGE_GOES_ON && step < until) return true;
+    atomic_store_explicit(&x->shared_begun, before, memory_order_seq_cst); /* a halt may have seen more, and waits */
+    return false;
 }
 
 /* [loss_count]: losses of the step. Two steps', for those of the next may come while this one is being closed. */

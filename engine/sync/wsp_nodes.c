@@ -39,6 +39,8 @@ struct wsp_nodes {
     size_t letter_bytes;  /* of the letter of the wave under way */
     bool has_change;      /* that has changed something of the dense part */
     bool is_given;        /* the last own wave of the job is              */
+    /* the node's thread's */
+    uint64_t *told; /* [worker_count]: minibatches of the job that a worker's letters have told */
     /* under the claim of telling */
     uint64_t *row_count;    /* [table_count]: so far, also of waves that are not all told */
     uint32_t ticket;        /* of the last own minibatch                                  */
@@ -144,6 +146,7 @@ void wsp_nodes_layout(struct wsp *wsp, struct layout *l)
     x->sums = places_take(l, WAVES_ROUNDS, nodes->floats);
     x->out = places_take(l, (size_t)x->worker_count * WAVES_SENDS, own);
     LAYOUT_TAKE(l, nodes->rows, g->table_count);
+    LAYOUT_TAKE(l, nodes->told, x->worker_count);
     LAYOUT_TAKE(l, nodes->row_count, g->table_count);
     for (uint32_t t = 0; t < g->table_count; t++) own_rows_layout(l->arena ? &nodes->rows[t] : NULL, l, site, t);
 }
@@ -173,7 +176,9 @@ static status letter_rows_check(const struct sync_site *site, uint32_t worker, c
     return ST_OK;
 }
 
-static status head_check(const struct sync_site *site, uint32_t worker, uint64_t wave, const struct wave_head *head)
+/* told: minibatches of the job that the worker's letters before have told. */
+static status head_check(const struct sync_site *site, uint32_t worker, uint64_t wave, uint64_t told,
+                         const struct wave_head *head)
 {
     if (head->in_flight != site->in_flight || head->clock_distance != site->clock_distance)
         FAIL(INVALID,
@@ -185,11 +190,11 @@ static status head_check(const struct sync_site *site, uint32_t worker, uint64_t
              head->is_exact ? "yes" : "no", worker, site->is_exact ? "yes" : "no");
     const bool is_whole = head->record_count == head->in_flight;
     if (head->wave != wave || head->is_last > 1 || is_whole == head->is_last || head->record_count > head->in_flight ||
-        head->minibatches % head->in_flight != head->record_count % head->in_flight)
+        head->minibatches != told + head->record_count)
         FAIL(INVALID,
              "node %u sent wave %" PRIu64 " of %u minibatches, of %" PRIu64 " in all; expected wave %" PRIu64
-             " of %u, or of fewer if it is the last",
-             worker, head->wave, head->record_count, head->minibatches, wave, head->in_flight);
+             " of %u, or of fewer if it is the last, behind %" PRIu64,
+             worker, head->wave, head->record_count, head->minibatches, wave, head->in_flight, told);
     return ST_OK;
 }
 
@@ -200,7 +205,7 @@ static status letter_come(void *context, uint32_t worker, uint64_t wave, const u
     const struct sync_site *site = &wsp->sync.site;
     struct wave_head head;
     memcpy(&head, letter, sizeof head);
-    TRY(head_check(site, worker, wave, &head));
+    TRY(head_check(site, worker, wave, wsp->nodes->told[worker], &head));
     if (bytes < letter_begin(site))
         FAIL(INVALID, "node %u sent a wave of %zu bytes, which is too short", worker, bytes);
     TRY(letter_rows_check(site, worker, letter, bytes));
@@ -219,6 +224,7 @@ static status letter_come(void *context, uint32_t worker, uint64_t wave, const u
         /* Release pairs with wsp_records_tell(). */
         atomic_store_explicit(&record->shared_is_there, true, memory_order_release);
     }
+    wsp->nodes->told[worker] = head.is_last ? 0 : head.minibatches;
     bell_ring(sync_stage(&wsp->sync, 0, 0)->bell);
     return ST_OK;
 }
@@ -312,7 +318,7 @@ static uint64_t rows_until(const struct wsp_nodes *nodes)
     return nodes->is_given ? UINT64_MAX : atomic_load_explicit(&nodes->x->shared_given, memory_order_acquire);
 }
 
-static void round_add(struct wsp *wsp, const struct stage *stage, uint64_t round)
+static void round_take(struct wsp *wsp, const struct stage *stage, uint64_t round)
 {
     const struct wsp_stage *s = wsp_stage_of(wsp, stage);
     const struct exchange_waves *x = wsp->nodes->x;
@@ -351,7 +357,7 @@ static status rounds_add(struct wsp *wsp, const struct stage *stage, uint64_t un
 {
     struct wsp_stage *s = wsp_stage_of(wsp, stage);
     const uint64_t before = s->rounds + s->row_rounds;
-    for (; s->rounds < until; s->rounds++) round_add(wsp, stage, s->rounds);
+    for (; s->rounds < until; s->rounds++) round_take(wsp, stage, s->rounds);
     for (; s->row_rounds < until && s->row_rounds < rows_until(wsp->nodes); s->row_rounds++)
         if (stage->extent.table_count > 0) TRY(rows_add(wsp, stage, s->row_rounds));
     if (s->rounds + s->row_rounds == before) return ST_OK;

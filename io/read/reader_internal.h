@@ -1,6 +1,6 @@
 /* Between reader_text.c and the files of the formats. A format is a line of reader_format_table (reader_text.c)
  * and three functions: how much state it keeps, how it sets that up, and how it turns one line into one
- * example. */
+ * example. What else has to know a new one: io/README.md. */
 #ifndef HETERPS_IO_READ_READER_INTERNAL_H
 #define HETERPS_IO_READ_READER_INTERNAL_H
 

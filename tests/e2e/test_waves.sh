@@ -40,6 +40,12 @@ others() {
         of_nodes 2 --resume many.model --out many.model --set train.epochs=5 && is_at many.model $((steps * 5 / 3))
 }
 check 'the save of three nodes goes on on one, and on two' others
+by_nodes() { # every node has all rows: each is exported once
+    exported tables.bin many.model alone && rm -rf nodes.values &&
+        runs 0 timeout -k 5 60 "$h" launch --local 2 -- export tables.bin --model many.model -o nodes.values -q &&
+        same_bytes alone nodes
+}
+check 'two nodes export what one does' by_nodes
 
 # Equal bytes: whoever is late, and whoever is lost between two saves and comes back; and equal figures within the
 # passes, where rows that are only read ahead have no part.

@@ -28,6 +28,10 @@ static struct {
 static void handle(void *context, struct evhttp_request *request)
 {
     (void)context;
+    if (strcmp(evhttp_request_get_uri(request), "/now") == 0) {
+        http_reply_text(rig.http, request, 200, "now");
+        return;
+    }
     assert_true(rig.asked_count < 8);
     rig.asked[rig.asked_count++] = request;
 }
@@ -52,7 +56,7 @@ static void rig_open(const struct http_options *options)
 {
     struct http_options o = *options;
     memset(&rig, 0, sizeof rig);
-    rig.base = http_base_new();
+    rig.base = http_base_new(true);
     assert_non_null(rig.base);
     assert_int_equal(event_base_priority_init(rig.base, 3), 0);
     o.base = rig.base;
@@ -221,9 +225,9 @@ static void http_reply__counts_follow_a_request(void **state)
 }
 
 /* What a socket does not take at once is written as the client reads. */
-static void http_reply__larger_than_a_socket__is_busy_until_it_is_read(void **state)
+/* Also by a client that sends no more. */
+static void larger_than_a_socket(bool is_half_closed)
 {
-    (void)state;
     enum { BYTES = 8 << 20 };
     char text[4096];
     struct http_options o = usual;
@@ -232,6 +236,7 @@ static void http_reply__larger_than_a_socket__is_busy_until_it_is_read(void **st
     int fd = client_open();
     client_send(fd, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     until(rig.asked_count == 1);
+    if (is_half_closed) shutdown(fd, SHUT_WR);
     char *body = calloc(1, BYTES);
     struct evbuffer *answer = evbuffer_new();
     assert_true(body && answer && evbuffer_add(answer, body, BYTES) == 0);
@@ -245,6 +250,88 @@ static void http_reply__larger_than_a_socket__is_busy_until_it_is_read(void **st
     assert_int_equal(http_held_bytes(rig.http), 0);
     evbuffer_free(answer);
     free(body);
+    close(fd);
+    rig_close();
+}
+static void http_reply__larger_than_a_socket__is_busy_until_it_is_read(void **state)
+{
+    (void)state;
+    larger_than_a_socket(false);
+    larger_than_a_socket(true);
+}
+
+/* What has come is answered, whatever follows it: the answer of HEAD has the length of a body that does not come. */
+static void http__half_closed_with_requests__all_are_answered(void **state)
+{
+    (void)state;
+    char text[4096], all[8192] = "";
+    rig_open(&usual);
+    int fd = client_open();
+    client_send(fd, "GET /now HTTP/1.1\r\nHost: h\r\n\r\n"
+                    "HEAD /now HTTP/1.1\r\nHost: h\r\n\r\n"
+                    "GET /now HTTP/1.1\r\nHost: h\r\n\r\n"
+                    "GET /then HTTP/1.1\r\nHost: h\r\n\r\n");
+    shutdown(fd, SHUT_WR);
+    until(rig.asked_count == 1);
+    for (int i = 0; i < 5; i++) assert_int_equal(event_base_loop(rig.base, EVLOOP_NONBLOCK), 0);
+    http_reply_text(rig.http, rig.asked[0], 200, "now");
+    while (client_receive(fd, text) > 0) strcat(all, text);
+    const char *at = all;
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(strncmp(at, "HTTP/1.1 200 OK\r\n", 17), 0);
+        at = strstr(at, "Content-Length: 4\r\n");
+        assert_non_null(at);
+        at = strstr(at, "\r\n\r\n");
+        assert_non_null(at);
+        at += 4;
+        if (i == 1) continue;
+        assert_int_equal(strncmp(at, "now\n", 4), 0);
+        at += 4;
+    }
+    assert_int_equal(*at, 0);
+    until(rig.gone_count == 1);
+    close(fd);
+    rig_close();
+}
+
+/* Requests without end in one piece: few of them are held at a time. */
+static void http__many_requests_at_once__few_are_held(void **state)
+{
+    (void)state;
+    enum { COUNT = 3000 };
+    static const char request[] = "GET /now HTTP/1.1\r\nHost: h\r\n\r\n";
+    static char many[COUNT * (sizeof request - 1) + 1];
+    char text[4096];
+    for (uint32_t i = 0; i < COUNT; i++) memcpy(many + i * (sizeof request - 1), request, sizeof request);
+    struct http_options o = usual;
+    o.held_max = 1 << 20;
+    rig_open(&o);
+    int fd = client_open();
+    client_send(fd, many);
+    while (answers(200) < COUNT) {
+        assert_int_equal(event_base_loop(rig.base, EVLOOP_NONBLOCK), 0);
+        if (is_readable(fd)) assert_true(recv(fd, text, sizeof text, 0) > 0);
+        assert_true(http_held_bytes(rig.http) <= 20000);
+    }
+    assert_int_equal(rig.gone_count, 0);
+    close(fd);
+    rig_close();
+}
+
+/* The length of a chunk has no end: looking for it would take longer with every byte. */
+static void http__a_chunk_whose_length_has_no_end__is_closed(void **state)
+{
+    (void)state;
+    static char endless[60001];
+    struct http_options o = usual;
+    o.held_max = 1 << 20;
+    rig_open(&o);
+    int fd = client_open();
+    client_send(fd, "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
+    memset(endless, 'a', sizeof endless - 1);
+    client_send(fd, endless);
+    until(rig.gone_count == 1);
+    assert_int_equal(rig.asked_count, 0);
     close(fd);
     rig_close();
 }
@@ -445,6 +532,9 @@ int main(void)
         cmocka_unit_test(http_open__no_address_or_one_that_is_taken__fails),
         cmocka_unit_test(http_reply__counts_follow_a_request),
         cmocka_unit_test(http_reply__larger_than_a_socket__is_busy_until_it_is_read),
+        cmocka_unit_test(http__half_closed_with_requests__all_are_answered),
+        cmocka_unit_test(http__many_requests_at_once__few_are_held),
+        cmocka_unit_test(http__a_chunk_whose_length_has_no_end__is_closed),
         cmocka_unit_test(http__what_comes_before_an_answer__is_read_behind_it),
         cmocka_unit_test(http__a_flood_before_an_answer__stays_in_the_socket),
         cmocka_unit_test(http_reply__a_code_without_a_name__is_an_error_of_the_server),

@@ -471,12 +471,13 @@ static void waves_letter__is_none__is_refused(void **state)
     const struct wave_record record = {.step = 1, .example_count = 4};
     const size_t begin = sizeof head + 2 * sizeof record;
     memcpy(letter + sizeof head, &record, sizeof record);
-    struct wave_head other[] = {head, head, head, head, head};
+    struct wave_head other[] = {head, head, head, head, head, head};
     other[0].is_last = 0;      /* of fewer than a wave has */
     other[1].record_count = 2; /* a whole one that is the last */
     other[2].minibatches = 4;  /* which these can't be */
     other[3].is_exact = 1;
     other[4].is_last = 2;
+    other[5].minibatches = 3; /* two more than it has told of */
     for (uint32_t i = 0; i < sizeof other / sizeof *other; i++) {
         memcpy(letter, &other[i], sizeof head);
         assert_true(x->come(x->context, 1, 0, letter, begin) != ST_OK);
