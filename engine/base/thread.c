@@ -6,8 +6,8 @@
 #include "engine/base/futex.h"
 #include "engine/base/scope_internal.h"
 
-/* A tenth of the share of a thread that has not stepped back: where those never rest, it still comes to its end. */
-#define NICE_BACK 10
+/* A thirtieth of the share of a thread that has not stepped back: where those never rest, it still comes to its end. */
+#define NICE_BACK 15
 
 /* On the starter's stack, until the new thread has taken it. */
 struct start {

@@ -15,7 +15,7 @@
 int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
 /* The calling thread, and those that it starts from now on, leave the processor to others that want it: each gets
- * about a tenth of what one of these gets. There is no way back without privileges. */
+ * about a thirtieth of what one of these gets. There is no way back without privileges. */
 void thread_step_back(void);
 
 #endif

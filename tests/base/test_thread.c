@@ -37,7 +37,7 @@ static void thread_step_back__is_of_the_thread_and_what_it_starts(void **state)
     pthread_join(back, NULL);
     assert_int_equal(thread_start(&other, own_main, &behind), 0);
     pthread_join(other, NULL);
-    const int expected = before > 10 ? before : 10; /* nobody comes forward */
+    const int expected = before > 15 ? before : 15; /* nobody comes forward */
     assert_int_equal(priority[0], expected);
     assert_int_equal(priority[1], expected);
     assert_int_equal(behind, before);
