@@ -1,8 +1,8 @@
 #!/bin/sh
 # Usage: sh tests/quality/nodes_samples.sh [NODES...] [-- SAMPLE...]       default: 2 3, and all of samples/; H=PROGRAM
-# Trains every sample on so many nodes over loopback, on lines that `gen` makes for it, or of words or of users' items that
-# are drawn here for what counts a vocabulary, and compares what is exported with one node's, byte for byte. A line a sample;
-# status 1 if one differs. A sample that one node does not train as it stands is left out, and said so.
+# Trains every sample on so many nodes over loopback, and compares what is exported with one node's, byte for byte. Its
+# lines come from `gen`, or are drawn here where a vocabulary is counted, or nodes are a chain. A line a sample; status 1 if
+# one differs. A sample that one node does not train as it stands is left out, and said so.
 set -u
 h=${H:-./heterps-run}
 case $h in /*) ;; *) h=$PWD/$h ;; esac
@@ -17,19 +17,25 @@ trap 'exit 130' INT TERM
 cd "$work" || exit 1
 set_flags='--set train.lanes=8 --set train.batch=64 --set train.epochs=1 --set train.stop=none --set eval.every=0 --set checkpoint.every=0 --set data.eval_fraction=0'
 bad=0 same=0 left=0
-# Words of a text, 20 a line, and items of users, 2 to 21 each, which are all different: frequent ones first.
+# Words of a text, 20 a line; items of users, 2 to 21 each, all different; chains of 1 to 12 words. Frequent ones first.
 awk 'BEGIN { srand(1); for (i = 0; i < 300; i++) { for (j = 0; j < 20; j++) printf "w%d ", exp(rand() * 6); print "" } }' >text
 awk 'BEGIN {
     srand(2)
     for (i = 0; i < 600; i++) { split("", seen); printf "u%d", i
         for (j = 2 + int(rand() * 20); j > 0; j--) { item = int(exp(rand() * 6)); if (!(item in seen)) printf " i%d", item; seen[item] = 1 }
         print "" } }' >users
+awk 'BEGIN {
+    srand(3)
+    for (i = 0; i < 600; i++) { left = right = ""
+        for (j = int(rand() * 12); j > 0; j--) { left = left "(step w" int(exp(rand() * 5)) " "; right = right ")" }
+        print "(" i % 2 " w" i % 7 " " left "(step w1)" right ")" } }' >chains
 # lines_for TEXT: the data of a sample, and in $sources what compiling it takes.
 lines_for() {
     sources=
     rm -rf data
     case $(sed -n 's/^\[vocabulary \(.*\)\].*/\1/p' "$1") in
     words) cp text data && sources="--set words.path=$work/text" ;;
+    '') if grep -q '^kinds *= *step$' "$1"; then cp chains data && sources=' '; fi ;;
     items) cp users data && sources="--set items.path=$work/users --set eval.exclude=$work/users" ;;
     esac
 }
