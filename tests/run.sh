@@ -1,7 +1,8 @@
 #!/bin/sh
 # Usage: [TESTS=PATTERN] sh tests/run.sh BUILD_DIR PROGRAM...
 # Runs every test program named and every tests/*/test_*.sh whose path matches the extended regular expression PATTERN, each within its time limit, and
-# counts. As many run at a time as there are processors; those that tests/alone lists afterwards, one by one.
+# counts. As many run at a time as there are processors; beside them, one by one, those that tests/waiting lists, which hardly compute; behind
+# them, one by one, those of tests/alone.
 # A program prints TAP ("ok 1 - name", "not ok 2 - name", "ok 3 - name # SKIP why"); one that dies without saying
 # "not ok", or says nothing, counts as one failure; exit status 77 with nothing printed as one skip.
 # Last line: N passed, N failed, N skipped. Exit status 1 if anything failed.
@@ -40,10 +41,13 @@ if [ "$1" = --one ]; then
     exit 0
 fi
 
-alone=$(sed -e '/^#/d' -e 's/ .*//' tests/alone)
-for source in $alone; do
-    [ -f "$source" ] || { echo "tests/alone: $source is not there" >&2; exit 2; }
-done
+listed() { # LIST: the tests of it
+    sed -e '/^#/d' -e 's/ .*//' "tests/$1" | while read -r source; do
+        [ -f "$source" ] || { echo "tests/$1: $source is not there" >&2; exit 2; }
+        echo "$source"
+    done
+}
+alone=$(listed alone) && waiting=$(listed waiting) || exit 2
 
 out=$1
 shift
@@ -56,6 +60,7 @@ mkdir -p "$out/logs"
 : >"$out/counts"
 : >"$out/together"
 : >"$out/alone"
+: >"$out/waiting"
 for test in "$@" $(find tests -name 'test_*.sh' | sort); do
     echo "$test" | grep -Eq "$pattern" || continue
     source=${test#"$out"/}
@@ -63,9 +68,13 @@ for test in "$@" $(find tests -name 'test_*.sh' | sort); do
     *.sh) ;;
     *) source=$source.c ;;
     esac
-    if echo "$alone" | grep -qxF "$source"; then echo "$test" >>"$out/alone"; else echo "$test" >>"$out/together"; fi
+    if echo "$alone" | grep -qxF "$source"; then echo "$test" >>"$out/alone"
+    elif echo "$waiting" | grep -qxF "$source"; then echo "$test" >>"$out/waiting"
+    else echo "$test" >>"$out/together"; fi
 done
+xargs -r -n1 sh tests/run.sh --one "$out" <"$out/waiting" &
 xargs -r -n1 -P"$(nproc)" sh tests/run.sh --one "$out" <"$out/together"
+wait
 xargs -r -n1 sh tests/run.sh --one "$out" <"$out/alone"
 awk '{ passed += $1; failed += $2; skipped += $3 }
     END { if (!NR) print "no test matches " pattern >"/dev/stderr"

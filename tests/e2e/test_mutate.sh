@@ -9,6 +9,7 @@ for folder in cfg graph io sched; do mkdir -p "$tree/$folder"; done
 cp "$root/build.sh" "$tree"
 cp "$root/tests/run.sh" "$tree/tests"
 : >"$tree/tests/alone"
+: >"$tree/tests/waiting"
 : >"$tree/engine/base/steady.def"
 echo 1 >"$tree/engine/VERSION"
 cat >"$tree/cfg/clamp.h" <<'C'
