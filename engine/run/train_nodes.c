@@ -257,12 +257,27 @@ status train_nodes_reading(struct trainer *t)
     return !failure_is(&failure) || node_ends_soon(t->node) ? ST_OK : failure_adopt(&failure);
 }
 
+/* Of workers: whether the data have ended for any of them, which rank 0 gets to know. One that has no step of its own
+ * between the end of the data and the bound of a job comes to the bound, time and again. */
+static status workers_end(struct reduce *reduce, bool *is_end)
+{
+    uint32_t ended = *is_end;
+    if (reduce_exchange(reduce)->waves == NULL) return ST_OK;
+    if (reduce_rank(reduce) != 0) return reduce_say_all(reduce, 0, &ended, sizeof ended);
+    for (uint32_t n = 1; n < reduce_node_count(reduce); n++) {
+        TRY(reduce_hear_all(reduce, n, &ended, sizeof ended));
+        *is_end |= ended != 0;
+    }
+    return ST_OK;
+}
+
 status train_nodes_job_end(struct trainer *t, bool *is_end)
 {
     enum exchange_word word;
     if (t->node == NULL) return ST_OK;
     struct reduce *reduce = node_reduce(t->node);
     (void)exchange_granted(reduce_exchange(reduce), &word);
+    TRY(workers_end(reduce, is_end));
     /* Of workers that are halted one has read all its data, perhaps, and others have not: that is no end. */
     const bool is_halted = word == EXCHANGE_STOPPED && reduce_exchange(reduce)->waves, is_whole = *is_end && !is_halted;
     struct {
