@@ -84,11 +84,13 @@ static status device_read(const struct ini *ini, const struct ini_section *secti
 static status slow_read(const struct ini *ini, const struct ini_section *section, const struct type_keys *keys,
                         struct resource_slow *slow)
 {
-    if (resource_slow_parse(keys->slow, slow) == ST_OK) {
-        slow->from_step = resource_is_slowed(slow) ? keys->slow_from : 0;
-        return ST_OK;
-    }
-    return ini_fail(ini, section, ini_entry_find(section, "slow"), "%s", status_message());
+    if (resource_slow_parse(keys->slow, slow) != ST_OK)
+        return ini_fail(ini, section, ini_entry_find(section, "slow"), "%s", status_message());
+    slow->from_step = keys->slow_from;
+    slow->for_steps = keys->slow_for;
+    slow->every_steps = keys->slow_every;
+    if (resource_slow_turns_check(slow) == ST_OK) return ST_OK;
+    return ini_fail(ini, section, ini_entry_find(section, "slow_every"), "%s", status_message());
 }
 
 /* Rates make sense together only. */

@@ -6,7 +6,7 @@
  *       "L": 8, "T": 2, "B_o": 256, "M": 1000000, "epochs": 1, "throughput_limit": 9121.6,
  *       "types": [{"name": "cpu-core", "price_per_hour": 0.04, "limit": 480,
  *                  "device": "cpu", "source": "measured", "slow": "fc 4", "slow_from": 0,           device …: optional
- *                  "overlaps": true}, …],
+ *                  "slow_for": 0, "slow_every": 0, "overlaps": true}, …],
  *       "layers": [{"name": "e", "type": "embedding", "in_bytes": 416, "weight_bytes": 423293696,
  *                   "oct": [ T ], "alpha": [ T ], "odt": [ T ], "beta": [ T ],
  *                   "cut_bytes": 3328, "tied_before": 0, "tied_behind": 2,

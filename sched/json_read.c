@@ -233,10 +233,9 @@ status json_part_slow(const struct json_part *part, struct resource_slow *slow)
     char text[RESOURCE_SLOW_BYTES + 1] = "";
     TRY(json_part_text(part, "slow", JSON_OPTIONAL, RESOURCE_SLOW_BYTES, text));
     TRY(json_part_u64(part, "slow_from", JSON_OPTIONAL, 0, INT64_MAX, &slow->from_step));
-    if (resource_slow_parse(text, slow) == ST_OK) {
-        if (!resource_is_slowed(slow)) slow->from_step = 0;
-        return ST_OK;
-    }
+    TRY(json_part_u64(part, "slow_for", JSON_OPTIONAL, 0, INT64_MAX, &slow->for_steps));
+    TRY(json_part_u64(part, "slow_every", JSON_OPTIONAL, 0, INT64_MAX, &slow->every_steps));
+    if (resource_slow_parse(text, slow) == ST_OK && resource_slow_turns_check(slow) == ST_OK) return ST_OK;
     FAIL(INVALID, "%s: %s.slow: %s", part->path, part->place, status_message());
 }
 
@@ -245,8 +244,12 @@ bool json_slow_put(json_t *object, const struct resource_slow *slow)
     char text[RESOURCE_SLOW_BYTES + 1];
     if (!resource_is_slowed(slow)) return true;
     resource_slow_text(slow, text, sizeof text);
-    return json_object_set_new(object, "slow", json_string(text)) == 0 &&
-           json_object_set_new(object, "slow_from", json_integer((json_int_t)slow->from_step)) == 0;
+    if (json_object_set_new(object, "slow", json_string(text)) != 0 ||
+        json_object_set_new(object, "slow_from", json_integer((json_int_t)slow->from_step)) != 0)
+        return false;
+    if (slow->for_steps == 0) return true;
+    return json_object_set_new(object, "slow_for", json_integer((json_int_t)slow->for_steps)) == 0 &&
+           json_object_set_new(object, "slow_every", json_integer((json_int_t)slow->every_steps)) == 0;
 }
 
 json_t *json_figure(double number)

@@ -65,7 +65,7 @@ MUST_USE status json_part_item(const struct json_part *whole, const char *key, j
 /* An optional object; part->object is NULL where it is not given. */
 MUST_USE status json_part_member(const struct json_part *whole, const char *key, struct json_part *part);
 
-/* "slow" and "slow_from" of a type; optional. */
+/* "slow", "slow_from", "slow_for" and "slow_every" of a type; optional. */
 MUST_USE status json_part_slow(const struct json_part *part, struct resource_slow *slow);
 /* Puts them, where something is slowed, into an object; false for want of memory. */
 bool json_slow_put(json_t *object, const struct resource_slow *slow);

@@ -5,7 +5,7 @@
  *       "format": "heterps-solution-1",
  *       "graph_hash": HEX, "method": "rl", "seed": 1,                          optional
  *       "types": [{"name": "cpu", "device": "cpu", "price_per_hour": 0.04, "limit": 48,
- *                  "slow": "fc 4", "slow_from": 0}, …],              slow …: optional (sched/resource.h)
+ *                  "slow": "fc 4", "slow_from": 0, "slow_for": 0, "slow_every": 0}, …],   optional (sched/resource.h)
  *       "layers": ["e", "x", "h1", …],                                         names in graph order
  *       "plan": [0, 0, 1, …],                                                  a type index a layer
  *       "stages": [{"first": 0, "last": 1, "type": 0, "k": 2, "replicas": 2, "et": …, "cut_bytes": …, "sim_et": …,

@@ -1,6 +1,7 @@
 /* Devices and slowings as texts. */
 #include "sched/resource.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,16 @@ status resource_slow_parse(const char *text, struct resource_slow *slow)
     for (uint32_t i = 0; i < OP_ID_COUNT; i++) is_slowed = is_slowed || slow->op[i] > 1;
     if (!is_slowed) memset(slow->op, 0, sizeof slow->op);
     return ST_OK;
+}
+
+status resource_slow_turns_check(struct resource_slow *slow)
+{
+    if (!resource_is_slowed(slow)) slow->from_step = slow->for_steps = slow->every_steps = 0;
+    if (slow->every_steps == 0 || (slow->for_steps > 0 && slow->for_steps < slow->every_steps)) return ST_OK;
+    FAIL(INVALID,
+         "expected slow_for from 1 to less than slow_every, %" PRIu64 " steps, found %" PRIu64
+         "; slow_every = 0 is once, and slow_for = 0 for good",
+         slow->every_steps, slow->for_steps);
 }
 
 char *resource_slow_text(const struct resource_slow *slow, char *buffer, size_t bytes)

@@ -20,10 +20,11 @@ enum resource_device { RESOURCE_CPU, RESOURCE_CUDA, RESOURCE_EMU, RESOURCE_SIM, 
 #define RESOURCE_FIGURE_MIN 1e-18
 
 /* A cpu, sim or paced device that imitates a slower one: an op takes `op[its id]` times as long as it would, from step
- * `from_step` on. */
+ * `from_step` on; for `for_steps` steps, unless that is 0; and again every `every_steps` steps, unless that is 0. */
 struct resource_slow {
     float op[OP_ID_COUNT]; /* at least 1; all 0: nothing is slowed */
-    uint64_t from_step;
+    uint64_t from_step, for_steps;
+    uint64_t every_steps; /* 0 or more than for_steps, which is then not 0 */
 };
 /* Updates have no op: those of rows take the factor of embedding, those of parameters the factor of fc. */
 #define RESOURCE_SLOW_ROWS   OP_ID_embed_bag
@@ -60,6 +61,15 @@ bool resource_device_parse(const char *text, struct resource_type *type);
  * sentence without place. "" slows nothing. */
 MUST_USE status resource_slow_parse(const char *text, struct resource_slow *slow);
 static inline bool resource_is_slowed(const struct resource_slow *slow) { return slow->op[0] > 0; }
+/* Whether its factors count in this step. */
+static inline bool resource_is_slowed_at(const struct resource_slow *slow, uint64_t step)
+{
+    if (!resource_is_slowed(slow) || step < slow->from_step) return false;
+    const uint64_t since = step - slow->from_step;
+    return slow->for_steps == 0 || (slow->every_steps ? since % slow->every_steps : since) < slow->for_steps;
+}
+/* INVALID, with a sentence without place: steps that make no turns. Where nothing is slowed there are none. */
+MUST_USE status resource_slow_turns_check(struct resource_slow *slow);
 /* "fc 4, embedding 2.5" into buffer, "" if nothing is slowed: resource_slow_parse reads it. */
 char *resource_slow_text(const struct resource_slow *slow, char *buffer, size_t bytes);
 

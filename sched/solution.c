@@ -10,6 +10,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/json_text.h"
+#include "sched/json_read.h"
 #include "sched/nodes.h"
 #include "sched/plan.h"
 
@@ -62,18 +63,14 @@ static json_t *types_json(const struct instance *instance)
     json_t *list = json_array();
     for (uint32_t t = 0; t < instance->type_count; t++) {
         const struct instance_type *type = &instance->types[t];
-        char device[32], slow[1024];
+        char device[32];
         resource_device_text(&type->resource, device, sizeof device);
         json_t *object =
             json_pack("{s:s, s:s, s:f, s:I}", "name", type->resource.name, "device", device, "price_per_hour",
                       type->resource.price_per_hour, "limit", (json_int_t)type->resource.limit);
         if (type->source != INSTANCE_GIVEN)
             json_object_set_new(object, "source", json_string(instance_source_names[type->source]));
-        if (resource_is_slowed(&type->resource.slow)) {
-            json_object_set_new(object, "slow",
-                                json_string(resource_slow_text(&type->resource.slow, slow, sizeof slow)));
-            json_object_set_new(object, "slow_from", json_integer((json_int_t)type->resource.slow.from_step));
-        }
+        CHECK(json_slow_put(object, &type->resource.slow));
         json_array_append_new(list, object);
     }
     return list;

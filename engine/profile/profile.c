@@ -78,7 +78,7 @@ static bool is_measured(const struct cluster_type *type) { return is_cpu_measure
 static const struct resource_slow *slow_of(const struct profile *p, const struct cluster_type *type)
 {
     const struct resource_slow *slow = &type->resource.slow;
-    return resource_is_slowed(slow) && slow->from_step <= p->o->step ? slow : NULL;
+    return resource_is_slowed_at(slow, p->o->step) ? slow : NULL;
 }
 
 static bool slow_is_same(const struct resource_slow *a, const struct resource_slow *b)

@@ -71,7 +71,7 @@ static void cluster_add(XXH3_state_t *hash, const struct profile_options *o)
         char text[32];
         add_text(hash, type->resource.name);
         add_text(hash, resource_device_text(&type->resource, text, sizeof text));
-        if (resource_is_slowed(slow) && slow->from_step <= o->step) add(hash, slow->op, sizeof slow->op);
+        if (resource_is_slowed_at(slow, o->step)) add(hash, slow->op, sizeof slow->op);
         const struct cluster_rates *rates = &type->rates;
         double figures[] = {rates->flops,          rates->memory_bandwidth,
                             rates->link_bandwidth, rates->batch_overhead,

@@ -23,6 +23,7 @@ static void check_type(const struct cluster_type *type)
         for (uint32_t i = 0; i < OP_ID_COUNT; i++) CHECK(r->slow.op[i] >= 1 && r->slow.op[i] <= 1000);
     else
         CHECK(r->slow.from_step == 0);
+    CHECK(r->slow.every_steps == 0 || (r->slow.for_steps > 0 && r->slow.for_steps < r->slow.every_steps));
 }
 
 /* On nodes every plan has a finite time. */

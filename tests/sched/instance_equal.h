@@ -10,7 +10,8 @@ static inline bool resource_equal(const struct resource_type *a, const struct re
 {
     return strcmp(a->name, b->name) == 0 && a->device == b->device && a->device_index == b->device_index &&
            a->price_per_hour == b->price_per_hour && a->limit == b->limit && a->adds_moves == b->adds_moves &&
-           a->slow.from_step == b->slow.from_step && memcmp(a->slow.op, b->slow.op, sizeof a->slow.op) == 0;
+           a->slow.from_step == b->slow.from_step && a->slow.for_steps == b->slow.for_steps &&
+           a->slow.every_steps == b->slow.every_steps && memcmp(a->slow.op, b->slow.op, sizeof a->slow.op) == 0;
 }
 
 static inline bool instance_equal(const struct instance *a, const struct instance *b)

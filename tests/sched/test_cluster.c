@@ -123,8 +123,13 @@ static void cluster_parse__other_ways_to_say_it__are_read(void **state)
     cluster_free(&c);
     assert_int_equal(parse_text(&c, changed(text, "[type v100]", "[type K\xC3\xA4rte]")), ST_OK);
     cluster_free(&c);
+    const char *turns = changed(text, "slow_from = 100", "slow_from = 100\nslow_for = 3\nslow_every = 12");
+    assert_int_equal(parse_text(&c, turns), ST_OK);
+    assert_true(c.types[0].resource.slow.for_steps == 3 && c.types[0].resource.slow.every_steps == 12);
+    cluster_free(&c);
     assert_int_equal(parse_text(&c, changed(text, "slow = fc 4, embedding 2", "slow = all 1")), ST_OK);
-    assert_true(c.types[0].resource.slow.from_step == 0 && !resource_is_slowed(&c.types[0].resource.slow));
+    assert_true(c.types[0].resource.slow.from_step == 0 && c.types[0].resource.slow.every_steps == 0);
+    assert_false(resource_is_slowed(&c.types[0].resource.slow));
     cluster_free(&c);
 }
 

@@ -179,8 +179,8 @@ static void plan_parse__simulated__has_gangs_slowings_and_a_scale(void **state)
     (void)state;
     static const char text[] =
         "{\"format\": \"heterps-solution-1\", \"time_scale\": 0.25, \"types\": [{\"name\": \"a\", \"device\": \"sim\", "
-        "\"slow\": \"fc 4, embedding 2.5\", \"slow_from\": 9}, {\"name\": \"b\", \"device\": \"cpu\", \"slow\": \"all "
-        "3\"}],"
+        "\"slow\": \"fc 4, embedding 2.5\", \"slow_from\": 9, \"slow_for\": 2, \"slow_every\": 6}, "
+        "{\"name\": \"b\", \"device\": \"cpu\", \"slow\": \"all 3\"}],"
         "\"stages\": [{\"first\": 0, \"last\": 1, \"type\": 0, \"k\": 6}, {\"first\": 2, \"last\": 3, \"type\": 0, "
         "\"k\": 6, "
         "\"replicas\": 3}, {\"first\": 4, \"last\": 4, \"type\": 1, \"k\": 1}]}";
@@ -192,6 +192,7 @@ static void plan_parse__simulated__has_gangs_slowings_and_a_scale(void **state)
     assert_int_equal(plan.stages[1].replicas, 3);
     assert_true(plan.types[0].slow.op[OP_ID_fc] == 4 && plan.types[0].slow.op[OP_ID_embed_bag] == 2.5f);
     assert_true(plan.types[0].slow.op[OP_ID_concat] == 1 && plan.types[0].slow.from_step == 9);
+    assert_true(plan.types[0].slow.for_steps == 2 && plan.types[0].slow.every_steps == 6);
     assert_true(plan.types[1].slow.op[OP_ID_concat] == 3 && plan.types[1].slow.from_step == 0);
     assert_int_equal(plan_cpu_cores(&plan), 1);
     assert_string_equal(plan_text(&plan, &graph, told, sizeof told),
@@ -406,6 +407,9 @@ static void plan_parse__wrong_units__is_named(void **state)
     assert_refused("\"cuda:2\"", "\"sim\", \"slow\": \"fc 0\"",
                    ": types[1].slow: expected ops and factors from 1 to 1000, as in \"fc 4, embedding 2.5\" or \"all "
                    "3\", found \"fc 0\"");
+    assert_refused("\"cuda:2\"", "\"sim\", \"slow\": \"all 2\", \"slow_for\": 4, \"slow_every\": 4",
+                   ": types[1].slow: expected slow_for from 1 to less than slow_every, 4 steps, found 4; "
+                   "slow_every = 0 is once, and slow_for = 0 for good");
     assert_refused("\"cuda:2\"", "\"sim\", \"slow\": 4",
                    ": types[1].slow: expected a text of 0 to 1023 bytes, found 4");
     assert_refused("\"cuda:2\"", "\"sim\", \"slow_from\": 0.5",

@@ -49,6 +49,38 @@ static void resource_slow_parse__sections__slow_their_ops(void **state)
     for (uint32_t i = 0; i < OP_ID_COUNT; i++) assert_true(slow.op[i] == (i == OP_ID_fc ? 1 : 3));
 }
 
+/* Steps of 0 to 23 in which it counts. */
+static void resource_slow__by_turns__counts_in_its_steps(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t from, count, every;
+        const char *steps;
+    } cases[] = {{3, 0, 0, "...#####################"},
+                 {3, 2, 0, "...##..................."},
+                 {3, 2, 8, "...##......##......##..."},
+                 {0, 1, 2, "#.#.#.#.#.#.#.#.#.#.#.#."}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct resource_slow slow = {0};
+        assert_int_equal(resource_slow_parse("fc 2", &slow), ST_OK);
+        slow.from_step = cases[i].from, slow.for_steps = cases[i].count, slow.every_steps = cases[i].every;
+        assert_int_equal(resource_slow_turns_check(&slow), ST_OK);
+        for (uint64_t step = 0; step < 24; step++)
+            assert_int_equal(resource_is_slowed_at(&slow, step), cases[i].steps[step] == '#');
+        assert_int_equal(resource_slow_parse("", &slow), ST_OK);
+        assert_false(resource_is_slowed_at(&slow, cases[i].from));
+        assert_int_equal(resource_slow_turns_check(&slow), ST_OK);
+        assert_int_equal(slow.from_step + slow.for_steps + slow.every_steps, 0);
+    }
+    static const uint64_t wrong[][2] = {{0, 1}, {2, 2}, {3, 2}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct resource_slow slow = {.for_steps = wrong[i][0], .every_steps = wrong[i][1]};
+        assert_int_equal(resource_slow_parse("fc 2", &slow), ST_OK);
+        assert_int_equal(resource_slow_turns_check(&slow), ST_INVALID);
+        assert_non_null(strstr(status_message(), "less than slow_every"));
+    }
+}
+
 static void resource_slow_parse__nothing_slowed__is_not_slowed(void **state)
 {
     (void)state;
@@ -111,6 +143,7 @@ int main(void)
         cmocka_unit_test(resource_device__every_one__reads_as_it_is_written),
         cmocka_unit_test(resource_device_parse__none__is_refused),
         cmocka_unit_test(resource_slow_parse__sections__slow_their_ops),
+        cmocka_unit_test(resource_slow__by_turns__counts_in_its_steps),
         cmocka_unit_test(resource_slow_parse__nothing_slowed__is_not_slowed),
         cmocka_unit_test(resource_slow_text__every_op__reads_as_the_same),
         cmocka_unit_test(resource_slow_text__short_buffer__is_cut),

@@ -126,6 +126,8 @@ static void solution_text__optional_parts__are_told_where_there_are_such(void **
     f.types[1].source = INSTANCE_MEASURED;
     assert_int_equal(resource_slow_parse("fc 4", &f.types[2].resource.slow), ST_OK);
     f.types[2].resource.slow.from_step = 9;
+    f.types[2].resource.slow.for_steps = 2;
+    f.types[2].resource.slow.every_steps = 6;
     json_t *whole = parsed(s);
     text_is(whole, "graph_hash", "0123456789abcdef");
     number_is(whole, "server_cores", 5);
@@ -136,6 +138,8 @@ static void solution_text__optional_parts__are_told_where_there_are_such(void **
     assert_null(json_object_get(json_array_get(types, 1), "slow"));
     text_is(json_array_get(types, 2), "slow", "fc 4");
     number_is(json_array_get(types, 2), "slow_from", 9);
+    number_is(json_array_get(types, 2), "slow_for", 2);
+    number_is(json_array_get(types, 2), "slow_every", 6);
     assert_int_equal(s->stage_count, 1);
     double found = json_real_value(json_object_get(json_array_get(json_object_get(whole, "stages"), 0), "sim_et"));
     double expected = compute + compute_shared / s->stages[0].k;

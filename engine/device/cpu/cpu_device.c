@@ -39,7 +39,7 @@ static status isa_choose(const char *name, enum isa *isa)
 /* The factor of an op in a step; 1 where nothing is slowed. */
 static double slow_factor(const struct cpu_device *d, op_id op, uint64_t step)
 {
-    return d->slow == NULL || step < d->slow->from_step ? 1 : (double)d->slow->op[op];
+    return d->slow && resource_is_slowed_at(d->slow, step) ? (double)d->slow->op[op] : 1;
 }
 
 /* Spins until what began at begin_ns has taken this thread `factor` times as long as it has by now. In the

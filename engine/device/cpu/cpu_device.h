@@ -25,8 +25,8 @@
  * One thread at a time may submit or update; submit and updates never fail. */
 MUST_USE status cpu_device_open(struct device **device, const struct graph *graph, uint32_t threads,
                                 const int *processors, const char *isa);
-/* Makes the device slower, from step slow->from_step on: an op takes its factor times as long as it would, for
- * after it the device spins for the rest, and so do updates (RESOURCE_SLOW_ROWS, RESOURCE_SLOW_PARAMS). The
+/* Makes the device slower, in the steps of resource_is_slowed_at(): an op takes its factor times as long as it would,
+ * for after it the device spins for the rest, and so do updates (RESOURCE_SLOW_ROWS, RESOURCE_SLOW_PARAMS). The
  * results' bytes do not change. Keeps `slow` until the next call; NULL: as fast as it is. Between submits. */
 void cpu_device_slow_set(struct device *device, const struct resource_slow *slow);
 /* Of another device: the best that runs here. */

@@ -24,7 +24,7 @@ uint64_t pace_begin_ns(const struct pace *p)
 
 uint64_t pace_pass_ns(const struct pace *p, const struct op_context *c, enum graph_pass pass, uint32_t node_count)
 {
-    const double slow = c->batch->step >= p->slow_step ? p->slow_factor : 1;
+    const double slow = resource_is_slowed_at(&p->slow, c->batch->step) ? p->slow_factor : 1;
     const uint64_t micro_ns = (uint64_t)(p->example_seconds * slow * c->batch->example_count * 1e9),
                    forward_ns = micro_ns / 3, pass_ns = pass == PASS_FORWARD ? forward_ns : micro_ns - forward_ns;
     const uint32_t all = p->node_count[pass];
@@ -64,7 +64,7 @@ status pace_open(struct pace *p, const struct graph *g, const struct plan *plan,
              resource_device_text(&plan->types[stage->type], device, sizeof device));
     p->example_seconds = (stage->sim_et > 0 ? stage->sim_et : stage->et) * stage->replicas * plan->time_scale;
     p->slow_factor = slow_factor_of(g, stage, slow);
-    p->slow_step = slow->from_step;
+    p->slow = *slow;
     for (uint32_t i = 0; i < g->node_count; i++)
         p->node_count[g->nodes[i].pass] +=
             g->nodes[i].layer >= stage->first_layer && g->nodes[i].layer <= stage->last_layer;

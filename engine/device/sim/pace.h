@@ -5,8 +5,8 @@
  *     et * replicas * examples * plan.time_scale * slow factor
  *
  * a third of it forward and two thirds backward, of which a piece of a pass takes the share that its nodes are of the
- * stage's; updates take none. The slow factor is the greatest of those of the
- * stage's ops, from step slow.from_step on. A device sleeps until the moment at which the imitated units would be
+ * stage's; updates take none. The slow factor is the greatest of those of the stage's ops, in the steps in which its
+ * type is slowed (sched/resource.h). A device sleeps until the moment at which the imitated units would be
  * done. A thread that the machine wakes late loses nothing: its next task is taken to have begun by so much earlier,
  * but never before the end of the one before it. (Tasks of 130 and 270 us in turn: 0.3 % late in all; 33 % where each
  * begins when its thread comes to it. AMD EPYC, the usual timer slack of 50 us.) */
@@ -18,8 +18,8 @@
 
 struct pace {
     double example_seconds; /* of a replica, as planned and scaled           */
-    double slow_factor;     /* from step slow_step on                           */
-    uint64_t slow_step;
+    double slow_factor;     /* in the steps in which the stage's type is slowed */
+    struct resource_slow slow;
     uint32_t node_count[PASS_COUNT]; /* of the stage's passes */
     uint64_t free_ns;                /* when the imitated units are done with what they have begun */
     uint64_t late_ns;                /* by how much the thread woke after that */

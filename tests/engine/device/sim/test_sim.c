@@ -255,6 +255,24 @@ static void sim__tasks_one_after_another__take_the_planned_time_in_all(void **st
     }
 }
 
+static void pace__slow_by_turns__takes_longer_in_its_steps(void **state)
+{
+    (void)state;
+    struct single k;
+    struct pace pace;
+    task_open(&k, "fc 3", 150e-6, 1);
+    k.type.slow.from_step = 5;
+    k.type.slow.for_steps = 2;
+    k.type.slow.every_steps = 8;
+    assert_ok(pace_open(&pace, &k.graph, &k.plan, 0));
+    for (k.batch.step = 0; k.batch.step < 16; k.batch.step++) {
+        const uint64_t times = k.batch.step % 8 == 5 || k.batch.step % 8 == 6 ? 3 : 1;
+        assert_in_range(pace_pass_ns(&pace, &k.context, PASS_FORWARD, k.graph.forward_count), 400000 * times - 2,
+                        400000 * times + 2);
+    }
+    task_close(&k);
+}
+
 /* What is cut takes as long as the whole, and each node of a pass its part. */
 static void pace__pieces_of_a_pass__take_their_share(void **state)
 {
@@ -633,6 +651,7 @@ int main(void)
         cmocka_unit_test(sim__any_stages__moves_what_crosses_the_cuts),
         cmocka_unit_test(sim__loss_on_sim__is_zero_and_nothing_moves),
         cmocka_unit_test(sim__tasks_one_after_another__take_the_planned_time_in_all),
+        cmocka_unit_test(pace__slow_by_turns__takes_longer_in_its_steps),
         cmocka_unit_test(pace__pieces_of_a_pass__take_their_share),
         cmocka_unit_test(sim__after_a_pause__takes_the_whole_time_again),
         cmocka_unit_test(sim_device_open__no_time_or_too_long__is_refused),
