@@ -5,7 +5,7 @@
  *     step sigma / sqrt(t), sigma = M / (L sqrt((2 s_g + s_l) N))
  *     regret  R(T) = 1/T sum f_t(w~_t) - 1/T sum f_t(w*)  <=  4 M L sqrt((2 s_g + s_l) N / T)
  *
- * f_t is the mean loss of minibatch t, w~_t the weights that it was computed with, N the pipelines, s_g the
+ * f_t is the mean loss of minibatch t, w~_t the weights that it was computed with, N the workers, s_g the
  * global bound, s_l the local bound plus one, as the paper abbreviates. (The paper prints M where Ho et al.
  * have F^2; only the square fits its bound.)
  *
@@ -24,35 +24,36 @@
 
 #include <cmocka.h>
 
-#include "tests/engine/pipe/pipeline_fixture.h"
+#include "tests/engine/node/nodes_fixture.h"
 
 #include <inttypes.h>
 #include <math.h>
 
 #include "engine/sync/wsp.h"
 
-#define COLUMNS    3u
-#define WEIGHTS    (COLUMNS + 1)
-#define PATTERNS   (1u << COLUMNS)
-#define BATCH      4u
-#define PASS_STEPS 12800u
-#define EPOCHS_MAX SCALED(32u, 2u) /* so many that the bound says something */
-#define EPOCHS_FEW SCALED(4u, 1u)
-#define IN_FLIGHT  3u
-#define DISTANCE   1u
-#define PIPELINES  2u
-#define L          2.0
+#define COLUMNS      3u
+#define WEIGHTS      (COLUMNS + 1)
+#define PATTERNS     (1u << COLUMNS)
+#define BATCH        4u
+#define PASS_STEPS   12800u
+#define EPOCHS_MAX   SCALED(32u, 2u) /* so many that the bound says something */
+#define EPOCHS_FEW   SCALED(4u, 1u)
+#define EPOCHS_NODES SCALED(2u, 1u)
+#define IN_FLIGHT    3u
+#define DISTANCE     1u
+#define PIPELINES    2u
+#define NODES        3u
+#define L            2.0
 
-static const char model_text[] = "[data]\ndense = I1..I3\ntransform = none\n"
-                                 "[fc y]\ninput = dense\nunits = 1\ninit = zeros\n"
-                                 "[loss bce]\ninput = y\n"
-                                 "[train]\nbatch = 4\nsync = wsp\n[store]\nram = 1MiB\n";
+static const char regression_text[] = "[data]\ndense = I1..I3\ntransform = none\n"
+                                      "[fc y]\ninput = dense\nunits = 1\ninit = zeros\n"
+                                      "[loss bce]\ninput = y\n"
+                                      "[train]\nbatch = 4\nsync = wsp\n[store]\nram = 1MiB\n";
 static const char two_stages[] = "0-0:1:1 1-1:1:1";
 
-static char data_path[128];
 static uint8_t pattern_of[PASS_STEPS * BATCH], label_of[PASS_STEPS * BATCH];
 
-static int group_open(void **state)
+static int clicks_open(void **state)
 {
     if (fixture_open(state) != 0) return -1;
     snprintf(data_path, sizeof data_path, "%s", fixture_path("data.tsv"));
@@ -162,7 +163,7 @@ static double run(const char *sync, const char *optimizer, uint32_t epochs, uint
     snprintf(texts[3], sizeof *texts, "train.clock_distance=%u", DISTANCE);
     snprintf(texts[4], sizeof *texts, "train.epochs=%u", epochs);
     for (int i = 0; i < 5; i++) set[i] = texts[i];
-    assert_ok(training_open(&t, model_text, set, data_path, &setup));
+    assert_ok(training_open(&t, regression_text, set, data_path, &setup));
     training_losses_keep(&t, (uint64_t)epochs * PASS_STEPS);
     training_start(&t, NULL);
     double farthest = 0;
@@ -177,14 +178,14 @@ static double run(const char *sync, const char *optimizer, uint32_t epochs, uint
     return farthest;
 }
 
-static double bound_of(double m, uint64_t s_global, uint64_t s_local, double steps)
+static double bound_of(double m, uint64_t s_global, uint64_t s_local, uint32_t workers, double steps)
 {
-    return 4 * m * L * sqrt((double)(2 * s_global + s_local + 1) * PIPELINES / steps);
+    return 4 * m * L * sqrt((double)(2 * s_global + s_local + 1) * workers / steps);
 }
 
-static double sigma_of(double m, uint64_t s_global, uint64_t s_local)
+static double sigma_of(double m, uint64_t s_global, uint64_t s_local, uint32_t workers)
 {
-    return m / (L * sqrt((double)(2 * s_global + s_local + 1) * PIPELINES));
+    return m / (L * sqrt((double)(2 * s_global + s_local + 1) * workers));
 }
 
 static double radius(const double best[WEIGHTS])
@@ -200,7 +201,7 @@ static void wsp__logistic_regression__regret_stays_under_theorem_1(void **state)
     double best[WEIGHTS], still = 0;
     minimum_find(best);
     uint64_t s_local = wsp_local_bound(IN_FLIGHT), s_global = wsp_global_bound(IN_FLIGHT, DISTANCE);
-    double m = sqrt(2) * radius(best), sigma = sigma_of(m, s_global, s_local);
+    double m = sqrt(2) * radius(best), sigma = sigma_of(m, s_global, s_local, PIPELINES);
     for (uint32_t i = 0; i < PASS_STEPS * BATCH; i++)
         still += (log(2) - loss_of(logit_of(best, pattern_of[i]), label_of[i])) / (PASS_STEPS * BATCH);
     printf("# N = %u, Nm = %u, D = %u: s_g = %" PRIu64 ", s_l = %" PRIu64 "; M = %.3f, L = %.0f, sigma = %.4f\n",
@@ -213,11 +214,11 @@ static void wsp__logistic_regression__regret_stays_under_theorem_1(void **state)
     assert_true(figures.staleness.global_max <= s_global && figures.staleness.local_max <= s_local);
     assert_true(figures.staleness.global_max > 0);
     for (uint32_t i = 0; i < regret.count; i++) {
-        double bound = bound_of(m, s_global, s_local, (double)regret.steps[i]);
+        double bound = bound_of(m, s_global, s_local, PIPELINES, (double)regret.steps[i]);
         printf("# T %6" PRIu64 "  regret %.5f  bound %.3f\n", regret.steps[i], regret.value[i], bound);
         assert_true(regret.value[i] <= bound);
     }
-    double needed = pow(bound_of(m, s_global, s_local, 1) / still, 2);
+    double needed = pow(bound_of(m, s_global, s_local, PIPELINES, 1) / still, 2);
     printf("# staying at w_0 has regret %.4f: the bound is below that from T = %.0f on; missing at most %" PRIu64
            " of its own, %" PRIu64 " of the other pipeline\n",
            still, needed, figures.staleness.local_max, figures.staleness.global_max);
@@ -236,13 +237,55 @@ static void wsp__logistic_regression__weights_stay_within_m(void **state)
     double m = sqrt(2) * radius(best);
     char optimizer[64];
     snprintf(optimizer, sizeof optimizer, "sgd %.9g power=0.5",
-             sigma_of(m, wsp_global_bound(IN_FLIGHT, DISTANCE), wsp_local_bound(IN_FLIGHT)));
+             sigma_of(m, wsp_global_bound(IN_FLIGHT, DISTANCE), wsp_local_bound(IN_FLIGHT), PIPELINES));
     struct regret regret;
     struct pipeline_figures figures;
     double farthest = run("wsp", optimizer, EPOCHS_FEW, 101, best, &regret, &figures);
     printf("# at most %.4f from w*, of %.4f\n", farthest, radius(best));
     assert_true(farthest < radius(best));
     assert_true(regret.value[regret.count - 1] < regret.value[0] / 4);
+}
+
+/* The same of workers that are nodes, of one stage and of two. */
+static void wsp__nodes__regret_stays_under_theorem_1(void **state)
+{
+    (void)state;
+    static const struct cut cut = {.node_count = NODES};
+    double best[WEIGHTS];
+    minimum_find(best);
+    const uint64_t s_local = wsp_local_bound(IN_FLIGHT), s_global = wsp_global_bound(IN_FLIGHT, DISTANCE);
+    const double m = sqrt(2) * radius(best);
+    char texts[3][64];
+    const char *set[] = {texts[0], texts[1], texts[2], NULL};
+    snprintf(texts[0], sizeof *texts, "train.optimizer=sgd %.9g power=0.5", sigma_of(m, s_global, s_local, NODES));
+    snprintf(texts[1], sizeof *texts, "train.clock_distance=%u", DISTANCE);
+    snprintf(texts[2], sizeof *texts, "train.epochs=%u", EPOCHS_NODES);
+    text = regression_text;
+    node_waves = IN_FLIGHT;
+    node_plan = two_stages;
+    nodes_open(&cut, set, 1, NULL);
+    net.sleep_ns_max = 0;
+    struct training *first = &runners[0].training;
+    training_losses_keep(first, (uint64_t)EPOCHS_NODES * PASS_STEPS);
+    nodes_run(UINT64_MAX / 4);
+    struct regret regret;
+    regret_of(&regret, first, best);
+    uint64_t global_max = 0;
+    for (uint32_t n = 0; n < NODES; n++) {
+        struct pipeline_figures figures;
+        pipeline_figures(runners[n].training.pipeline, &figures);
+        assert_true(figures.staleness.global_max <= s_global && figures.staleness.local_max <= s_local);
+        global_max = figures.staleness.global_max > global_max ? figures.staleness.global_max : global_max;
+    }
+    assert_true(global_max > 0);
+    for (uint32_t i = 0; i < regret.count; i++) {
+        const double bound = bound_of(m, s_global, s_local, NODES, (double)regret.steps[i]);
+        printf("# %u nodes: T %6" PRIu64 "  regret %.5f  bound %.3f\n", NODES, regret.steps[i], regret.value[i], bound);
+        assert_true(regret.value[i] <= bound);
+    }
+    printf("# missing at most %" PRIu64 " of another, bound %" PRIu64 "\n", global_max, s_global);
+    assert_true(regret.value[regret.count - 1] < regret.value[0] / 4);
+    nodes_close();
 }
 
 /* Without a clock there is no bound beforehand; with what was missing in the end in its place, the same holds. */
@@ -254,7 +297,7 @@ static void asp__logistic_regression__regret_shrinks(void **state)
     double m = sqrt(2) * radius(best);
     char optimizer[64];
     snprintf(optimizer, sizeof optimizer, "sgd %.9g power=0.5",
-             sigma_of(m, wsp_global_bound(IN_FLIGHT, DISTANCE), wsp_local_bound(IN_FLIGHT)));
+             sigma_of(m, wsp_global_bound(IN_FLIGHT, DISTANCE), wsp_local_bound(IN_FLIGHT), PIPELINES));
     struct regret regret;
     struct pipeline_figures figures;
     run("asp", optimizer, EPOCHS_FEW, 0, best, &regret, &figures);
@@ -283,8 +326,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wsp__logistic_regression__regret_stays_under_theorem_1),
         cmocka_unit_test(wsp__logistic_regression__weights_stay_within_m),
+        cmocka_unit_test(wsp__nodes__regret_stays_under_theorem_1),
         cmocka_unit_test(asp__logistic_regression__regret_shrinks),
         cmocka_unit_test(regret__steps_that_do_not_shrink__it_does_not),
     };
-    return cmocka_run_group_tests(tests, group_open, fixture_close) ? 1 : 0;
+    return cmocka_run_group_tests(tests, clicks_open, fixture_close) ? 1 : 0;
 }
