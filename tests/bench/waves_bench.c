@@ -14,8 +14,8 @@
  * A worker waits, as HetPipe counts it (Park et al., USENIX ATC 2020, section 8.4), from the end of its wave until all
  * others have ended theirs of D waves before; idle it is while it has no minibatch to compute, for it goes on with
  * those of its next wave but the last. The paper: waiting at D = 4 is 62 % of that at D = 0, and 18 % of it idle.
- * Status 1 if the time of all is more than 5 % off the simulation, or if D helps behind a worker that is always slow
- * by more than 5 %. */
+ * Status 1 if the time of all is more than 5 % off the simulation, or, behind a worker that is always slow, 5 % below
+ * what the same times take at D = 0. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -182,7 +182,7 @@ static void waves__any_distance__wait_as_simulated(void **state)
     data = fixture_path("waves.tsv");
     fixture_data(data, 0, (uint32_t)rows, NULL);
     for (int is_slow = 0; is_slow <= 1; is_slow++) {
-        double first_waiting = 0, first_wall = 0;
+        double first_waiting = 0;
         times_draw(seed ? strtoull(seed, NULL, 10) : 1, is_slow);
         printf("# %s, %u waves of %u minibatches each\n"
                "#   D   wall s  simulated   off   waits ms a wave  simulated  of D = 0's  of it idle  simulated\n",
@@ -192,7 +192,7 @@ static void waves__any_distance__wait_as_simulated(void **state)
                waves, in_flight);
         for (uint32_t i = 0; i < sizeof distances / sizeof *distances; i++) {
             const struct figures m = measure(distances[i]), s = simulate(distances[i]);
-            if (i == 0) first_waiting = m.waiting, first_wall = m.wall;
+            if (i == 0) first_waiting = m.waiting;
             printf("# %3u  %7.2f  %9.2f  %+3.0f%%  %15.3f  %9.3f  %9.0f%%", distances[i], m.wall, s.wall,
                    100 * off(m.wall, s.wall), m.waiting, s.waiting, 100 * m.waiting / first_waiting);
             if (m.waiting > 0.05 * first_waiting) /* else it is between minibatches what idle time there is */
@@ -200,7 +200,7 @@ static void waves__any_distance__wait_as_simulated(void **state)
             printf("\n");
             fflush(stdout);
             bad += off(m.wall, s.wall) > 0.05 || off(m.wall, s.wall) < -0.05;
-            if (is_slow) bad += m.wall < 0.95 * first_wall && distances[i] > 0;
+            if (is_slow) bad += m.wall < 0.95 * simulate(0).wall; /* of the same times */
         }
     }
     assert_int_equal(bad, 0);
