@@ -10,8 +10,8 @@
 
 /* What lies before a block's bytes. */
 struct block {
-    alignas(16) size_t steps; /* its bytes in steps of BLOCKS_STEP; beyond BLOCKS_CLASSES it is malloc's */
-    struct block *next;       /* of those that are kept */
+    alignas(16) size_t steps; /* the size in steps of BLOCKS_STEP; above BLOCKS_CLASSES: malloc's own    */
+    struct block *next;       /* in the list of kept ones */
 };
 
 static _Thread_local struct {
@@ -24,7 +24,7 @@ void blocks_for_libevent(void) { event_set_mem_functions(blocks_take, blocks_ret
 
 static size_t bytes_of(size_t steps) { return sizeof(struct block) + steps * BLOCKS_STEP; }
 
-/* AddressSanitizer is to see what is used after it was given back. */
+/* AddressSanitizer has to see a use after the block was given back. */
 #ifdef __SANITIZE_ADDRESS__
 void blocks_keep(void) {}
 #else

@@ -1,8 +1,8 @@
 /* Connections and their bounds.
  *
- * libevent's server has no list of its connections to ask, so each is noted when it is made: by a bufferevent that is
- * ours, from whose callbacks the connection can be told as soon as it is complete, which it is when the accepting
- * call is over (adopt). */
+ * libevent's server gives no list of its connections. So each connection is noted when it is accepted: on_accept makes
+ * its bufferevent, and on_adopt, as soon as libevent has completed the connection, finds it in the bufferevent's
+ * callbacks. */
 #include "engine/http/http.h"
 
 #include <arpa/inet.h>
@@ -26,11 +26,11 @@
 
 #define BACKLOG       1024
 #define HEADERS_BYTES (16 << 10)
-/* What a connection may always hold, however much others do. */
+/* Bytes that a connection may always hold, whatever the others hold. */
 #define HELD_FREE_BYTES ((size_t)16 << 10)
-/* Descriptors that are not connections. */
+/* Descriptors of the process besides its connections. */
 #define OTHER_FDS 256u
-/* Below it a connection's descriptor is, however many others the process has, such as files of rows. */
+/* No connection has a descriptor from here on, even if the process has many others, such as files of rows. */
 #define FDS_MOST 65536u
 
 static const struct {
@@ -56,9 +56,9 @@ struct connection {
     struct bufferevent *bev;
     struct connection *previous, *next;
     int fd;
-    uint64_t owes_since; /* the client owes something since that sweep; 0: it does not */
-    bool is_asking;      /* its request is worked on                                   */
-    size_t held;         /* bytes in its buffers                                       */
+    uint64_t owes_since; /* the sweep since which the client owes something; 0: nothing */
+    bool is_asking;      /* its request is worked on                                    */
+    size_t held;         /* bytes in its buffers                                        */
 };
 
 struct http {
@@ -66,21 +66,21 @@ struct http {
     struct evhttp *server;
     struct evconnlistener *listener; /* NULL: drained */
     struct event *adopt, *sweep;
-    struct connection *all;    /* those that are adopted     */
-    struct connection *fresh;  /* those that are not: one    */
-    struct connection **by_fd; /* [fd_max] */
+    struct connection *all;    /* adopted connections                */
+    struct connection *fresh;  /* accepted ones, not yet adopted     */
+    struct connection **by_fd; /* [fd_max]; NULL where there is none */
     uint32_t fd_max, count, asking;
     size_t held;
-    uint64_t sweeps; /* one a second, the first has been */
+    uint64_t sweeps; /* one a second, from 1 on */
     time_t date_s;
-    char date[30]; /* of that second, as answers tell it */
+    char date[30]; /* date_s as answers tell it */
     uint64_t answers[CODE_COUNT];
     bool is_full, is_drained;
     bool is_handling; /* libevent is in the middle of a connection's callback */
     char address[64];
 };
 
-/* What libevent has to say: of descriptors, of what the system refuses. */
+/* libevent's warnings, such as what the system refuses. */
 static void on_log(int severity, const char *message)
 {
     if (severity >= EVENT_LOG_WARN) log_detail("http     libevent: %s", message);
@@ -105,14 +105,14 @@ static void held_add(struct connection *c, size_t added, size_t taken)
     c->http->held += added - taken;
 }
 
-/* Bytes of a request come, or are taken by the server. */
+/* Bytes of a request have come, or the server has taken some. */
 static void on_input(struct evbuffer *buffer, const struct evbuffer_cb_info *info, void *context)
 {
     struct connection *c = context;
     held_add(c, info->n_added, info->n_deleted);
     if (info->n_added && c->owes_since == 0 && !c->is_asking) c->owes_since = c->http->sweeps;
-    /* No answer could say so in the middle of a request. More than a body and its headers are never waited for: so long
-     * a line of a chunk has no end, and each look for one begins at its first byte. */
+    /* In the middle of a request no answer could say why. A request longer than its largest body and headers is a line
+     * of a chunk without an end, for which libevent looks from the first byte each time. */
     if ((c->http->held > c->http->options.held_max && c->held > HELD_FREE_BYTES) ||
         evbuffer_get_length(buffer) > c->http->options.body_max + 2 * (size_t)HEADERS_BYTES)
         shutdown(c->fd, SHUT_RDWR);
@@ -159,8 +159,8 @@ static void on_close(struct evhttp_connection *connection, void *context)
     h->options.gone(h->options.context);
 }
 
-/* The connections that have just been made: theirs is the argument of the callbacks that the server has set. Of one
- * that it has given up, there is none any more. */
+/* Adopts the fresh connections: the server has set callbacks whose argument is libevent's connection. If the server has
+ * given a connection up, there is no argument. */
 static void on_adopt(evutil_socket_t unused, short what, void *context)
 {
     struct http *h = context;
@@ -195,7 +195,7 @@ static struct bufferevent *on_accept(struct event_base *base, void *context)
     struct http *h = context;
     struct connection *c = calloc(1, sizeof *c);
     struct bufferevent *bev = bufferevent_socket_new(base, -1, 0);
-    if (c == NULL || bev == NULL) { /* the server makes one of its own, or refuses */
+    if (c == NULL || bev == NULL) { /* on NULL libevent makes its own, or refuses */
         free(c);
         return bev;
     }
@@ -210,7 +210,7 @@ static struct bufferevent *on_accept(struct event_base *base, void *context)
     return bev;
 }
 
-/* Closes those that owe something for too long; the server sees the end, and lets them go. */
+/* Shuts down connections that have owed something for too long; the server sees their end, and frees them. */
 static void on_sweep(evutil_socket_t unused, short what, void *context)
 {
     struct http *h = context;
@@ -220,7 +220,7 @@ static void on_sweep(evutil_socket_t unused, short what, void *context)
         if (c->owes_since && h->sweeps - c->owes_since > h->options.patience_s) shutdown(c->fd, SHUT_RDWR);
 }
 
-/* NULL: it is noted nowhere. */
+/* The connection of a request; NULL: it is not adopted. */
 static struct connection *connection_of(const struct http *h, struct evhttp_request *request)
 {
     struct evhttp_connection *connection = evhttp_request_get_connection(request);
@@ -230,7 +230,7 @@ static struct connection *connection_of(const struct http *h, struct evhttp_requ
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-/* Something comes while a request is worked on: the next one, or the connection's end. It is read behind the answer. */
+/* While a request is worked on, the next one comes, or the connection's end. Either is read after the answer. */
 static void on_early(struct bufferevent *bev, void *unused)
 {
     (void)unused;
@@ -243,8 +243,8 @@ static void on_early_event(struct bufferevent *bev, short what, void *unused)
     on_early(bev, unused);
 }
 
-/* The server has stopped reading until the answer is written. Most clients send nothing before, so that the stop and
- * the start would be two calls of the system for nothing: reading goes on, until something comes. */
+/* The server stops reading until the answer is written: two calls of the system, in vain, as most clients send nothing
+ * meanwhile. So reading goes on until something comes. */
 static void reading_go_on(struct connection *c)
 {
     if (evbuffer_get_length(bufferevent_get_output(c->bev)) != 0) return; /* "100 Continue" is still being written */
@@ -275,7 +275,7 @@ static void on_answered(struct evhttp_request *request, void *context)
     if (c) c->owes_since = evbuffer_get_length(bufferevent_get_input(c->bev)) ? h->sweeps : 0; /* of the next request */
 }
 
-/* Where the code is in the table; of one that is not, the last. */
+/* The code's place in the table; the last place if it has none. */
 static uint32_t code_index(int code)
 {
     uint32_t i = 0;
@@ -291,7 +291,7 @@ bool http_answers(const struct http *h, uint32_t i, int *code, uint64_t *count)
     return true;
 }
 
-/* libevent would make the date anew for each answer. */
+/* The date of this second; libevent would format it anew for each answer. */
 static const char *date_now(struct http *h)
 {
     const time_t now = time(NULL);
@@ -300,13 +300,13 @@ static const char *date_now(struct http *h)
     return h->date;
 }
 
-/* Writes the answer at once, which libevent would do when the socket says that it has room; it does so with what is
- * left. The connection may be gone behind it. */
+/* Writes the answer at once, as far as the socket takes it; libevent, which would first wait for the socket, writes the
+ * rest. The connection may be freed when this returns. */
 static void answer_write(struct connection *c)
 {
     struct evbuffer *output = bufferevent_get_output(c->bev);
     evbuffer_unfreeze(output, 1);
-    (void)evbuffer_write(output, c->fd); /* an error is met again, and told, by libevent */
+    (void)evbuffer_write(output, c->fd); /* libevent meets an error again, and handles it */
     evbuffer_freeze(output, 1);
     if (evbuffer_get_length(output) == 0)
         bufferevent_trigger(c->bev, EV_WRITE, 0);
@@ -314,7 +314,7 @@ static void answer_write(struct connection *c)
         (void)bufferevent_disable(c->bev, EV_READ);
 }
 
-/* libevent leaves a body out for HEAD, and with it its length; it would write the bytes all the same. */
+/* An answer to HEAD: the body's length without the body. libevent would leave out the length, and write the bytes. */
 static void body_to_length(struct evkeyvalq *headers, struct evbuffer *body)
 {
     char length[24];
@@ -341,8 +341,8 @@ void http_reply(struct http *h, struct evhttp_request *request, int code, const 
     h->answers[index]++;
     if (evhttp_request_get_command(request) == EVHTTP_REQ_HEAD) body_to_length(headers, body);
     evhttp_send_reply(request, codes[index].code, codes[index].phrase, body);
-    /* Whatever comes before the answer is written, the connection's end too, is read behind it: libevent, which has
-     * begun to read again, would take an end for that of the connection, with the requests that came before it. */
+    /* What comes before the answer is written is read after it, even the connection's end. libevent has begun to read
+     * again, and would drop requests that came before the end. */
     if (c && (h->is_handling || evbuffer_get_length(bufferevent_get_input(c->bev)) != 0))
         (void)bufferevent_disable(c->bev, EV_READ);
     if (c && !h->is_handling) answer_write(c);
@@ -369,7 +369,7 @@ union address {
     struct sockaddr_storage storage;
 };
 
-/* "ADDR:PORT"; ADDR is four numbers, an IPv6 address in brackets, or localhost. */
+/* "ADDR:PORT"; ADDR: four numbers, an IPv6 address in brackets, or localhost. */
 static bool address_read(const char *listen, union address *a, int *bytes)
 {
     char text[INET6_ADDRSTRLEN + 2];
@@ -423,8 +423,8 @@ static void address_tell(struct http *h)
              ntohs(is_six ? a.six.sin6_port : a.four.sin_port));
 }
 
-/* So many descriptors that the connections fit, or, where their number is not given, as many connections as there may
- * be descriptors. */
+/* Raises the limit of descriptors to what the connections need; or, where their number is not given, sets it to what
+ * the limit allows. */
 static status fds_plan(struct http *h)
 {
     struct rlimit limit;
@@ -466,7 +466,7 @@ static status server_open(struct http *h)
     evhttp_set_allowed_methods(h->server, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST);
     evhttp_set_max_headers_size(h->server, HEADERS_BYTES);
     evhttp_set_max_body_size(h->server, (ev_ssize_t)o->body_max);
-    /* One of all connections, so that those that begin to wait need not be put in order. */
+    /* One timeout for all connections: libevent then needs no heap of times. */
     const struct timeval *idle = event_base_init_common_timeout(o->base, &(struct timeval){.tv_sec = o->idle_s});
     if (idle == NULL) FAIL(MEMORY, "no memory for a server");
     evhttp_set_timeout_tv(h->server, idle);

@@ -1,4 +1,4 @@
-/* Tokens of a file, and those that are sent. */
+/* Tokens: reading a file of them, comparing what a client sends. */
 #include "engine/http/token.h"
 
 #include <stdio.h>
@@ -40,7 +40,7 @@ status tokens_read(struct tokens *t, const char *path)
     return st;
 }
 
-/* Whether it is a token; looks at every byte of all. */
+/* Whether the text is one of the tokens; looks at every byte of each. */
 static bool token_is(const struct tokens *t, const char *text, size_t bytes)
 {
     uint8_t given[TOKEN_BYTES_MAX] = {0};
@@ -49,13 +49,13 @@ static bool token_is(const struct tokens *t, const char *text, size_t bytes)
     for (uint32_t i = 0; i < t->count; i++) {
         uint32_t differs = t->bytes[i] != bytes;
         for (uint32_t k = 0; k < TOKEN_BYTES_MAX; k++) differs |= (uint32_t)(given[k] ^ t->text[i][k]);
-        /* No branch that the compiler could take sooner for one that is right. */
+        /* No branch by which a right token could end sooner. */
         found |= ((differs - 1) >> 31) & 1;
     }
     return found != 0;
 }
 
-/* What a digit of base64 stands for; -1: it is none. */
+/* The value of a base64 digit; -1: it is none. */
 static int digit(char c)
 {
     if (c >= 'A' && c <= 'Z') return c - 'A';
@@ -64,7 +64,7 @@ static int digit(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* The bytes of a text in base64, as many as there is room for; returns how many there are. */
+/* Decodes base64 into at most as many bytes as there is room for; returns how many. */
 static size_t base64_read(const char *text, uint8_t *to, size_t room)
 {
     size_t count = 0;
