@@ -1,15 +1,15 @@
-/* Where requests meet the model's threads: texts are put down in the order in which they came, and their answers are
- * picked up in pieces, as micro-batches are done. Nobody waits for a lock, and no answer mixes with another.
+/* Where requests meet the model's threads. The asker puts texts down in the order of their arrival, and picks up their
+ * answers in pieces, as micro-batches are done. No thread waits for a lock, and no answer mixes with another.
  *
  *     asker (one thread)       reader (the feed's thread)        answerer (a worker at a time)
  *     desk_put ──waiting──▶ struct reader_texts ──given──▶ desk_next … desk_wrote ──done, and an fd──▶ desk_take
  *        ▲                  batches by deadline                                                       (the asker)
  *        └─── the table of asks ◀──────────────────────────────────────── desk_give_back ◀───────────────┘
  *
- * A micro-batch goes when it is full, when its oldest text has waited for so long, or when nobody is left who could
- * send another: every open connection has a request that waits (others_set).
+ * A micro-batch goes when it is full, when its oldest text has waited for wait_ns, or when no client is left to send
+ * another text: every open connection has a request that waits (desk_others_set).
  *
- * All memory but the texts is taken at open. Workload: 100,000 texts a second of one line, or 100 of a thousand. */
+ * desk_open takes all memory but the texts. Workload: a second has 100,000 texts of one line, or 100 of a thousand. */
 #ifndef HETERPS_ENGINE_SERVE_DESK_H
 #define HETERPS_ENGINE_SERVE_DESK_H
 
@@ -17,11 +17,11 @@
 
 #define DESK_WHY_BYTES 400
 
-/* What is wanted of a text where words are predicted. */
+/* What a request wants beside its text. */
 struct ask_wants {
     uint32_t top; /* words a line; 0: eval.top              */
-    bool each;    /* of every example, not of a group's first */
-    /* of one who teaches: the sequence number that its first line is to come behind */
+    bool each;    /* an answer for every example, not for a group's first alone */
+    /* to learn: `after` is the sequence number that the first line has to follow */
     bool has_after;
     uint64_t after;
 };
@@ -33,84 +33,86 @@ struct ask {
     size_t bytes;
     uint64_t arrival_ns;
     struct ask_wants wants;
-    /* the reader's, for the asker to read with the last piece of the answer */
-    uint64_t bad_count, bad_line; /* malformed lines; the first of them, and why */
-    bool is_refused;              /* its first line does not name the columns: bad_line's, and there is no answer */
-    bool is_over;                 /* nobody reads any more: why                                                    */
+    /* the reader's; the asker may look when it has the last piece of the answer */
+    uint64_t bad_count, bad_line; /* malformed lines; the number of the first one, and why */
+    bool is_refused;              /* the first line does not name the columns (why, bad_line): no answer */
+    bool is_over;                 /* the reader has given up: why                                        */
     char why[DESK_WHY_BYTES];
 };
 
-/* Pieces of answers, one behind the other in `text`: piece i ends at end[i] and begins where the one before it ends. */
+/* Pieces of answers, one behind the other in `text`: piece i begins where piece i - 1 ends, and ends at its `end`. */
 struct answers {
     uint32_t index, count;
     struct answer_piece {
         struct ask *ask;
         size_t end;
-        bool is_last; /* of the ask's */
+        bool is_last; /* piece of the ask's answer */
     } * piece;        /* [count] */
     char *text;
 };
 
 struct desk_options {
-    uint32_t ask_max;      /* texts that are down at once             */
-    uint32_t example_max;  /* that can be between reader and answerer */
-    uint32_t micro;        /* examples of a micro-batch               */
-    size_t line_bytes_max; /* of an answer's                         */
-    uint64_t wait_ns;
+    uint32_t ask_max;      /* texts on the desk at once          */
+    uint32_t example_max;  /* examples between reader and answerer */
+    uint32_t micro;        /* examples of a micro-batch          */
+    size_t line_bytes_max; /* bytes of a line of an answer       */
+    uint64_t wait_ns;      /* the longest that a text waits for others */
 };
 
 struct desk;
 /* MEMORY, SYSTEM. */
 MUST_USE status desk_open(struct desk **desk, const struct desk_options *options);
-/* When its threads have ended; texts that are still down are freed. NULL is ignored. */
+/* Call it when reader and answerer have ended. Frees texts that are still on the desk. NULL is ignored. */
 void desk_close(struct desk *desk);
 
 /* --- the asker's ------------------------------------------------------------------------------ */
 
-/* Takes the text, which is malloc'd with READER_SLACK_BYTES behind it, unless the table is full: then false, and it
- * stays yours. */
+/* Puts a text on the desk, which takes its memory: malloc'd, with READER_SLACK_BYTES behind the text. False: the table
+ * is full, and the text stays the caller's. */
 bool desk_put(struct desk *desk, char *text, size_t bytes, struct ask_wants wants, void *owner);
 /* After one or several puts: wakes the reader. */
 void desk_ring(struct desk *desk);
-/* How many others could still send a text before any is answered; at first as many as there can be. */
+/* How many clients could still send a text before one is answered; at first without limit. */
 void desk_others_set(struct desk *desk, uint32_t count);
-/* No text will come any more: when those that are down are read, the reader is at its end. */
+/* No text will follow: when the reader has read the texts on the desk, its data end. */
 void desk_end(struct desk *desk);
-/* Readable when there is something to take; desk_quiet before looking makes it unreadable until there is more. */
+/* A descriptor that is readable when there are answers to take. Call desk_quiet before desk_take: it makes the
+ * descriptor unreadable until more comes. */
 int desk_fd(const struct desk *desk);
 void desk_quiet(struct desk *desk);
-/* False: there is none now. Given back in any order; asks whose last piece it has are then off the desk. */
+/* Takes answers; false: there are none now. Answers may be given back in any order; an ask whose last piece is among
+ * them then leaves the desk. */
 bool desk_take(struct desk *desk, struct answers **answers);
 void desk_give_back(struct desk *desk, struct answers *answers);
-/* Texts that are down. */
+/* Texts on the desk. */
 uint32_t desk_ask_count(const struct desk *desk);
 
 /* --- the reader's ----------------------------------------------------------------------------- */
 
 /* For reader_options.texts. */
 const struct reader_texts *desk_texts(struct desk *desk);
-/* What is being read; of the thread that reads. */
+/* The text that is being read; for the reader's thread. */
 const struct ask *desk_reading(const struct desk *desk);
-/* Nobody goes on with it, because of this. */
+/* The reader gives up, and tells every ask why. */
 void desk_give_up(struct desk *desk, const char *why);
-/* From now on the reader gets no text, as if there would be none any more, until it may go on. Any thread. */
+/* Stops the reader, or lets it go on: a stopped one finds its data at an end. From any thread. */
 void desk_reader_stop(struct desk *desk, bool is_stopped);
 
 /* --- the answerer's --------------------------------------------------------------------------- */
 
 struct desk_example {
     struct ask *ask;
-    bool is_last, is_extra; /* as reader_texts.example has them */
+    bool is_last, is_extra; /* as in reader_texts.example */
 };
-/* The example that the reader has given behind the one before: once for each example, in their order. */
+/* The next example that the reader has given, in the reader's order; each once. */
 struct desk_example desk_next(struct desk *desk);
-/* Room for a line; waits until answers are given back if need be. */
+/* Room for a line of an answer; waits until answers are given back where there is none. */
 char *desk_room(struct desk *desk);
-/* So many bytes of it (0 of an extra example) answer the example. */
+/* The first `bytes` of the room answer the example (0 for an extra one). */
 void desk_wrote(struct desk *desk, const struct desk_example *example, size_t bytes);
-/* Lets the asker have what is there. */
+/* Hands all answers so far to the asker. */
 void desk_flush(struct desk *desk);
-/* Makes the fd readable, with nothing to take. */
+/* Makes the descriptor readable without answers to take. */
 void desk_tell(struct desk *desk);
 
 #endif

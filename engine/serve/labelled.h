@@ -1,4 +1,4 @@
-/* Labels that come apart from their lines, put into these: what a file with the labels would have.
+/* Puts labels into lines that came without them, which gives the lines of a file with labels.
  *
  *     age,job        label       age,job,click            1   5:0.5 7      ──▶   1 5:0.5 7
  *     39,cook     +  1      ──▶  39,cook,1                  2   6              0 6
@@ -10,9 +10,9 @@
 
 #include "engine/crew/setup.h"
 
-/* Writes the lines of `text`, which have labels or lack them, with those of `labels`, a line each; where the graph has
- * several, these stand in their order, with the format's separator between them. A line whose labels are empty is left
- * out. INVALID: formats without labels; as many lines as labels are expected, and found how many. MEMORY. */
+/* Writes the lines of `text`, with or without labels of their own, with the labels of `labels`, which has a line for
+ * each. Several labels of a graph stand in its order, separated as the format separates. A line whose labels are empty
+ * is left out. INVALID: the format has no labels, or the numbers of lines differ; MEMORY. */
 MUST_USE status labelled_put(const struct setup *setup, const char *text, size_t bytes, const char *labels,
                              size_t label_bytes, struct evbuffer *to);
 

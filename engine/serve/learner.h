@@ -1,14 +1,14 @@
-/* A training whose data are lines that come one by one: in a scope of its own, on threads of its own, from a model's
- * directory back into it.
+/* A training whose lines come one by one, in a scope and on threads of its own. It begins with the newest save of a
+ * model's directory, and saves there.
  *
  *     asker ──desk──▶ feed: lines, numbered as they are read ──▶ steps, in order
  *        ▲               │                                         └──every `publish`──▶ a save in the directory
- *        └── a sequence number of each example, nan of a malformed line
+ *        └── a sequence number for each example, nan for a malformed line
  *
- * The sequence number of an example is how many examples the model has then learned from in all. So the number
- * of a save's last example is in the save, a run that goes on from it counts on, and the same lines in the same
- * order give the bytes of a training from a file. A step is done when its examples are there: those of one that
- * is not full are in no save, and have to be sent again to who goes on. */
+ * An example's sequence number is the number of examples that the model has learned from, this one included. A save has
+ * the number of its last example, so a run that goes on from the save counts on. The same lines in the same order give
+ * the bytes of a training from a file. A step waits until its batch is full; no save has the examples of a step that
+ * waits, and the client sends them again to the run that goes on. */
 #ifndef HETERPS_ENGINE_SERVE_LEARNER_H
 #define HETERPS_ENGINE_SERVE_LEARNER_H
 
@@ -16,42 +16,41 @@
 #include "engine/serve/desk.h"
 
 struct learner_options {
-    const char *graph, *model; /* paths, kept; the model a directory with a save */
-    const char *const *set;    /* [set_count], kept: as setup_options            */
+    const char *graph, *model; /* paths, lent; model: a directory with a save */
+    const char *const *set;    /* [set_count], lent: as in setup_options      */
     uint32_t set_count;
     uint32_t threads; /* 0: half of the processors */
     const char *isa;
 };
 
 struct learner;
-/* Opens a training of its own, loads the model, and starts; returns when lines can be learned from. What a training
- * fails with before its first step. */
+/* Opens the training, loads the model, and starts; returns when the training is ready for lines. Fails as a training
+ * does before its first step. */
 MUST_USE status learner_open(struct learner **learner, const struct learner_options *options);
-/* Ends behind the last whole step, which is saved; `drop` is called with the owner of what is still on the desk.
- * Returns what learning has failed with, if it has. NULL is ignored. */
+/* Ends after the last whole step, and saves; calls `drop` with the owner of each text still on the desk. Returns the
+ * failure of the training, if it has failed. NULL is ignored. */
 MUST_USE status learner_close(struct learner *learner, void (*drop)(void *owner));
 
-/* Whose texts are lines, and whose answers numbers. Where learning has failed, texts are refused as a whole, with why.
- */
+/* Its texts are labelled lines, its answers sequence numbers. After a failure every text is refused, and told why. */
 struct desk *learner_desk(const struct learner *learner);
-/* Whether all whole steps of what has been read are done. */
+/* Whether every whole step of the lines read so far is done. */
 bool learner_is_idle(const struct learner *learner);
 
-/* Progressive validation: figures over the last `window` examples, each predicted before it was learned from. */
+/* Progressive validation: figures over the last `window` examples, each predicted before the model learned from it. */
 #define LEARNER_FIGURES_MAX 32u
 struct learner_figure {
     char head[INI_NAME_BYTES_MAX + 1], key[32];
     double value;
 };
 struct learner_state {
-    bool is_learning;              /* else it has failed */
-    uint64_t read, learned, saved; /* sequence numbers: the last that was given, learned from, saved */
+    bool is_learning;              /* false: it has failed */
+    uint64_t read, learned, saved; /* the last sequence number given, learned from, saved */
     uint64_t step, bad_lines;
     uint64_t window;
     struct learner_figure figure[LEARNER_FIGURES_MAX];
     uint32_t figure_count;
 };
-/* As it is now. */
+/* The state at this moment. */
 void learner_look(struct learner *learner, struct learner_state *state);
 
 #endif
