@@ -209,7 +209,6 @@ static void by_name_fill(struct csv *c)
 static status names_resolve(struct csv *c, uint32_t count, const char *where)
 {
     uint32_t label_count = 0;
-    c->file_columns = 0;
     c->file_columns_unlabelled = ABSENT;
     c->may_be_absent = false;
     for (uint32_t w = 0; w < c->column_count; w++) c->column[w] = ABSENT;

@@ -61,6 +61,50 @@ static void web_address_parse__others__are_refused_without_their_secrets(void **
     assert_fails(INVALID, "a host of at most 271 bytes", web_address_parse(&a, text));
 }
 
+/* The longest that fit, and one byte more. */
+static void web_address_parse__bounds__to_the_byte(void **state)
+{
+    (void)state;
+    static char text[2 * WEB_TARGET_BYTES];
+    char message[512];
+    struct web_address a, from;
+    assert_ok(web_address_parse(&a, "http://h:1/!~"));
+    assert_ok(web_address_parse(&a, "http://h:65535"));
+    assert_fails(INVALID, "http://h/a?b: expected no blanks", web_address_parse(&a, "http://h/a\177b"));
+    int bytes = snprintf(text, sizeof text, "http://%0271d/", 0);
+    assert_ok(web_address_parse(&a, text));
+    assert_int_equal(strlen(a.host), WEB_HOST_BYTES - 1);
+    snprintf(text, sizeof text, "http://%0272d/", 0);
+    snprintf(message, sizeof message, "http://%0189d: expected a host of at most 271 bytes, found 272", 0);
+    assert_fails(INVALID, message, web_address_parse(&a, text));
+    bytes = snprintf(text, sizeof text, "http://h/%0*d", (int)WEB_TARGET_BYTES - 2, 0);
+    assert_ok(web_address_parse(&a, text));
+    assert_int_equal(strlen(a.target), WEB_TARGET_BYTES - 1);
+    memcpy(text + bytes, "0", 2);
+    assert_fails(INVALID, "found 8192", web_address_parse(&a, text));
+    memcpy(text + bytes, "#fragment", 10);
+    assert_ok(web_address_parse(&a, text));
+    snprintf(text, sizeof text, "http://h?%0*d", (int)WEB_TARGET_BYTES - 3, 0); /* before which comes a slash */
+    assert_ok(web_address_parse(&a, text));
+    assert_int_equal(strlen(a.target), WEB_TARGET_BYTES - 1);
+    snprintf(text, sizeof text, "http://h?%0*d", (int)WEB_TARGET_BYTES - 2, 0);
+    assert_fails(INVALID, "found 8191", web_address_parse(&a, text));
+    /* Beside a target. */
+    assert_ok(web_address_parse(&from, "http://h/x"));
+    snprintf(text, sizeof text, "%0*d", (int)WEB_TARGET_BYTES - 2, 0);
+    assert_ok(web_address_follow(&a, &from, text));
+    assert_int_equal(strlen(a.target), WEB_TARGET_BYTES - 1);
+    snprintf(text, sizeof text, "%0*d", (int)WEB_TARGET_BYTES - 1, 0);
+    assert_fails(INVALID, "http://…: expected a path and query of at most 8190 bytes, found 8192",
+                 web_address_follow(&a, &from, text));
+    snprintf(text, sizeof text, "%0*d", (int)WEB_TARGET_BYTES, 0);
+    assert_fails(INVALID, "expected a path of at most 8191 bytes, found 8192", web_address_follow(&a, &from, text));
+    /* A host that a message has no room for is cut there. */
+    snprintf(text, sizeof text, "https://%0250d/", 0);
+    snprintf(message, sizeof message, "proxy_pass https://%0200d; }", 0);
+    assert_fails(INVALID, message, web_address_parse(&a, text));
+}
+
 static void web_address_follow__locations__from_where_they_are(void **state)
 {
     (void)state;
@@ -112,6 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(web_address_parse__addresses__host_and_target),
         cmocka_unit_test(web_address_parse__others__are_refused_without_their_secrets),
+        cmocka_unit_test(web_address_parse__bounds__to_the_byte),
         cmocka_unit_test(web_address_follow__locations__from_where_they_are),
         cmocka_unit_test(web_range_parse__texts__bytes_or_none),
     };
