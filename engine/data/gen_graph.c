@@ -230,7 +230,6 @@ static void columns_draw(struct gen_graph *g, struct draw *d, char *at, struct g
         column_end(g, &column, begin, at);
     }
     truth->logit = (float)z;
-    truth->label = NAN;
     column = 0;
     for (uint32_t i = 0; i < shape.label_count; i++) {
         bool is_one = draw_unit(d) < fmath_sigmoid(z);

@@ -12,9 +12,14 @@
 #include <xxhash.h>
 
 #include "graph/crossing.h"
+#include "graph/cut.h"
+#include "tests/fault_alloc.h"
 #include "tests/graph/wide_texts.h"
 
-static uint64_t hash_add(uint64_t hash, const void *data, size_t bytes) { return XXH3_64bits_withSeed(data, bytes, hash); }
+static uint64_t hash_add(uint64_t hash, const void *data, size_t bytes)
+{
+    return XXH3_64bits_withSeed(data, bytes, hash);
+}
 
 static uint64_t crossings_of(const struct graph *g, uint64_t hash)
 {
@@ -49,10 +54,26 @@ static void crossing_find__every_run_of_layers__lists_what_it_did(void **state)
     if (hash != expected) fail_msg("the fingerprint is 0x%016" PRIx64, hash);
 }
 
+static void crossing_find__no_memory__says_so_fault(void **state)
+{
+    (void)state;
+    FAULT_ALLOC_SKIP();
+    struct graph g;
+    struct crossing c;
+    struct cut cut;
+    const struct op_text *text = &wide_texts[0];
+    if (graph_compile(&g, "m.cfg", text->text, strlen(text->text), NULL, 0, NULL) != ST_OK)
+        fail_msg("%s", status_message());
+    EACH_ALLOCATION_FAILS(crossing_find(&c, &g, 1, 2), crossing_free(&c));
+    EACH_ALLOCATION_FAILS(graph_cut(&g, 1, &cut, NULL, NULL, NULL, NULL), (void)0);
+    graph_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(crossing_find__every_run_of_layers__lists_what_it_did),
+        cmocka_unit_test(crossing_find__no_memory__says_so_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

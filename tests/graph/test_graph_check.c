@@ -1,4 +1,4 @@
-/* What of a graph's records is refused, and in which words: every word of them one more, one less, or an awkward number,
+/* What of a graph's records is refused, and in which words: every word of them one more, one less, an awkward number,
  * under a checksum that holds, gives a message each, and all of them a fingerprint. Where it changes, the tests of
  * test_graph_file.c say whether what is accepted stays within its memory. */
 #include <setjmp.h>
@@ -44,8 +44,8 @@ static void told_add(struct told *told, uint8_t *image, size_t bytes)
 
 static struct told words_replace(const struct op_text *text)
 {
-    static const uint32_t awkward[] = {0, 1, 0x40400000 /* 3.0 */, 0xbf800000 /* -1.0 */, 0x7f800000 /* infinity */,
-                                       UINT32_MAX};
+    static const uint32_t awkward[] = {
+        0, 1, 0x40400000 /* 3.0 */, 0xbf800000 /* -1.0 */, 0x7f800000 /* infinity */, UINT32_MAX};
     static const char *const rules = "model.rules=12";
     struct told told = {0};
     struct graph g;

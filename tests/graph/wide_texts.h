@@ -7,7 +7,8 @@
 
 static const struct op_text wide_texts[] = {
     {"lives",
-     "[model]\nname = lives\n[data]\nformat = csv\nlabel = click, amount\nweight = w\ngroup = q\ndense = x, y\nsparse = "
+     "[model]\nname = lives\n[data]\nformat = csv\nlabel = click, amount\nweight = w\ngroup = q\ndense = x, y\nsparse "
+     "= "
      "u, h\nids_max = 2\ntransform = none\n[column h]\nids_max = 3\nkeys_of = u\n"
      "[table a]\ndim = 4\nadmit = 3\nadmit_by = bloom\nadmit_keys = 5000\nttl = 4\ndelete_score = 0.5\ndecay = "
      "0.9\nscore_show = 0.2\nscore_click = 2\nrows = 900\nvector_score = 1.5\nl1 = 0.01\nl2 = 0.02\nclip_value = "

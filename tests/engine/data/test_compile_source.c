@@ -75,6 +75,26 @@ static void must(status st)
         if (!strstr(status_message(), words)) fail_msg("\"%s\" lacks \"%s\"", status_message(), words);                \
     } while (0)
 
+/* What compiling says meanwhile; the file is the caller's to close. */
+static void told_begin(FILE **file, int *saved)
+{
+    *file = tmpfile();
+    *saved = dup(STDERR_FILENO);
+    assert_true(*file && *saved >= 0 && dup2(fileno(*file), STDERR_FILENO) >= 0);
+    log_open(LOG_TEXT, 0);
+}
+static void told_is(FILE *file, int saved, const char *expected)
+{
+    char text[1024] = "";
+    log_open(LOG_TEXT, -1);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    rewind(file);
+    (void)!fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    assert_string_equal(text, expected);
+}
+
 #define LANGUAGE                                                                                                       \
     "[data]\nformat = tokens\npath = text,more\nsparse = context\nlabel = next\nwindow = 2\n"                          \
     "[vocabulary words]\ncolumn = next\ncount_min = 2\nunknown = <unk>\n"                                              \
@@ -115,6 +135,68 @@ static void words__by_falling_count_then_bytes__rare_ones_left_out(void **state)
     must(compile_here(&g, LANGUAGE, known, 2));
     words_check(&g, "z=2 \xc3\xa4=2 ");
     assert_int_equal(g.vocabularies[0].unknown, 0);
+    graph_close(&g);
+}
+
+/* Of 1,024 bytes at most, without control characters; of equal counts the lesser bytes first, those above 0x7f last. */
+static void words__bounds__to_the_byte(void **state)
+{
+    (void)state;
+    struct graph g;
+    FILE *file;
+    int saved;
+    static char text[8192], expected[2048];
+    sprintf(text, "%01024d %01024d %01025d %01025d \x1f \x1f a\x7f a\x7f \x21 \x21 \xff \xff b b\n", 1, 1, 2, 2);
+    file_put("text", text);
+    file_put("more", "");
+    const char *set[] = {"words.unknown="};
+    told_begin(&file, &saved);
+    must(compile_here(&g, LANGUAGE, set, 1));
+    told_is(
+        file, saved,
+        "vocabulary words: 4 words of 8 distinct texts, 53.33% of 15 occurrences\n"
+        "heterps-run: warning: vocabulary words: 3 texts are empty, have control characters or more than 1024 bytes, "
+        "and are no words\n");
+    sprintf(expected, "%01024d", 1);
+    const struct graph_vocabulary *v = &g.vocabularies[0];
+    assert_int_equal(v->word_count, 4);
+    const char *const words[] = {"!", expected, "b", "\xff"};
+    for (uint32_t w = 0; w < 4; w++) assert_string_equal(graph_string(&g, g.words[v->word_begin + w].text), words[w]);
+    graph_close(&g);
+    /* One word too few for all, and just enough; the unknown one counts where it has to be added. */
+    file_put("text", "b b b a a c\n");
+    const char *three[] = {"words.words_max=3", "words.count_min=1", "words.unknown=<unk>"};
+    told_begin(&file, &saved);
+    must(compile_here(&g, LANGUAGE, three, 3));
+    told_is(file, saved, "vocabulary words: 4 words of 4 distinct texts, 85.71% of 7 occurrences\n");
+    words_check(&g, "b=3 a=2 <eos>=1 <unk>=1 ");
+    graph_close(&g);
+    const char *known[] = {"words.words_max=4", "words.count_min=1", "words.unknown=c"};
+    told_begin(&file, &saved);
+    must(compile_here(&g, LANGUAGE, known, 3));
+    told_is(file, saved, "vocabulary words: 4 words of 4 distinct texts, 100.00% of 7 occurrences\n");
+    graph_close(&g);
+}
+
+/* Lists where the column's own ids_max says so, or else that of [data]; else all is one word. */
+static void words__lists__of_the_column_s_own_length(void **state)
+{
+    (void)state;
+    struct graph g;
+    static const char lists[] = "[data]\nformat = csv\npath = table.csv\nsparse = tags\n"
+                                "[vocabulary v]\ncolumn = tags\n[column tags]\nvocabulary = v\n[table emb]\ndim = 4\n"
+                                "[embedding e]\ntable = emb\ninput = tags\n[fc y]\ninput = e\nunits = 1\n"
+                                "[loss bce]\ninput = y\n";
+    file_put("table.csv", "label,tags\n1,a|b\n0,b|c|b\n");
+    const char *longer = "tags.ids_max=3", *data = "data.ids_max=2";
+    must(compile_here(&g, lists, NULL, 0));
+    words_check(&g, "a|b=1 b|c|b=1 ");
+    graph_close(&g);
+    must(compile_here(&g, lists, &longer, 1));
+    words_check(&g, "b=3 a=1 c=1 ");
+    graph_close(&g);
+    must(compile_here(&g, lists, &data, 1));
+    words_check(&g, "b=3 a=1 c=1 ");
     graph_close(&g);
 }
 
@@ -216,7 +298,7 @@ static void moments__missing_values__do_not_count(void **state)
 #define TREES                                                                                                          \
     "[data]\nformat = trees\npath = trees\nsparse = tree\nkinds = leaf, one, two\nids_max = 32\n"                      \
     "[cell leaf]\nv = number\n[cell one]\nv = sum(child.v)\n[cell two]\nv = prod(child.v)\n"                           \
-    "[tree t]\ninput = tree\nunits = 1\nstate = v\nbatching = learned\n[fc y]\ninput = t\nunits = 1\n"               \
+    "[tree t]\ninput = tree\nunits = 1\nstate = v\nbatching = learned\n[fc y]\ninput = t\nunits = 1\n"                 \
     "[loss l]\nkind = squared\ninput = y\n[train]\nbatch = 8\n"
 
 static const struct graph_node *tree_of(const struct graph *g)
@@ -292,6 +374,37 @@ static void automaton__of_first_trees__stays_with_the_graph(void **state)
     graph_close(&g);
 }
 
+static void automaton__learned__is_told(void **state)
+{
+    (void)state;
+    struct graph g;
+    FILE *file;
+    int saved;
+    char text[512];
+    trees_put();
+    static const struct {
+        const char *set[3];
+        const char *expected;
+    } cases[] = {
+        {{"train.batch=8", "train.lanes=1", "train.micro=0"},
+         "tree t: 97 batches as learned, 103 by agenda, never fewer than 93 (10 micro-batches of %s/trees, 394 "
+         "nodes)\n"},
+        {{"train.batch=80", "train.lanes=2", "train.micro=0"},
+         "tree t: 22 batches as learned, 22 by agenda, never fewer than 22 (2 micro-batches of %s/trees, 394 nodes)\n"},
+        {{"train.batch=80", "train.lanes=1", "train.micro=40"},
+         "tree t: 22 batches as learned, 22 by agenda, never fewer than 22 (2 micro-batches of %s/trees, 394 nodes)\n"},
+        {{"train.batch=1024", "train.lanes=1", "train.micro=0"},
+         "tree t: 11 batches as learned, 11 by agenda, never fewer than 11 (1 micro-batch of %s/trees, 394 nodes)\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        told_begin(&file, &saved);
+        must(compile_here(&g, TREES, cases[i].set, 3));
+        snprintf(text, sizeof text, cases[i].expected, folder);
+        told_is(file, saved, text);
+        graph_close(&g);
+    }
+}
+
 static void automaton__words_that_are_none__are_refused(void **state)
 {
     (void)state;
@@ -356,11 +469,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words__by_falling_count_then_bytes__rare_ones_left_out),
+        cmocka_unit_test(words__bounds__to_the_byte),
+        cmocka_unit_test(words__lists__of_the_column_s_own_length),
         cmocka_unit_test(words__what_cannot_be_counted__is_named_with_its_place),
         cmocka_unit_test(graph_open_set__set_with_a_vocabulary__keeps_its_words),
         cmocka_unit_test(compile__whose_words_they_are__changes_the_model_hash),
         cmocka_unit_test(moments__missing_values__do_not_count),
         cmocka_unit_test(automaton__of_first_trees__stays_with_the_graph),
+        cmocka_unit_test(automaton__learned__is_told),
         cmocka_unit_test(automaton__words_that_are_none__are_refused),
         cmocka_unit_test(automaton__edges_without_nodes__are_counted),
         cmocka_unit_test(automaton__without_trees__says_so),

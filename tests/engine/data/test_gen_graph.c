@@ -70,63 +70,74 @@ static const struct {
     const char *text;
     uint32_t vocab;
     double zipf;
-    uint64_t fingerprint; /* of the header, the rows and their truths */
+    uint64_t fingerprint; /* of the header, the rows and their truths, and of how long a line may be */
 } cases[] = {
     /* csv: a weight, a group, words that want quotation marks, lists, columns that share keys */
     {"[data]\nformat = csv\nlabel = click\nweight = w\ngroup = q\ndense = x, y\nsparse = u, h, v\nids_max = "
      "3\n[vocabulary "
      "v]\ncolumn = v\npath = p\n[column v]\nvocabulary = v\nids_max = 2\n[column h]\nkeys_of = u\n" TABLE
      "[concat k]\ninput = e, dense\n[fc y]\ninput = k\nunits = 1\n[loss l]\ninput = y\n",
-     100, 1.1, UINT64_C(0x4447c399d2f08ae0)},
+     100, 1.1, UINT64_C(0x4f2e33d5d8c9e671)},
     /* without names; labels by words of a map; columns that the graph does not use; a column that is a field and a
      * group */
     {"[data]\nformat = csv\nheader = no\ncolumns = a, b, click, other, u\nseparator = tab\nlist_separator = "
      "pipe\nlabel = "
      "click\nlabel_map = yes=1, no=0\ngroup = u\ndense = a\nsparse = u, b\n" TABLE
      "[concat k]\ninput = e, dense\n[fc y]\ninput = k\nunits = 1\n[loss l]\ninput = y\n",
-     7, 1, UINT64_C(0x3d4fa37b8d5d754a)},
+     7, 1, UINT64_C(0x85adb7d4cbfc26ee)},
     {"[data]\nformat = csv\nquotes = no\nlabel = click\nlabel_map = bad=0, *=1\nsparse = u\n[vocabulary v]\ncolumn = "
      "u\npath = "
      "p\n[column u]\nvocabulary = v\n" TABLE LOSS,
-     7, 0, UINT64_C(0x0629fea9fccc7296)},
+     7, 0, UINT64_C(0x113e0ee7b6692e42)},
     /* a label that is a word */
     {"[data]\nformat = csv\nlabel = next\nsparse = u\n[vocabulary v]\ncolumn = next\npath = p\n[column "
      "next]\nvocabulary = v\n" TABLE "[fc y]\ninput = e\nunits = 20\n[loss l]\nkind = softmax\ninput = y\n",
-     50, 2, UINT64_C(0xbb33595422f3de92)},
+     50, 2, UINT64_C(0x9a7d5a66a131255d)},
     /* candidates, and no label */
     {"[data]\nformat = csv\nlabel =\nsparse = u\n[vocabulary v]\ncolumn = i\npath = p\n[column i]\nvocabulary = "
      "v\n[column "
      "u]\nvocabulary = v\nids_max = 5\nkeys_of = i\n[candidates c]\nof = i\nnegatives = 3\n" MATCH,
-     50, 1.2, UINT64_C(0x76904ab139184036)},
-    {"[data]\nformat = libsvm\nsparse = features\nids_max = 9\n" TABLE LOSS, 1000, 1.1, UINT64_C(0x19c5e73b66e88098)},
+     50, 1.2, UINT64_C(0x444c9aba90ebf78c)},
+    {"[data]\nformat = libsvm\nsparse = features\nids_max = 9\n" TABLE LOSS, 1000, 1.1, UINT64_C(0x9737ead6acc926bf)},
     {"[data]\nformat = libsvm\nsparse = features\nids_max = 4\ngroup = qid\nlabel_map = +1=1, -1=0\n" TABLE LOSS, 1000,
-     1.1, UINT64_C(0xd5e2e21d656d75b4)},
+     1.1, UINT64_C(0xece2ba724648cddb)},
     {"[data]\nformat = libffm\nsparse = F0, F7, F3\n[column F3]\nids_max = 4\n" TABLE LOSS, 1000, 0.9,
-     UINT64_C(0xd7a50d8b0b35fa48)},
+     UINT64_C(0x3714a2aaa5cf18bd)},
     {"[data]\nformat = libfm\nsparse = F5, features, F2\nids_max = 3\n" TABLE LOSS, 1000, 1.1,
-     UINT64_C(0x8344055909ed445a)},
+     UINT64_C(0x5fb7223edf3ee05a)},
     {"[data]\nformat = pairs\npath = p\nsparse = user\n[vocabulary v]\ncolumn = item\n[column item]\nvocabulary = "
      "v\n[candidates "
      "c]\nof = item\nnegatives = 3\n[table emb]\ndim = 4\n[embedding a]\ntable = emb\ninput = user\n[embedding "
      "k]\ntable = "
      "emb\ninput = c\npool = none\n[match m]\ninput = a, k\n[loss l]\nkind = sampled_softmax\ninput = m, c.log_q\n",
-     300, 1.1, UINT64_C(0x4cb5092dcc0f9ee4)},
+     300, 1.1, UINT64_C(0x2f451fcae2849eda)},
     {"[data]\nformat = tokens\nwindow = 4\npath = p\nsparse = context\nlabel = next\n[vocabulary v]\ncolumn = "
      "next\n[column "
      "next]\nvocabulary = v\n[column context]\nvocabulary = v\n" TABLE
      "[fc y]\ninput = e\nunits = 20\n[loss l]\nkind = softmax\ninput = y\nlabel = next\n",
-     300, 1.1, UINT64_C(0x689aad8d4e02e61e)},
+     300, 1.1, UINT64_C(0x4611c1e47b8199ac)},
     {"[data]\nformat = trees\nsparse = word, tree\nids_max = 40\n" TABLE_OF_WORDS BINARY, 1000, 1.1,
-     UINT64_C(0x5bfd033aafb931b4)},
+     UINT64_C(0xbb32b9366d9808a3)},
     /* typed nodes, numbers, chains, a vocabulary, few nodes */
     {"[data]\nformat = trees\nsparse = tree\nids_max = 11\nkinds = const, sin, add, if\nlabel_map = -1=0, 2.5=1\n[cell "
      "const]\nh = number\n[cell sin]\nh = sin(left.h)\n[cell add]\nh = sum(child.h)\n[cell if]\nh = left.h * right.h + "
      "child3.h\n" OF_TREES("tree"),
-     1000, 1.1, UINT64_C(0xb3a3990faf7c3266)},
+     1000, 1.1, UINT64_C(0xca4ba8411f5a0e84)},
     {"[data]\nformat = trees\nsparse = tree, word\n[column word]\nids_max = 7\nvocabulary = v\n[column tree]\nids_max "
      "= "
      "99\n[vocabulary v]\ncolumn = word\npath = p\n" TABLE_OF_WORDS BINARY,
-     1000, 1.1, UINT64_C(0x33ec00692e44d9d9)},
+     1000, 1.1, UINT64_C(0x34d18d55455133d9)},
+    /* pairs without a field of items; long names; more columns than there is room for at first */
+    {"[data]\nformat = pairs\npath = p\nsparse = user, history\n[column history]\nids_max = 5\n[table emb]\ndim = "
+     "4\n[embedding a]\ntable = emb\ninput = "
+     "user\n[embedding b]\ntable = emb\ninput = history\npool = mean\n[fc x]\ninput = a\nunits = 1\n[fc z]\ninput = "
+     "b\nunits = 1\n[loss l]\nkind = hinge\ninput = x, z\n",
+     300, 1.1, UINT64_C(0x6de7cfcc1c9632fd)},
+    {"[data]\nformat = csv\nlabel = "
+     "a_label_of_a_long_name_that_no_line_is_as_long_as_and_still_not_long_enough_for_that_"
+     "which_is_meant\nids_max = 1\ndense = d1..d70\nsparse = u\n" TABLE
+     "[concat k]\ninput = e, dense\n[fc y]\ninput = k\nunits = 1\n[loss l]\ninput = y\n",
+     7, 1, UINT64_C(0x62cc3f33d4896405)},
 };
 
 static void gen_graph_row__every_format__keeps_its_bytes(void **state)
@@ -148,6 +159,7 @@ static void gen_graph_row__every_format__keeps_its_bytes(void **state)
         size_t bytes = gen_graph_header(gen, line);
         assert_true(bytes <= most && (bytes > 0) == (s.settings.data_format == DATA_CSV && s.settings.data_header));
         hash = XXH3_64bits_withSeed(line, bytes, hash);
+        hash = XXH3_64bits_withSeed(&most, sizeof most, hash);
         for (uint64_t row = ROWS; row-- > 0;) {
             struct gen_criteo_truth truth;
             bytes = gen_graph_row(gen, row, line, &truth);
@@ -163,6 +175,47 @@ static void gen_graph_row__every_format__keeps_its_bytes(void **state)
         is_good = is_good && hash == cases[i].fingerprint;
     }
     assert_true(is_good);
+}
+
+static void gen_graph_open__what_cannot_be_generated__says_why(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } wrong[] = {
+        {"[data]\nformat = csv\nheader = no\nlabel = click\nsparse = u\n" TABLE LOSS,
+         "data.header = no needs the names of all columns, in order: give data.columns"},
+        {"[data]\nformat = csv\nheader = no\ncolumns = click, v\nlabel = click\nsparse = u\n" TABLE LOSS,
+         "data.columns lacks the column \"u\""},
+        {"[data]\nformat = csv\nheader = no\ncolumns = u, v\nlabel = click\nsparse = u\n" TABLE LOSS,
+         "data.columns lacks the column \"click\""},
+        {"[data]\nformat = csv\nlabel = click\nsparse = u\nids_max = 60000\n[vocabulary v]\ncolumn = u\npath = "
+         "p\n[column "
+         "u]\nvocabulary = v\n" TABLE LOSS,
+         "a row could have 2160168 bytes; a reader takes lines of at most 1048576"},
+        {"[data]\nformat = trees\nsparse = tree\nids_max = 9\nkinds = a, b\n[cell a]\nh = left.h\n[cell b]\nh = "
+         "left.h * right.h\n" OF_TREES("tree"),
+         "data.kinds has no such kind"},
+        {"[data]\nformat = trees\nsparse = tree\nids_max = 9\nkinds = a, b\n[cell a]\nh = number\n[cell b]\nh = "
+         "left.h * 2\n" OF_TREES("tree"),
+         "trees are generated of a kind of nodes that may be leaves and one that takes two children; data.kinds has no "
+         "such kind"},
+        {"[data]\nformat = trees\nsparse = word, tree\nids_max = 40\nlabel_map = yes=1, no=0\n" TABLE_OF_WORDS BINARY,
+         "data.label_map: expected a number for each text, for labels of trees are numbers of nodes"},
+        {"[data]\nformat = trees\nsparse = word, tree\nids_max = 40\nlabel_map = 3=1, *=0\n" TABLE_OF_WORDS BINARY,
+         "data.label_map: expected a number for each text"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct scene s;
+        struct gen_graph *gen;
+        scene_open(&s, wrong[i].text);
+        assert_ok(schema_open(&s.schema, &s.g, &s.settings));
+        const struct gen_graph_options o = {&s.schema.reader, (enum reader_format)s.settings.data_format, 3, 10, 1};
+        if (gen_graph_open(&gen, &o) != ST_INVALID) fail_msg("expected: %s", wrong[i].message);
+        assert_message(wrong[i].message);
+        assert_null(gen);
+        scene_close(&s);
+    }
 }
 
 /* The first rows as they are written, for who wants to see what changes. */
@@ -320,6 +373,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gen_graph_row__every_format__keeps_its_bytes),
+        cmocka_unit_test(gen_graph_open__what_cannot_be_generated__says_why),
         cmocka_unit_test(gen_memory__a_graph_s_rows__are_in_its_file),
         cmocka_unit_test(schema_open__a_graph__lists_columns_words_and_settings),
         cmocka_unit_test(schema_format__separators__by_name_or_character),

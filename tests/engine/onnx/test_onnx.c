@@ -13,6 +13,7 @@
 #include "engine/onnx/onnx.h"
 #include "engine/onnx/onnx_net.h"
 #include "tests/engine/model/model_fixture.h"
+#include "tests/fault_alloc.h"
 
 #define CLICKS                                                                                                         \
     "[data]\nformat = csv\nlabel = click, kind, amount\ndense = age, 2, tags\nsparse = job, tags, place\n"             \
@@ -23,8 +24,7 @@
 
 /* Pools, groups, shares, norms, and what predictions of each loss are. */
 static const char layers[] =
-    "[model]\nname = layers\n" CLICKS
-    "[embedding most]\ntable = t\ninput = tags, job\npool = max\n"
+    "[model]\nname = layers\n" CLICKS "[embedding most]\ntable = t\ninput = tags, job\npool = max\n"
     "[embedding mean]\ntable = t\ninput = tags\npool = mean\n"
     "[embedding place_e]\ntable = t\ninput = place\n"
     "[slice tags_e]\ninput = apart\nbegin = 4\nend = 12\n"
@@ -61,11 +61,12 @@ static const char layers[] =
     "[loss far]\nkind = squared\ninput = value\nlabel = amount\n"
     "[metric right]\nkind = accuracy\ninput = classes\nlabel = kind\n" STORE;
 /* Numbers that are transformed, two tables, fields of one. */
-static const char numbers[] = "[model]\nname = numbers\n[data]\nformat = criteo\ndense = I1..I3\nsparse = C1..C4\n"
-                              "[table a]\ndim = 3\n[table b]\ndim = 2\nunseen = zeros\n"
-                              "[embedding e]\ntable = a\ninput = C1, C2\npool = sum\n"
-                              "[embedding w]\ntable = b\ninput = C4, C2\npool = sum\n"
-                              "[concat x]\ninput = e, w, dense\n[fc y]\ninput = x\nunits = 1\n[loss l]\ninput = y\n" STORE;
+static const char numbers[] =
+    "[model]\nname = numbers\n[data]\nformat = criteo\ndense = I1..I3\nsparse = C1..C4\n"
+    "[table a]\ndim = 3\n[table b]\ndim = 2\nunseen = zeros\n"
+    "[embedding e]\ntable = a\ninput = C1, C2\npool = sum\n"
+    "[embedding w]\ntable = b\ninput = C4, C2\npool = sum\n"
+    "[concat x]\ninput = e, w, dense\n[fc y]\ninput = x\nunits = 1\n[loss l]\ninput = y\n" STORE;
 /* Keys with values. */
 static const char valued[] = "[model]\nname = valued\n[data]\nformat = libsvm\nsparse = features\nids_max = 5\n"
                              "[table a]\ndim = 3\n[embedding e]\ntable = a\ninput = features\npool = sum\n"
@@ -77,7 +78,7 @@ static const char hinge[] = "[model]\nname = hinge\n[data]\nformat = csv\nlabel 
 
 /* Five words; what is drawn of them is nobody's to give. */
 #define DRAWN                                                                                                          \
-    "[data]\nformat = csv\nlabel = click\nsparse = u\n[vocabulary v]\ncolumn = i\npath = p\n[column i]\nvocabulary = "  \
+    "[data]\nformat = csv\nlabel = click\nsparse = u\n[vocabulary v]\ncolumn = i\npath = p\n[column i]\nvocabulary = " \
     "v\n[candidates c]\nof = i\nnegatives = 3\n[table t]\ndim = 4\n[embedding a]\ntable = t\ninput = u\n"
 #define MATCH "[embedding k]\ntable = t\ninput = c\npool = none\n[match m]\ninput = a, k\n"
 static status words_tell(void *context, const struct vocabulary_settings *settings, const char *name, uint64_t source,
@@ -124,11 +125,9 @@ static void onnx_export__every_operator__keeps_its_bytes(void **state)
         const char *text;
         uint64_t rows, fingerprint;
     } cases[] = {
-        {layers, 7, UINT64_C(0x6d420e738a17dcf4)},
-        {numbers, 5, UINT64_C(0x9a80183b896edf1f)},
+        {layers, 7, UINT64_C(0x6d420e738a17dcf4)},    {numbers, 5, UINT64_C(0x9a80183b896edf1f)},
         {numbers, 0, UINT64_C(0x59d699dd65560f5f)}, /* without a row */
-        {valued, 4100, UINT64_C(0x0a95c380e1e9782f)},
-        {hinge, 0, UINT64_C(0x9f3a7a6a2873e1fd)},
+        {valued, 4100, UINT64_C(0x0a95c380e1e9782f)}, {hinge, 0, UINT64_C(0x9f3a7a6a2873e1fd)},
     };
     bool is_good = true;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -161,8 +160,10 @@ static void refused(const char *text, const char *set, const char *message)
 static void onnx_export__what_nets_have_not__is_refused_by_name(void **state)
 {
     (void)state;
-    refused("[model]\nrules = 11\n" CLICKS "[fc h]\ninput = apart\nunits = 2\n[fc y]\ninput = h\nunits = 1\n[train]\nprecision = "
-            "bf16\n" LOSS, NULL,
+    refused("[model]\nrules = 11\n" CLICKS
+            "[fc h]\ninput = apart\nunits = 2\n[fc y]\ninput = h\nunits = 1\n[train]\nprecision = "
+            "bf16\n" LOSS,
+            NULL,
             "onnx: [fc h] multiplies in bf16, which has no equivalent; --set train.precision=f32 at its training");
     refused(CLICKS "[busy b]\ninput = apart\n[fc y]\ninput = b\nunits = 1\n" LOSS, NULL,
             "onnx: [busy b] has no equivalent");
@@ -173,8 +174,8 @@ static void onnx_export__what_nets_have_not__is_refused_by_name(void **state)
     refused(DRAWN MATCH "[fc y]\ninput = m\nunits = 1\n[loss l]\ninput = y\n" STORE, NULL,
             "onnx: field c is of candidates that are drawn, which has no equivalent");
     refused(DRAWN "[fc y]\ninput = a\nunits = 1\n[loss l]\ninput = y\n[fc z]\ninput = a\nunits = 4\n[loss s]\nkind = "
-            "nce\ninput = z, c.log_q\n" STORE, NULL,
-            "onnx: [loss s] of kind nce is over words that are drawn, which has no equivalent");
+                  "nce\ninput = z, c.log_q\n" STORE,
+            NULL, "onnx: [loss s] of kind nce is over words that are drawn, which has no equivalent");
     refused(DRAWN MATCH "[loss s]\nkind = sampled_softmax\ninput = m, c.log_q\n" STORE, NULL,
             "onnx: this model ranks the words of a vocabulary, which has no equivalent");
     refused(DRAWN "[concat z]\ninput = c.log_q, a\n[fc y]\ninput = z\nunits = 1\n[loss l]\ninput = y\n" STORE, NULL,
@@ -192,6 +193,23 @@ static void onnx_export__a_key_that_stands_for_none__is_refused(void **state)
     assert_int_equal(onnx_export(&s, fixture_path("none.onnx"), &exported), ST_INVALID);
     assert_message("onnx: a row of table b has the key 0, which stands for no key there");
     setup_close(&s);
+}
+
+static void onnx_export__no_memory__says_so_fault(void **state)
+{
+    (void)state;
+    FAULT_ALLOC_SKIP();
+    static const char *const texts[] = {layers, numbers, valued};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct setup s;
+        struct onnx_exported exported;
+        char path[512];
+        setup_of(&s, texts[i], NULL, 0);
+        fixture_fill(&s.model, 3, 4);
+        snprintf(path, sizeof path, "%s", fixture_path("net.onnx"));
+        EACH_ALLOCATION_FAILS(onnx_export(&s, path, &exported), (void)0);
+        setup_close(&s);
+    }
 }
 
 static void onnx_input__names__are_each_one_s_own(void **state)
@@ -219,6 +237,7 @@ int main(void)
         cmocka_unit_test(onnx_export__every_operator__keeps_its_bytes),
         cmocka_unit_test(onnx_export__what_nets_have_not__is_refused_by_name),
         cmocka_unit_test(onnx_export__a_key_that_stands_for_none__is_refused),
+        cmocka_unit_test(onnx_export__no_memory__says_so_fault),
         cmocka_unit_test(onnx_input__names__are_each_one_s_own),
     };
     return cmocka_run_group_tests(tests, fixture_open, fixture_close) ? 1 : 0;
