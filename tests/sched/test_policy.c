@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -342,6 +343,40 @@ static void policy_read__what_was_written__is_the_same_policy(void **state)
     }
 }
 
+static uint64_t fingerprint_of(const struct policy *policy)
+{
+    struct file_map map;
+    assert_int_equal(policy_write(policy, temporary_path()), ST_OK);
+    assert_int_equal(file_map_open(&map, temporary_path()), ST_OK);
+    const uint64_t hash = XXH3_64bits(map.data, map.bytes);
+    file_map_close(&map);
+    unlink(temporary_path());
+    return hash;
+}
+
+/* What is learned is the same to the last bit. Whoever changes the net or its learning on purpose takes the fingerprints
+ * that this test then tells. */
+static void policy__fixed_seeds__learn_the_same_weights(void **state)
+{
+    (void)state;
+    static const uint64_t expected[] = {UINT64_C(0x00d8744cffcc5c5f), UINT64_C(0x308d5ab9a40d8dc7),
+                                        UINT64_C(0x0c1bf9d70fee5718), UINT64_C(0x2e25f06083930d54)};
+    uint64_t found[4];
+    struct policy *policy;
+    for (int cell = POLICY_LSTM; cell <= POLICY_ELMAN; cell++) {
+        trained_make(&policy, (enum policy_cell)cell, 3, 8, 4);
+        found[2 * cell] = fingerprint_of(policy);
+        policy_free(policy);
+        assert_int_equal(policy_make(&policy, (enum policy_cell)cell, 5), ST_OK);
+        assert_int_equal(policy_pretrain(policy, 1000, 3, 400), ST_OK);
+        found[2 * cell + 1] = fingerprint_of(policy);
+        policy_free(policy);
+    }
+    for (size_t i = 0; i < 4; i++)
+        if (found[i] != expected[i]) print_message("# policy %zu: 0x%016" PRIx64 "\n", i, found[i]);
+    assert_memory_equal(found, expected, sizeof expected);
+}
+
 /* The bytes of a trained policy's file: yours. */
 static uint8_t *file_bytes(size_t *count)
 {
@@ -457,6 +492,7 @@ int main(void)
         cmocka_unit_test(policy_apply__20_layers_64_types__takes_less_than_2_ms),
         cmocka_unit_test(policy_pretrain__random_instances__lowers_the_cost_of_others),
         cmocka_unit_test(policy_read__what_was_written__is_the_same_policy),
+        cmocka_unit_test(policy__fixed_seeds__learn_the_same_weights),
         cmocka_unit_test(policy_parse__cut_or_longer__is_refused),
         cmocka_unit_test(policy_parse__a_bit_wrong__is_refused),
         cmocka_unit_test(policy_parse__head_or_weight_wrong__names_the_byte),

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -76,6 +77,69 @@ static void rl__same_seed__same_plan_bit_for_bit(void **state)
         assert_true(run(&s, learned[m], &other).score != run(&s, learned[m], &short_).score);
     }
     scene_close(&s);
+}
+
+/* When each plan better than those before was found, and the last of them, by a hash, as in test_methods.c: whoever
+ * changes a method on purpose takes the hashes that this test then tells. */
+static void rl__fixed_seeds__find_the_same_at_the_same_evaluations(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t instance, seed, evaluations;
+        uint32_t layers, types;
+        bool plain;
+        uint64_t expected[LEARNED_COUNT];
+    } cases[] = {
+        {SEED,
+         5,
+         3000,
+         12,
+         9,
+         false,
+         {UINT64_C(0xa7c0b897590a18ca), UINT64_C(0xc9b84eff4db525ef), UINT64_C(0xa7c0b897590a18ca),
+          UINT64_C(0x10786d9e8bcfeab4)}},
+        {SEED + 1,
+         6,
+         12000,
+         6,
+         3,
+         false,
+         {UINT64_C(0xd6579a63e0566078), UINT64_C(0xbcb42bd439ea371b), UINT64_C(0xd6579a63e0566078),
+          UINT64_C(0x13bedec337f0dff2)}}, /* small enough to begin anew */
+        {SEED + 2,
+         7,
+         600,
+         9,
+         2,
+         true,
+         {UINT64_C(0xadfa8548d5a988c2), UINT64_C(0xadfa8548d5a988c2), UINT64_C(0xadfa8548d5a988c2),
+          UINT64_C(0x9f1ddb26174ffa22)}},
+    };
+    bool is_good = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct scene s;
+        scene_open(&s, cases[i].instance, cases[i].layers, cases[i].types);
+        for (size_t m = 0; m < LEARNED_COUNT; m++) {
+            const struct search_options options = {.seed = cases[i].seed,
+                                                   .evaluations = cases[i].evaluations,
+                                                   .plain_reinforce = cases[i].plain,
+                                                   .keeps_curve = true};
+            struct search search;
+            assert_int_equal(search_open(&search, &s.model, &options), ST_OK);
+            assert_int_equal(method_table[learned[m]].run(&search), ST_OK);
+            uint64_t hash = search.curve_count;
+            for (uint32_t c = 0; c < search.curve_count; c++)
+                hash = (hash ^ search.curve[c].evaluations) * UINT64_C(0x9e3779b97f4a7c15);
+            for (uint32_t l = 0; l < s.model.layer_count; l++)
+                hash = (hash ^ search.best[l]) * UINT64_C(0x9e3779b97f4a7c15);
+            search_close(&search);
+            if (hash != cases[i].expected[m])
+                print_message("# %s of case %zu: 0x%016" PRIx64 "\n", method_table[learned[m]].name, i, hash);
+            is_good = is_good && hash == cases[i].expected[m];
+        }
+        scene_close(&s);
+    }
+    assert_true(is_good);
 }
 
 static void rl__any_budget__is_spent_and_not_more(void **state)
@@ -302,6 +366,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rl__same_seed__same_plan_bit_for_bit),
+        cmocka_unit_test(rl__fixed_seeds__find_the_same_at_the_same_evaluations),
         cmocka_unit_test(rl__any_budget__is_spent_and_not_more),
         cmocka_unit_test(rl__some_thousand_plans__finds_proven_optima),
         cmocka_unit_test(rl_joint__small_instances__finds_types_and_units_of_the_optimum),

@@ -660,6 +660,29 @@ static void links_listen_at__socket_of_a_parent__is_reached_there(void **state)
     end_close(&b);
 }
 
+/* [::] leaves IPv4 to others, who may listen at the same port. */
+static void links_listen__any_address_of_ipv6__is_no_ipv4(void **state)
+{
+    (void)state;
+    struct links_options o = rig_options();
+    struct address any, bound;
+    struct end b;
+    int only = 0;
+    socklen_t bytes = sizeof only;
+    end_open(&b, &o);
+    assert_ok(address_parse(&any, "[::]:0", 0));
+    const int next = dup(STDIN_FILENO); /* what the socket will be called */
+    close(next);
+    if (links_listen(b.links, &any, &bound) == ST_OK) { /* else this machine has no IPv6 */
+        assert_int_equal(getsockopt(next, IPPROTO_IPV6, IPV6_V6ONLY, &only, &bytes), 0);
+        assert_int_equal(only, 1);
+        assert_int_equal(getsockopt(next, SOL_SOCKET, SO_REUSEADDR, &only, &bytes), 0);
+        assert_int_equal(only, 1);
+        assert_true(address_port(&bound) != 0);
+    }
+    end_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -681,6 +704,7 @@ int main(void)
         cmocka_unit_test(link__silent_connection__is_let_go_in_time),
         cmocka_unit_test(links_wake__by_another_thread__wait_returns),
         cmocka_unit_test(links_listen_at__socket_of_a_parent__is_reached_there),
+        cmocka_unit_test(links_listen__any_address_of_ipv6__is_no_ipv4),
     };
     return cmocka_run_group_tests(tests, rig_start, NULL) ? 1 : 0;
 }
