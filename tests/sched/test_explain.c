@@ -7,6 +7,9 @@
 
 #include <cmocka.h>
 
+#include <inttypes.h>
+#include <xxhash.h>
+
 #include "sched/explain.h"
 #include "engine/base/words.h"
 #include "tests/sched/solution_fixture.h"
@@ -347,6 +350,45 @@ static void explain_write__no_unit_for_a_stage__tells_no_stages(void **state)
     fixture_close(&f);
 }
 
+/* Whole texts of plans of several sizes, good ones and bad ones, by a fingerprint: a text that is meant to change gets
+ * another one. */
+static void explain_write__plans_of_all_sizes__in_the_same_words(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t layers, types;
+        double limit;
+        uint64_t fingerprint;
+    } cases[] = {{5, 2, 5000, UINT64_C(0xb9a1bad37a4df065)},
+                 {20, 16, 150000, UINT64_C(0x767d670c20223d26)},
+                 {5, 1, 0, UINT64_C(0x96075018c6440cee)},
+                 {24, 12, 1200000, UINT64_C(0x17a5447c3c5849db)},
+                 {64, 3, 3000, UINT64_C(0x1419fab97ca4cb42)}};
+    bool is_good = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t hash = 0;
+        struct explain_point points[8];
+        fixture_open(&f, cases[i].layers, cases[i].types, cases[i].limit);
+        fixture_solve(&f);
+        for (uint32_t s = 0; s < f.solution_count; s++) {
+            char *text = explained(&f.solutions[s]);
+            hash = XXH3_64bits_withSeed(text, strlen(text), hash);
+            free(text);
+            const uint32_t count = explain_provisions(&f.model, &f.solutions[s], 100, stages, points, 8);
+            hash = XXH3_64bits_withSeed(points, count * sizeof *points, hash);
+        }
+        for (uint32_t count = 1; count <= f.solution_count; count += 3) {
+            char *text = compared(count);
+            hash = XXH3_64bits_withSeed(text, strlen(text), hash);
+            free(text);
+        }
+        fixture_close(&f);
+        if (hash != cases[i].fingerprint) print_message("# case %zu: 0x%016" PRIx64 "\n", i, hash);
+        is_good = is_good && hash == cases[i].fingerprint;
+    }
+    assert_true(is_good);
+}
+
 /* --- methods side by side --------------------------------------------------------------------- */
 
 static void compare_write__several__a_line_each_with_its_gap(void **state)
@@ -409,6 +451,7 @@ int main(void)
         cmocka_unit_test(explain_write__hostile_names__fit_and_are_text),
         cmocka_unit_test(explain_write__infeasible__says_why_and_goes_on),
         cmocka_unit_test(explain_write__no_unit_for_a_stage__tells_no_stages),
+        cmocka_unit_test(explain_write__plans_of_all_sizes__in_the_same_words),
         cmocka_unit_test(compare_write__several__a_line_each_with_its_gap),
         cmocka_unit_test(compare_write__none_proven__gaps_are_to_the_best),
     };
