@@ -338,6 +338,58 @@ static void cfg_print_markdown__table__bars_are_escaped(void **state)
     free(text);
 }
 
+/* What the field holds bounds a value, whatever the key's own bounds. */
+static void cfg_read__wider_bounds_than_the_field__the_field_s(void **state)
+{
+    (void)state;
+    static const struct cfg_key wide[] = {{"n", CFG_U32, "0", 0, 1e18, "", "", .offset = FIELD(count)},
+                                          {"x", CFG_F32, "0", -1e300, 1e300, "", "", .offset = FIELD(rate)}};
+    static const struct {
+        const char *line;
+        bool is_good;
+    } cases[] = {{"n = 4294967295", true},
+                 {"n = 4294967296", false},
+                 {"x = 3.4e38", true},
+                 {"x = 3.5e38", false},
+                 {"x = -3.5e38", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "[a]\n%s\n", cases[i].line);
+        ini_free(&ini);
+        assert_int_equal(ini_parse(&ini, "m.cfg", text, strlen(text)), ST_OK);
+        assert_int_equal(cfg_read(&ini, &ini.sections[0], wide, 2, &values), cases[i].is_good ? ST_OK : ST_INVALID);
+        if (i == 0) assert_int_equal(values.count, UINT32_MAX);
+    }
+}
+
+/* Columns that no key fills are left out; defaults by older rules follow the meaning. */
+static void cfg_print__few_columns__and_older_defaults(void **state)
+{
+    (void)state;
+    static const struct cfg_key few[] = {
+        {"a", CFG_TEXT, NULL, 0, 0, "", "first", .offset = 0},
+        {"bcd", CFG_TEXT, "", 0, 0, "", "second", .offset = 0, .until = 7, .before = "old"},
+        {"e", CFG_TEXT, "x|y", 0, 0, "", "third", .offset = 0, .until = 9, .before = "later", .older = 4,
+         .oldest = "first"}};
+    char *text;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    cfg_print(out, few, 3);
+    cfg_print_markdown(out, "s", few, 3);
+    fclose(out);
+    assert_string_equal(text, "  a    text  required  first\n"
+                              "  bcd  text            second; by rules up to 7 the default is old\n"
+                              "  e    text  x|y       third; by rules up to 4 the default is first, up to 9 later\n"
+                              "### [s]\n\n| key | type | default | range | unit | meaning |\n"
+                              "|---|---|---|---|---|---|\n"
+                              "| `a` | text | required |  |  | first |\n"
+                              "| `bcd` | text |  |  |  | second; by rules up to 7 the default is `old` |\n"
+                              "| `e` | text | `x\\|y` |  |  | third; by rules up to 4 the default is `first`, up to 9 "
+                              "`later` |\n\n");
+    free(text);
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, free_ini)
 
 int main(void)
@@ -354,6 +406,8 @@ int main(void)
         cmocka_unit_test(cfg_parse_f64__locale_with_commas__the_point_stays),
         cmocka_unit_test(cfg_parse_bytes__all_or_nothing),
         cmocka_unit_test(cfg_print__table__aligned),
+        TEST(cfg_read__wider_bounds_than_the_field__the_field_s),
+        cmocka_unit_test(cfg_print__few_columns__and_older_defaults),
         cmocka_unit_test(cfg_print_markdown__table__bars_are_escaped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
