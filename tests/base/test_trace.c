@@ -606,9 +606,18 @@ static void part_remove(const char *where, uint32_t rank)
     unlink(part);
 }
 
+/* What the next file that is opened will be called. */
+static int descriptor_next(void)
+{
+    const int next = dup(STDERR_FILENO);
+    close(next);
+    return next;
+}
+
 static void trace_merge__nodes_of_a_job__one_array(void **state)
 {
     (void)state;
+    const int first = descriptor_next();
     const uint64_t job = UINT64_C(1800000000000000000);
     part_make(path, 0, job, 5, "a");
     part_make(path, 1, job, 5, "not of this job's last members");
@@ -638,6 +647,7 @@ static void trace_merge__nodes_of_a_job__one_array(void **state)
     assert_int_equal(trace_merge(path, 0, false), ST_INVALID);
     assert_int_equal(trace_merge(path, 0, true), ST_OK);
     for (uint32_t r = 0; r < 3; r++) part_remove(path, r);
+    assert_int_equal(descriptor_next(), first); /* all are closed again */
 }
 
 int main(void)
