@@ -87,6 +87,7 @@ static void path_shown_bytes__addresses__end_before_their_query(void **state)
     const char *plain = "a?b, c";
     assert_ptr_equal(paths_shown(text, plain), plain);
     assert_string_equal(paths_shown(text, "http://h/b?s, a?b ,http://h/c#d"), "http://h/b,…,http://h/c");
+    assert_string_equal(paths_shown(text, "before,http://h/c?d"), "before,http://h/c");
     assert_string_equal(paths_shown(text, "http://h/b,a?b,http://h/c?d,,-"), "http://h/b,a?b,http://h/c,,-");
     memset(many + 10, 'x', 1900);
     assert_int_equal(strlen(paths_shown(text, many)), PATHS_SHOWN_BYTES - 1);

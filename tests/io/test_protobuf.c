@@ -35,6 +35,7 @@ static void protobuf__numbers__are_varints_and_words(void **state)
     protobuf_f64(&p, 1, -2.0);
     CHECK_BYTES(&p, "\x15\x00\x00\x80\x3f\x09\x00\x00\x00\x00\x00\x00\x00\xc0");
     protobuf_free(&p);
+    assert_true(p.data == NULL && p.bytes == 0);
 }
 
 static void protobuf__bytes__have_their_length(void **state)
