@@ -354,8 +354,8 @@ static uint64_t fingerprint_of(const struct policy *policy)
     return hash;
 }
 
-/* What is learned is the same to the last bit. Whoever changes the net or its learning on purpose takes the fingerprints
- * that this test then tells. */
+/* What is learned is the same to the last bit. Whoever changes the net or its learning on purpose takes the
+ * fingerprints that this test then tells. */
 static void policy__fixed_seeds__learn_the_same_weights(void **state)
 {
     (void)state;
