@@ -102,6 +102,26 @@ static void setup_of(struct setup *s, const char *text, const char *const *set, 
     model_init(&s->model);
 }
 
+/* Values all of their own, as fixture_fill's, but no state, which a net has not. */
+static void values_put(struct model *model, uint64_t seed, uint64_t row_count)
+{
+    const struct graph *g = model->graph;
+    struct random_stream stream = random_stream(seed, RANDOM_GEN, 0);
+    model->progress.step = 10 * seed;
+    for (uint32_t i = 0; i < g->tensor_count; i++)
+        if (g->tensors[i].kind == TENSOR_PARAM)
+            random_fill(model->param + g->tensors[i].offset, (size_t)g->tensors[i].rows * g->tensors[i].cols,
+                        INIT_NORMAL, 1, stream, i);
+    for (uint32_t table = 0; table < g->table_count; table++)
+        for (uint64_t row = 0; row < row_count; row++) {
+            float *span;
+            uint32_t bits[4];
+            random_block(stream, row, 1000 + table, bits);
+            assert_ok(store_insert(model->store, table, (uint64_t)bits[0] << 32 | bits[1], &span));
+            random_fill(span, g->tables[table].dim, INIT_NORMAL, 1, stream, 10000 * (table + 1) + row);
+        }
+}
+
 /* Of the file, but for the version of the program that writes it. */
 static uint64_t fingerprint_of(const char *path, size_t bytes_told)
 {
@@ -125,7 +145,7 @@ static void onnx_export__every_operator__keeps_its_bytes(void **state)
         const char *text;
         uint64_t rows, fingerprint;
     } cases[] = {
-        {layers, 7, UINT64_C(0x6d420e738a17dcf4)},    {numbers, 5, UINT64_C(0x9a80183b896edf1f)},
+        {layers, 7, UINT64_C(0xed8d7cab80e58728)},    {numbers, 5, UINT64_C(0x9a80183b896edf1f)},
         {numbers, 0, UINT64_C(0x59d699dd65560f5f)}, /* without a row */
         {valued, 4100, UINT64_C(0x0a95c380e1e9782f)}, {hinge, 0, UINT64_C(0x9f3a7a6a2873e1fd)},
     };
@@ -134,7 +154,7 @@ static void onnx_export__every_operator__keeps_its_bytes(void **state)
         struct setup s;
         struct onnx_exported exported;
         setup_of(&s, cases[i].text, NULL, 0);
-        fixture_fill(&s.model, 3 + i, cases[i].rows);
+        values_put(&s.model, 3 + i, cases[i].rows);
         assert_ok(onnx_export(&s, fixture_path("net.onnx"), &exported));
         assert_int_equal(exported.row_count, cases[i].rows * s.graph.table_count);
         const uint64_t found = fingerprint_of(fixture_path("net.onnx"), exported.bytes);
@@ -205,7 +225,7 @@ static void onnx_export__no_memory__says_so_fault(void **state)
         struct onnx_exported exported;
         char path[512];
         setup_of(&s, texts[i], NULL, 0);
-        fixture_fill(&s.model, 3, 4);
+        values_put(&s.model, 3, 4);
         snprintf(path, sizeof path, "%s", fixture_path("net.onnx"));
         EACH_ALLOCATION_FAILS(onnx_export(&s, path, &exported), (void)0);
         setup_close(&s);
