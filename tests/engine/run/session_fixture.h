@@ -65,6 +65,19 @@ struct opened {
     json_t *events;     /* those of standard output, likewise   */
 };
 
+/* What is said is kept from here on, up to opened_end. */
+FIXTURE static void opened_keep(struct opened *o)
+{
+    fflush(NULL);
+    o->out_saved = dup(STDOUT_FILENO);
+    o->err_saved = dup(STDERR_FILENO);
+    o->out = memfd_create("out", MFD_CLOEXEC);
+    o->err = memfd_create("err", MFD_CLOEXEC);
+    assert_true(o->out_saved >= 0 && o->err_saved >= 0 && o->out >= 0 && o->err >= 0);
+    dup2(o->out, STDOUT_FILENO);
+    dup2(o->err, STDERR_FILENO);
+}
+
 /* Opens the small model for training on two threads with assignments, up to NULL, and by the plan of a file, unless
  * that is NULL; what it says is kept from here on. */
 FIXTURE static void opened_begin_planned(struct opened *o, const char *const *set, enum log_format format,
@@ -82,14 +95,7 @@ FIXTURE static void opened_begin_planned(struct opened *o, const char *const *se
         .crew = {.threads = 2, .share = true},
         .plan = plan};
     assert_ok(session_open(&o->session, &options));
-    fflush(NULL);
-    o->out_saved = dup(STDOUT_FILENO);
-    o->err_saved = dup(STDERR_FILENO);
-    o->out = memfd_create("out", MFD_CLOEXEC);
-    o->err = memfd_create("err", MFD_CLOEXEC);
-    assert_true(o->out_saved >= 0 && o->err_saved >= 0 && o->out >= 0 && o->err >= 0);
-    dup2(o->out, STDOUT_FILENO);
-    dup2(o->err, STDERR_FILENO);
+    opened_keep(o);
 }
 
 FIXTURE static void opened_begin(struct opened *o, const char *const *set, enum log_format format)
