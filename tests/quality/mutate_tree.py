@@ -370,9 +370,11 @@ def mirror_of(base, file):
     while place and not own:
         place = os.path.dirname(place)
         own = [p for p in base.programs if os.path.dirname(p) == f'tests/{place}']
-    if not own:
-        words = [name, 'cli' if folder == 'engine/cmd' else os.path.basename(folder)]
-        first, own = ([s for s in base.scripts if re.match(rf'tests/e2e/test_{w}(_|\.)', s)] for w in words)
+    is_verb = folder == 'engine/cmd'  # verbs are tested by scripts, and by programs where these can reach them
+    if not own or is_verb:
+        words = [name, 'cli' if is_verb else os.path.basename(folder)]
+        first_scripts, own_scripts = ([s for s in base.scripts if re.match(rf'tests/e2e/test_{w}(_|\.)', s)] for w in words)
+        first, own = first + first_scripts, own + own_scripts
     return first, [p for p in own if p not in first]
 
 
