@@ -262,7 +262,7 @@ double report_progress(struct report *r, const struct report_progress *is)
         memset(bar, '-', BAR_WIDTH);
         memset(bar, '#', (size_t)filled);
         bar[BAR_WIDTH] = 0;
-        duration_text(eta_text, sizeof eta_text, eta < 0 ? 0 : eta);
+        if (eta >= 0) duration_text(eta_text, sizeof eta_text, eta);
         snprintf(percent, sizeof percent, "%3.0f%%", share * 100);
     }
     char rate_text[27], window[512];

@@ -241,6 +241,22 @@ static void report_progress__end_unknown__no_share_and_no_time(void **state)
     opened_close(&o);
 }
 
+/* Nothing is read of a file yet that has been counted: no share of it says when it ends. */
+static void progress_of_nothing_read(void)
+{
+    clocks_set_back();
+    tell(&(struct progress){.step = 3, .examples = 1000}, 1, (struct feed_counts){.byte_count = 0, .size_bytes = 100});
+}
+
+static void report_progress__nothing_read_yet__no_time_left(void **state)
+{
+    (void)state;
+    said(LOG_TEXT, NULL, progress_of_nothing_read);
+    assert_told(&o, "\nprogress   0% step 3: ");
+    assert_told(&o, ", ETA ?\n");
+    opened_close(&o);
+}
+
 /* Of the last examples: AUC 0.75, log loss 0.5, normalised entropy 0.9, and no more. */
 static void progress_of_a_window(void)
 {
@@ -499,6 +515,7 @@ int main(void)
         cmocka_unit_test(report_progress__half_of_the_bytes__share_of_all_passes),
         cmocka_unit_test(report_progress__resumed__time_left_by_what_this_run_has_done),
         cmocka_unit_test(report_progress__end_unknown__no_share_and_no_time),
+        cmocka_unit_test(report_progress__nothing_read_yet__no_time_left),
         cmocka_unit_test(report_progress__window__figures_of_the_losses),
         cmocka_unit_test(report_is_due__by_format__after_its_time),
         cmocka_unit_test(report_saved__beside_and_standing_still__lines_and_the_longest_pause),

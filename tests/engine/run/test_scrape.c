@@ -10,6 +10,7 @@
 #include <math.h>
 #include <sys/socket.h>
 
+#include "engine/base/doing.h"
 #include "engine/base/steady.h"
 #include "engine/run/report.h"
 #include "engine/run/scrape.h"
@@ -52,6 +53,37 @@ static double figure(const char *text, const char *name)
     snprintf(begin, sizeof begin, "\n%s ", name);
     const char *at = strstr(text, begin);
     return at ? strtod(at + strlen(begin), NULL) : (double)NAN;
+}
+
+/* Each value comes behind a head of its own name, which says a type and what it is; no head comes twice, or alone. */
+static void assert_has_heads(const char *text)
+{
+    char name[128] = "", help[128], type[16], line[1024];
+    uint32_t values = 1;
+    const char *at = strstr(text, "\r\n\r\n");
+    assert_non_null(at);
+    for (at += 4; *at; at += strlen(line) + 1) {
+        assert_int_equal(sscanf(at, "%1023[^\n]", line), 1);
+        if (*line != '#') {
+            const size_t length = strcspn(line, "{ ");
+            if (strlen(name) != length || strncmp(line, name, length) != 0) fail_msg("behind # %s: %s", name, line);
+            values++;
+            continue;
+        }
+        if (values == 0) fail_msg("nothing is behind the head of %s", name);
+        assert_int_equal(sscanf(at, "# HELP %127s", help), 1);
+        assert_true(strlen(line) > strlen("# HELP ") + strlen(help) + 8 && line[strlen(line) - 1] == '.');
+        at += strlen(line) + 1;
+        assert_int_equal(sscanf(at, "# TYPE %127s %15s\n", name, type), 2);
+        assert_int_equal(sscanf(at, "%1023[^\n]", line), 1);
+        assert_string_equal(name, help);
+        assert_true(strcmp(type, "gauge") == 0 || strcmp(type, "counter") == 0);
+        assert_true((strstr(name, "_total") != NULL) == (strcmp(type, "counter") == 0));
+        snprintf(help, sizeof help, "\n# TYPE %s ", name);
+        assert_null(strstr(at, help));
+        values = 0;
+    }
+    assert_true(values > 0);
 }
 
 struct figures {
@@ -172,6 +204,15 @@ static void scrape__what_a_training_tells__is_answered(void **state)
     told(watch, &heads, 5001, 0.5);
     CHECK_FIGURES(answer("GET /metrics"), {"heterps_train_window", 5001}, {key[0], 0.625}, {key[1], 0.375});
 
+    /* What threads are at; and all is written as the format wants it. */
+    doing_begin(DOING_save);
+    doing_begin(DOING_save);
+    text = answer("GET /metrics");
+    doing_end(DOING_save);
+    doing_end(DOING_save);
+    CHECK_FIGURES(text, {"heterps_train_doing{what=\"save\"}", 2}, {"heterps_train_doing{what=\"eval\"}", 0});
+    assert_has_heads(text);
+
     /* Whoever asks is no part of the steady state. */
     if (steady_counts_work()) {
         const struct steady_counts before = steady_counts();
@@ -181,6 +222,12 @@ static void scrape__what_a_training_tells__is_answered(void **state)
         assert_int_equal(steady_counts().allocations, before.allocations);
         assert_int_equal(steady_counts().locks, before.locks);
     }
+
+    /* Workers whose times end a little later than the clock's are at work all the time. */
+    const struct train_look later = {
+        .times = {.wall_ns = UINT64_C(8000000000), .busy_ns = {UINT64_C(17000000000)}, .worker_count = 2}};
+    watch->looked(watch->context, &later);
+    CHECK_FIGURES(answer("GET /metrics"), {"heterps_train_time_share{phase=\"waiting\"}", 0});
 
     answers("POST /metrics", "405", "Allow: GET, HEAD");
     answers("GET /", "404", "there is nothing here; GET /metrics has figures of the training");
