@@ -58,7 +58,7 @@ static double figure(const char *text, const char *name)
 /* Each value comes behind a head of its own name, which says a type and what it is; no head comes twice, or alone. */
 static void assert_has_heads(const char *text)
 {
-    char name[128] = "", help[128], type[16], line[1024];
+    char name[128] = "", help[160], type[16], line[1024];
     uint32_t values = 1;
     const char *at = strstr(text, "\r\n\r\n");
     assert_non_null(at);
