@@ -373,8 +373,8 @@ def mirror_of(base, file):
     is_verb = folder == 'engine/cmd'  # verbs are tested by scripts, and by programs where these can reach them
     if not own or is_verb:
         words = [name, 'cli' if is_verb else os.path.basename(folder)]
-        first_scripts, own_scripts = ([s for s in base.scripts if re.match(rf'tests/e2e/test_{w}(_|\.)', s)] for w in words)
-        first, own = first + first_scripts, own + own_scripts
+        scripts = [[s for s in base.scripts if re.match(rf'tests/e2e/test_{w}(_|\.)', s)] for w in words]
+        first, own = first + scripts[0], own + scripts[1]
     return first, [p for p in own if p not in first]
 
 

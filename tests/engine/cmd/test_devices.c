@@ -16,7 +16,9 @@
 static rlim_t files_max = 1024;
 static int limit_get(int resource, struct rlimit *limit)
 {
-    limit->rlim_cur = limit->rlim_max = resource == RLIMIT_NOFILE ? files_max : resource == RLIMIT_MEMLOCK ? 5 << 20 : 0;
+    limit->rlim_cur = limit->rlim_max = resource == RLIMIT_NOFILE    ? files_max
+                                        : resource == RLIMIT_MEMLOCK ? 5 << 20
+                                                                     : 0;
     return 0;
 }
 #define getrlimit(resource, limit) limit_get((int)(resource), limit)

@@ -62,8 +62,8 @@ static void report_replan__changed_or_not__line_and_event(void **state)
 static void report_replan__by_synchronisation__asks_for_steps_or_without_end(void **state)
 {
     (void)state;
-    static const char *const bsp[] = {"train.micro=8", "train.lanes=1", NULL},
-                             *const wsp[] = {"train.sync=wsp", "train.lanes=1", NULL};
+    static const char *const bsp[] = {"train.micro=8", "train.lanes=1", NULL}, *const wsp[] = {"train.sync=wsp",
+                                                                                               "train.lanes=1", NULL};
     replanned(LOG_JSON, bsp, true);
     assert_int_equal(asked_micro, 4);
     assert_int_equal(asked_cores, 2);

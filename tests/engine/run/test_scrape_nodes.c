@@ -14,15 +14,15 @@
 
 /* Three nodes, of the job's ranks 0, 2 and 5; this one is the second. */
 static const uint32_t ranks[] = {0, 2, 5};
-#define node_reduce(node)       ((void)(node), (struct reduce *)NULL)
-#define node_count(node)        ((void)(node), 3u)
-#define node_index(node)        ((void)(node), 1u)
-#define node_rank(node, n)      ((void)(node), ranks[n])
-#define node_waits(node)        ((void)(node), UINT64_C(1) << 5 | UINT64_C(1) << 1)
-#define reduce_sent_bytes(r)    ((void)(r), UINT64_C(70000))
-#define reduce_least_bytes(r)   ((void)(r), UINT64_C(1000))
-#define reduce_stream_bytes(r)  ((void)(r), UINT64_C(30))
-#define reduce_rows(r)          ((void)(r), (struct reduce_rows){.asked = 4321, .least_bytes = 200})
+#define node_reduce(node)      ((void)(node), (struct reduce *)NULL)
+#define node_count(node)       ((void)(node), 3u)
+#define node_index(node)       ((void)(node), 1u)
+#define node_rank(node, n)     ((void)(node), ranks[n])
+#define node_waits(node)       ((void)(node), UINT64_C(1) << 5 | UINT64_C(1) << 1)
+#define reduce_sent_bytes(r)   ((void)(r), UINT64_C(70000))
+#define reduce_least_bytes(r)  ((void)(r), UINT64_C(1000))
+#define reduce_stream_bytes(r) ((void)(r), UINT64_C(30))
+#define reduce_rows(r)         ((void)(r), (struct reduce_rows){.asked = 4321, .least_bytes = 200})
 #define reduce_rounds(r)                                                                                               \
     ((void)(r), (struct reduce_rounds){.ns = UINT64_C(4500000000), .last_ns = {1500000000, 999, 250000000}})
 #include "engine/run/scrape.c"

@@ -305,8 +305,8 @@ static void train_run__nodes_have_waves__how_long_is_told(void **state)
     snprintf(out, sizeof out, "%s", fixture_path("waves"));
     members_clear();
     for (uint32_t n = 0; n < 2; n++) {
-        static const char *const set[] = {"train.lanes=1", "train.sync=wsp", "train.optimizer=sgd 0.01", "train.in_flight=2",
-                                          "train.clock_distance=3"};
+        static const char *const set[] = {"train.lanes=1", "train.sync=wsp", "train.optimizer=sgd 0.01",
+                                          "train.in_flight=2", "train.clock_distance=3"};
         memcpy(members[n].set, set, sizeof set);
         members[n].train.out = out;
     }
