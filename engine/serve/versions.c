@@ -22,10 +22,9 @@
 #include "engine/serve/server.h"
 #include "io/store/filed.h"
 
-#define LOOK_US    250000
-#define NEWEST     "newest"
-#define SAVES_MAX  1000u
-#define BODY_BYTES 64u
+#define LOOK_US   250000
+#define NEWEST    "newest"
+#define SAVES_MAX 1000u
 
 /* A manifest.json as it was seen: a save gives it another file. */
 struct seen {
@@ -397,7 +396,7 @@ void version_get(struct server *s, struct served *m, struct evhttp_request *requ
 }
 
 /* The body as a name, without blanks and line ends around it: STEP, STEP-GENERATION or "newest". False: it is none. */
-static bool name_read(struct evhttp_request *request, char name[BODY_BYTES])
+static bool name_read(struct evhttp_request *request, char name[MODEL_TAG_BYTES])
 {
     struct evbuffer *body = evhttp_request_get_input_buffer(request);
     size_t bytes = evbuffer_get_length(body);
@@ -411,7 +410,8 @@ static bool name_read(struct evhttp_request *request, char name[BODY_BYTES])
 void version_post(struct server *s, struct served *m, struct evhttp_request *request)
 {
     struct watch *w = m->watch;
-    char name[BODY_BYTES], path[FILE_PATH_BYTES], manifest[sizeof MANIFEST_STEM + BODY_BYTES + sizeof MANIFEST_END];
+    char name[MODEL_TAG_BYTES], path[FILE_PATH_BYTES],
+        manifest[sizeof MANIFEST_STEM + MODEL_TAG_BYTES + sizeof MANIFEST_END];
     if (!name_read(request, name)) {
         http_reply_text(s->http, request, 400, "expected a save's step, such as 2000, or " NEWEST);
     } else if (!can_change(m)) {
