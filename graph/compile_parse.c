@@ -120,16 +120,16 @@ static status unknown_name(struct compiler *c, const struct ini_section *section
 
 /* --- tables and optimizers -------------------------------------------------------------------- */
 
-/* `values` are l1, l2, clip_value and clip_norm of its section, for what it updates: rows of a table, or the
- * parameters. */
-static status optimizer_add(struct compiler *c, const struct ini_section *section, const char *text, bool is_of_rows,
+/* `values` are l1, l2, clip_value and clip_norm of its section, for what it updates: rows of row_dim numbers, or, where
+ * this is 0, the parameters. */
+static status optimizer_add(struct compiler *c, const struct ini_section *section, const char *text, uint32_t row_dim,
                             struct graph_optimizer values, uint32_t *index)
 {
     struct graph_optimizer *o;
     char chosen[64];
     TRY(list_add(&c->optimizers, &o));
     if (strcmp(text, OPTIMIZER_AUTO) == 0) {
-        optimizer_auto(&c->ini, c->settings.train_batch, is_of_rows, chosen, sizeof chosen);
+        optimizer_auto(&c->ini, c->settings.model_rules, c->settings.train_batch, row_dim, chosen, sizeof chosen);
         text = chosen;
     }
     if (optimizer_parse(text, c->settings.model_rules, o) != ST_OK)
@@ -197,7 +197,7 @@ static status tables_parse(struct compiler *c)
     uint32_t index = 0;
     struct graph_optimizer dense = {
         .l1 = s->train_l1, .l2 = s->train_l2, .clip_value = s->train_clip_value, .clip_norm = s->train_clip_norm};
-    TRY(optimizer_add(c, train, s->train_optimizer, false, dense, &index));
+    TRY(optimizer_add(c, train, s->train_optimizer, 0, dense, &index));
     if (optimizer_is_for_rows(LIST_AT(c->optimizers, struct graph_optimizer, index)))
         return ini_fail(
             &c->ini, train, train ? ini_entry_find(train, "optimizer") : NULL,
@@ -223,7 +223,8 @@ static status tables_parse(struct compiler *c)
         struct graph_optimizer rows = {
             .l1 = settings.l1, .l2 = settings.l2, .clip_value = settings.clip_value, .clip_norm = settings.clip_norm};
         TRY(optimizer_add(c, *settings.optimizer ? section : train,
-                          *settings.optimizer ? settings.optimizer : s->train_optimizer, true, rows, &optimizer));
+                          *settings.optimizer ? settings.optimizer : s->train_optimizer, settings.dim, rows,
+                          &optimizer));
         if (settings.store == ROW_STORE_BF16 && s->model_rules < ROW_STORE_RULES)
             return ini_fail(&c->ini, section, ini_entry_find(section, "store"),
                             "store = bf16 needs [model] rules of %d or more, and the text says %u; leave rules out",

@@ -100,11 +100,13 @@ struct graph_optimizer optimizer_accumulate(float decay);
  * and line. */
 MUST_USE status optimizer_parse(const char *text, uint32_t rules, struct graph_optimizer *out);
 /* The text that `auto` stands for in a model text, for parameters or for rows of tables: adagrad; the rate depends on
- * whether the model has hidden layers. Rows begin as if their key had occurred once before, alone in a batch of
- * `batch` examples, so a key that is never seen again moves little. A larger batch makes this start smaller, as it
- * makes gradients smaller. `bytes`: 64 are enough. */
+ * whether the model has hidden layers. Rows begin as if their key had occurred before, once, or as weights of a linear
+ * model by rules 13 and later 16 times, each time alone in a batch of `batch` examples, so a key that is never seen
+ * again moves little. A larger batch makes this start smaller, as it makes gradients smaller.
+ *   row_dim   numbers of a row; 0: for parameters
+ *   bytes     64 are enough */
 #define OPTIMIZER_AUTO "auto"
-void optimizer_auto(const struct ini *ini, uint32_t batch, bool is_of_rows, char *text, size_t bytes);
+void optimizer_auto(const struct ini *ini, uint32_t rules, uint32_t batch, uint32_t row_dim, char *text, size_t bytes);
 /* INVALID, with a sentence without place, unless optimizer_parse could have given the kind and every number. */
 MUST_USE status optimizer_validate(const struct graph_optimizer *o);
 

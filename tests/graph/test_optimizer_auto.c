@@ -17,6 +17,10 @@
     "[data]\ndense = I1..I3\nsparse = C1..C4\n[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput = sparse\n"      \
     "[concat x]\ninput = e, dense\n"
 #define LINEAR HEAD "[fc y]\ninput = x\nunits = 1\n[loss bce]\ninput = y\n"
+#define ONE                                                                                                            \
+    "[data]\ndense = I1..I3\nsparse = C1..C4\n[table emb]\ndim = 1\n[embedding e]\ntable = emb\ninput = sparse\n"
+#define WEIGHTS      ONE "[concat x]\ninput = e, dense\n[fc y]\ninput = x\nunits = 1\n[loss bce]\ninput = y\n"
+#define WEIGHTS_DEEP ONE "[fc h]\ninput = e\nunits = 2\n[fc y]\ninput = h\nunits = 1\n[loss bce]\ninput = y\n"
 #define DEEP   HEAD "[fc h]\ninput = x\nunits = 1\n[fc y]\ninput = h\nunits = 1\n[loss bce]\ninput = y\n"
 #define WIDE   HEAD "[fc h]\ninput = x\nunits = 2\n[slice y]\ninput = h\nend = 1\n[loss bce]\ninput = y\n"
 /* What a node says is made by products of its cells. */
@@ -56,7 +60,8 @@ static void rules_are(const char *text, const char *set, struct rule dense, stru
 
 static const struct rule layers = {OPTIMIZER_ID_adagrad, 0.01f, 0}, layer = {OPTIMIZER_ID_adagrad, 0.1f, 0},
                          rows_below_layers = {OPTIMIZER_ID_adagrad, 0.04f, 0.16f / 128 / 128},
-                         rows_alone = {OPTIMIZER_ID_adagrad, 0.1f, 0.16f / 128 / 128};
+                         rows_alone = {OPTIMIZER_ID_adagrad, 0.1f, 0.16f / 128 / 128},
+                         weights = {OPTIMIZER_ID_adagrad, 0.2f, 16 * 0.16f / 128 / 128};
 
 static void optimizer_auto__layers_of_the_model__decide_the_rates(void **state)
 {
@@ -74,6 +79,18 @@ static void optimizer_auto__larger_batch__begins_with_less(void **state)
     struct rule rows = rows_alone;
     rows.begin = 0.16f / 4096 / 4096;
     rules_are(LINEAR, "train.batch=4096", layer, rows);
+}
+
+/* Rows of one number are the weights of a linear model; below layers they are rows like others. */
+static void optimizer_auto__rows_of_one_number__are_weights(void **state)
+{
+    (void)state;
+    rules_are(WEIGHTS, NULL, layer, weights);
+    rules_are(WEIGHTS_DEEP, NULL, layers, rows_below_layers);
+    struct rule rows = weights;
+    rows.begin = 16 * 0.16f / 64 / 64;
+    rules_are(WEIGHTS, "train.batch=64", layer, rows);
+    rules_are(WEIGHTS, "model.rules=12", layer, rows_alone);
 }
 
 static void optimizer_auto__text_that_names_a_rule__has_that(void **state)
@@ -101,6 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(optimizer_auto__layers_of_the_model__decide_the_rates),
         cmocka_unit_test(optimizer_auto__larger_batch__begins_with_less),
+        cmocka_unit_test(optimizer_auto__rows_of_one_number__are_weights),
         cmocka_unit_test(optimizer_auto__text_that_names_a_rule__has_that),
         cmocka_unit_test(optimizer_auto__older_rules__have_their_defaults),
     };
