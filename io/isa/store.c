@@ -1,20 +1,20 @@
-/* The loop of a ticket that creates over the keys of a table (struct key_run), one text for every instruction
- * set: keys become cells of the index, and cells uniques. Each key has a slot, which says in turn:
+/* The loop of a ticket that creates over the keys of a table (struct key_run), one text for every instruction set: it
+ * turns keys into cells of the index, and cells into uniques. Each key has a slot, which holds in turn:
  *
- *     first    the key's first bucket, FETCH_AHEAD keys before it is settled: asked for, one by one, while earlier
- *              keys are settled. Asked for all at once, first buckets fill the processor's queue of misses, and
- *              what is behind them waits.
- *     bucket   behind the one that was looked into last, LOOK_AHEAD keys before: the key was not found, and is on
- *              the list of open keys. With every block that list is looked through once, without branches, for
- *              nobody can predict which keys are on it: so in a table that is full to the last row, too, where one
- *              key in ten lies in a second bucket and one in twenty further on, no miss is waited for.
- *     cell     that has the key, or one that is empty: the key has no row, or lies further behind.
+ *     first    the key's first bucket, prefetched FETCH_AHEAD keys before the key is settled, one by one, while earlier
+ *              keys are settled. Prefetches of all first buckets at once would fill the processor's queue of misses,
+ *              and later ones would wait.
+ *     bucket   the bucket behind the last one looked into, LOOK_AHEAD keys before: the key was not found, and is on the
+ *              list of open keys. Every block looks through that list once, without branches, because nobody can
+ *              predict which keys are on it. So no miss is waited for even in a table that is full to the last row,
+ *              where one key in ten lies in a second bucket and one in twenty further on.
+ *     cell     the cell of the key, or an empty one: the key has no row, or lies further behind.
  *
- * Keys that have no cell when their turn comes, few but in the first steps, are left to store.c. The others are
- * settled without a branch: whether a key has occurred before in the micro-batch nobody can predict either.
+ * Keys without a cell when their turn comes, few after the first steps, are left to store_ticket.c. The others are
+ * settled without a branch: nobody can predict either whether a key has occurred before in the micro-batch.
  *
- * Slots lie where the ticket has the spans of its uniques: unique u is settled with key u at the earliest, and
- * spans of rows are filled in at the end.
+ * Slots use the memory of the spans of the ticket's uniques: unique u is settled with key u at the earliest, and spans
+ * of rows are filled in at the end.
  *
  * Workload: 53,000 keys, 10 to 20 ns each, nearly all of them found in their first bucket. */
 #include "io/store/store_internal.h"
@@ -35,13 +35,13 @@
 #define FETCH_BLOCKS      4u
 #define LOOK_AHEAD        (LOOK_BLOCKS * BLOCK)
 #define FETCH_AHEAD       (FETCH_BLOCKS * BLOCK)
-/* With a home: blocks between two looks at what is under way: a ticket takes longer than what is in flight. */
+/* With a home: blocks between two looks at transfers under way; a ticket takes longer than a transfer. */
 #define POLL_BLOCKS 2u
 
-/* Of keys that are in no bucket. */
+/* The cell of keys that are in no bucket. */
 static const struct cell no_cell;
 
-/* Keys that were not found so far, and may yet be in a bucket not looked into. */
+/* Keys that were not found so far, and may be in a bucket that was not looked into. */
 struct open_keys {
     uint32_t count;
     uint32_t index[LOOK_AHEAD + BLOCK]; /* entry `count` is written whether or not a key is open */
@@ -53,8 +53,8 @@ ALWAYS_INLINE void slot_set(const struct key_run *run, uint32_t i, const void *a
     run->out->span[i] = (float *)(uintptr_t)at;
 }
 
-/* Bit 2 c: cell c has the key. Only this thread changes cells; an empty one looks like that of key 0, and lies
- * behind it. */
+/* Bit 2 c: cell c has the key. Only this thread changes cells; an empty cell has key 0, and lies behind a cell with
+ * that key. */
 ALWAYS_INLINE uint32_t bucket_cells(const struct bucket *bucket, uint64_t key)
 {
 #if defined(__AVX512F__)
@@ -73,7 +73,7 @@ ALWAYS_INLINE uint32_t bucket_cells(const struct bucket *bucket, uint64_t key)
 #endif
 }
 
-/* The first of them; none: the bucket's end. */
+/* The first of these cells; without one, the bucket's end. */
 ALWAYS_INLINE const void *bucket_first(const struct bucket *bucket, uint32_t cells)
 {
     return (const char *)bucket + sizeof(struct cell) / 2 * (size_t)__builtin_ctz(cells | 1u << 2 * BUCKET_CELLS);
@@ -84,7 +84,7 @@ static uint32_t block_end(const struct key_run *run, uint32_t begin)
     return begin + BLOCK < run->asked.count ? begin + BLOCK : run->asked.count;
 }
 
-/* Slots of a block become first buckets. */
+/* Sets the slots of a block to first buckets. */
 static void firsts_find(const struct key_run *run, uint32_t begin)
 {
     const struct store_table *table = run->table;
@@ -108,7 +108,7 @@ static void firsts_find(const struct key_run *run, uint32_t begin)
     for (; i < end; i++) slot_set(run, i, first_bucket(table, run->asked.key[i]));
 }
 
-/* Into the second-level cache: that takes less room in the queue, and the first look comes a block later. */
+/* Prefetches into the second-level cache: this takes less room in the queue, and the first look comes a block later. */
 ALWAYS_INLINE void first_ask(const struct key_run *run, uint32_t i) { __builtin_prefetch(slot_get(run, i), 0, 2); }
 
 /* Looks into the key's first bucket. */
@@ -121,8 +121,8 @@ ALWAYS_INLINE void first_look(const struct key_run *run, uint32_t i, uint32_t *o
     *open_count += cells == 0;
 }
 
-/* Looks for the open keys, each in one bucket more if the one before was full, and asks for the next. Those
- * below `limit` are settled next, and open no longer. */
+/* Looks for each open key in one more bucket, if the one before was full, and prefetches the next. Keys below `limit`
+ * are settled next, and no longer open. */
 static __attribute__((noinline)) void open_look(const struct key_run *run, struct open_keys *open, uint32_t limit)
 {
     const struct home *home = run->store->home;
@@ -137,15 +137,14 @@ static __attribute__((noinline)) void open_look(const struct key_run *run, struc
         slot_set(run, i, is_open ? next + 1 : found);
         open->index[count] = i;
         count += is_open;
-        /* What RAM has not is looked for in the home; where there is none no branch depends on the key. */
+        /* A key that is not in RAM is looked for in the home; without a home no branch depends on the key. */
         if (home != NULL && !is_open && cells == 0) home_prefetch(home, run->table_index, run->asked.key[i]);
     }
     open->count = count;
 }
 
-/* Settles the keys [begin, end): numbers the distinct rows, and counts their occurrences. `goes_ahead`: asks
- * for the first buckets FETCH_AHEAD keys further on, which there are, and looks into those LOOK_AHEAD further
- * on. */
+/* Settles the keys [begin, end): numbers the distinct rows, and counts their occurrences. `goes_ahead`: prefetches the
+ * first buckets FETCH_AHEAD keys further on, which must exist, and looks into those LOOK_AHEAD keys further on. */
 ALWAYS_INLINE status block_settle(const struct key_run *run, struct open_keys *restrict open, uint32_t begin,
                                   uint32_t end, bool goes_ahead)
 {
@@ -171,17 +170,17 @@ ALWAYS_INLINE status block_settle(const struct key_run *run, struct open_keys *r
             }
             row = atomic_load_explicit(&cell->shared_row, memory_order_relaxed) - 1;
         }
-        /* The unique that the row is, if it has occurred in this micro-batch: the cell says since when, and the
-         * unique whether. */
+        /* The unique of the row, if the row has occurred in this micro-batch: the mark says which unique, and the
+         * unique's row says whether. */
         const uint32_t old = cell->mark, since = old - serial, known = since >> USES_BITS, uses = since & USES_MAX;
-        /* All ones, or 0. What is read of uniques that are not yet is ignored: so the read need not wait for
-         * their number. */
+        /* All ones, or 0. The row of a unique that does not exist yet is ignored, so the read need not wait for
+         * unique_count. */
         const uint32_t is_known =
             -(uint32_t)(row_of[known < last ? known : last] == row) & -(uint32_t)(known < unique_count);
         const uint32_t unique = unique_count + ((known - unique_count) & is_known);
         const uint32_t new = serial + (unique_count << USES_BITS) + uses + (uses < USES_MAX);
-        /* Of a known one too, until the next new one takes the place: it is in the nearest cache, and that of
-         * `unique` is not. */
+        /* Written even for a known row, until the next new one overwrites it: this place is in the nearest cache, and
+         * that of `unique` is not. */
         row_of[unique_count] = row;
         cell->mark = new + ((old - new) & is_known);
         count_of[unique]++;
@@ -203,7 +202,7 @@ static void block_look(const struct key_run *run, uint32_t begin, struct open_ke
     for (uint32_t i = begin; i < block_end(run, begin); i++) first_look(run, i, open->index, &open->count);
 }
 
-/* Slots are needed no more: they become where the rows are. */
+/* Slots are needed no more: spans of the rows take their place. */
 static void spans_fill(const struct key_run *run)
 {
     const struct store_table *table = run->table;

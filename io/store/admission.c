@@ -1,5 +1,5 @@
-/* Counts occurrences of keys that have no row yet, some ten thousand a step at first and ever fewer; asked for
- * every key of a micro-batch that is not resident. */
+/* Counts occurrences of keys that have no row yet, some ten thousand a step at first, later few. Whether a key is
+ * admitted is asked for every key of a micro-batch that is not resident. */
 #include "io/store/admission.h"
 
 #include <inttypes.h>
@@ -16,9 +16,9 @@
 #define RECORD_BYTES   16u
 #define LINE_BYTES     ((uint64_t)CACHE_LINE_BYTES)
 #define LINE_BITS      512u
-#define BLOOM_COUNTS   4u  /* a key's    */
+#define BLOOM_COUNTS   4u  /* of a key   */
 #define BLOOM_COUNTERS 12u /* for a key */
-/* Of four cells three may be used. */
+/* Three of four cells may be used. */
 #define EXACT_CELLS(keys) ((keys) / 3 * 4 + 8)
 
 /* --- where a key is ----------------------------------------------------------------------------- */
@@ -37,7 +37,7 @@ static uint64_t home_of(const struct admission *a, uint64_t key)
     return a->shard_lines ? shard_of(key) * a->shard_lines + home : home;
 }
 
-/* Exact: the key's cell, or the empty one where it belongs. */
+/* Exact: the key's cell, or the empty cell where it belongs. */
 static uint64_t cell_of(const struct admission *a, uint64_t key)
 {
     uint64_t cell = home_of(a, key);
@@ -45,7 +45,7 @@ static uint64_t cell_of(const struct admission *a, uint64_t key)
     return cell;
 }
 
-/* Bloom: counters in one byte, or several side by side. */
+/* Bloom: a counter has one byte, or shares it with others. */
 struct counter {
     uint8_t *byte;
     uint32_t shift, mask;
@@ -68,7 +68,7 @@ static void counter_set(struct counter c, uint8_t value)
     *c.byte = (uint8_t)((*c.byte & ~(c.mask << c.shift)) | (uint32_t)value << c.shift);
 }
 
-/* The first counter of lines that is above `most`, or their end. */
+/* The first counter of lines that is above `most`, or the end of the lines. */
 static uint64_t counter_above(uint8_t *lines, size_t bytes, uint32_t bits, uint32_t most)
 {
     const uint64_t end = bytes * 8 / bits;
@@ -114,7 +114,7 @@ static void place(struct admission *a, struct layout *l)
     a->step = step;
 }
 
-/* What follows from the settings. */
+/* The parts that follow from the settings. */
 static struct admission shape_of(const char *table, const struct row_life *life)
 {
     struct admission a = {
@@ -160,7 +160,7 @@ void admission_close(struct admission *a)
 
 bool admission_has(const struct admission *a, uint64_t key) { return count_of(a, key) >= a->admit - 1; }
 
-/* Exact: the key's cell, with room for it. */
+/* Exact: the key's cell, or an empty one for it. FULL. */
 static status cell_find(const struct admission *a, uint64_t key, uint64_t *cell)
 {
     *cell = cell_of(a, key);
@@ -172,7 +172,7 @@ static status cell_find(const struct admission *a, uint64_t key, uint64_t *cell)
     return ST_OK;
 }
 
-/* Raises the key's counters to `to`, those that are below. */
+/* Raises the key's counters that are below `to` to it; keeps the old ones in the addition. */
 static status count_raise(struct admission *a, uint64_t key, uint32_t to, struct addition *addition)
 {
     addition->key = key;
@@ -260,7 +260,7 @@ void admission_release(struct admission *a, uint32_t ticket)
         a->addition_begin = a->step[a->step_begin % a->step_max].end;
 }
 
-/* What the addition has kept and what the counters are change places. */
+/* Exchanges the addition's counters with the current ones. */
 static void swap(struct admission *a, struct addition *addition, bool is_back)
 {
     if (a->admit_by == ADMIT_EXACT) {
@@ -274,7 +274,7 @@ static void swap(struct admission *a, struct addition *addition, bool is_back)
     struct counter counter[BLOOM_COUNTS];
     counters_of(a, addition->key, counter);
     for (uint32_t k = 0; k < BLOOM_COUNTS; k++) {
-        /* Two may be one counter: so back in the opposite order. */
+        /* Two of them may be the same counter: so the way back has the opposite order. */
         const uint32_t i = is_back ? BLOOM_COUNTS - 1 - k : k;
         const uint8_t count = counter_get(counter[i]);
         counter_set(counter[i], addition->other[i]);
@@ -376,13 +376,13 @@ status admission_file_check(const char *path, const uint8_t *data, size_t bytes)
     return header_read(&h, path, data, bytes);
 }
 
-/* A count of a file that may have been written by another admit: who was admitted stays so. */
+/* A count of a file that another admit may have written: an admitted key stays admitted. */
 static uint8_t times_of(const struct admission *a, const struct header *h, uint8_t times)
 {
     return times == h->admit - 1 || times > a->admit - 1 ? (uint8_t)(a->admit - 1) : times;
 }
 
-/* Every key where looking for it finds it: as they lay. */
+/* Every key into its cell of the file, where a look-up must find it. */
 static status records_copy(struct admission *a, const char *path, const uint8_t *data, const struct header *h)
 {
     const uint64_t count = h->record_count;
@@ -407,7 +407,7 @@ static status records_copy(struct admission *a, const char *path, const uint8_t 
     return ST_OK;
 }
 
-/* Counts of another size, or into bloom: every key anew, in the order of the file. */
+/* Counts of another size, or into bloom: adds every key, in the order of the file. */
 static status records_add(struct admission *a, const char *path, const uint8_t *data, const struct header *h)
 {
     struct record r;

@@ -1,6 +1,5 @@
-/* Which keys may have a row: those that have occurred often enough. Counts occurrences of keys in the order of
- * the data, up to admit - 1, and forgets none, so that what it says is a function of the data so far, and of
- * nothing else.
+/* Which keys may have a row: those that have occurred often enough. Counts occurrences of keys in the order of the
+ * data, up to admit - 1, and forgets none. So admission is a function of the data so far, and of nothing else.
  *
  *   exact   open addressing: a key and its count, 12 bytes a key of admit_keys. Full: an error, and saved counts go on
  *           with more, or as the other one.
@@ -13,9 +12,9 @@
  *           least: what it says of a key depends on keys of its shard alone, so owners of shards need no others'
  *           counts.
  *
- * Steps are counted when they have been prepared, and saved when they are done: what a count was before each
- * addition is kept until its ticket is released, so that a save can go back to the end of any step since, and
- * forth again. One thread uses it. */
+ * Steps are counted when they have been prepared, and saved when they are done. The counts before each addition are
+ * kept until its ticket is released, so that a save can go back to the end of any step since then, and forward again.
+ * One thread uses it. */
 #ifndef HETERPS_IO_STORE_ADMISSION_H
 #define HETERPS_IO_STORE_ADMISSION_H
 
@@ -30,24 +29,24 @@ struct admission_options {
     const char *table;     /* its name, for messages and the file; kept                        */
     struct row_life life;  /* admit > 1, admit_by, admit_keys                                  */
     uint64_t addition_max; /* additions of tickets that are not released                        */
-    uint32_t ticket_max;   /* of these                                                         */
+    uint32_t ticket_max;   /* tickets that are not released                                    */
 };
 
 struct admission {
     const char *table;
     uint32_t admit, admit_by;
     uint64_t key_max;
-    /* exact: of cell c key[c], and count[c], 0: empty; bloom: lines */
+    /* exact: cell c has key[c] and count[c], 0: empty; bloom: count has lines */
     uint64_t *key;
     uint8_t *count;
     uint64_t cell_count;  /* exact: cells; bloom: lines     */
     uint64_t used_count;  /* exact: cells that are not empty */
     uint32_t bits;        /* bloom: of a counter            */
     uint64_t shard_lines; /* bloom by shards: of a shard    */
-    /* What additions have changed, oldest first; entry n at n % addition_max. */
+    /* Old counts of the last additions, oldest first; entry n at n % addition_max. */
     struct addition {
         uint64_t key;
-        uint8_t other[4]; /* what its counters were; while the admission is turned back, what they will be */
+        uint8_t other[4]; /* counters before the addition; while the admission is turned back, counters after it */
     } * addition;
     uint64_t addition_begin, addition_end, addition_max;
     uint64_t turned; /* additions, the last ones, that are undone now */
@@ -62,38 +61,37 @@ struct admission {
 
 /* Takes its memory as the part "store admission". MEMORY. */
 MUST_USE status admission_open(struct admission *admission, const struct admission_options *options);
-/* One that is all zero is ignored. */
+/* An admission that is all zero is ignored. */
 void admission_close(struct admission *admission);
 
-/* Whether the key may have a row: admit - 1 occurrences are counted. */
+/* Whether the key may have a row: admit - 1 of its occurrences are counted. */
 bool admission_has(const struct admission *admission, uint64_t key);
-/* Counts one occurrence. FULL: the table, its admit_keys, what to do. */
+/* Counts one occurrence of the key. FULL: the table, its admit_keys, what to do. */
 MUST_USE status admission_add(struct admission *admission, uint64_t key);
-/* What has been added since the last call belongs to tickets up to this one. */
+/* The additions since the last call belong to tickets up to this one. */
 void admission_step_end(struct admission *admission, uint32_t ticket);
-/* Steps up to the ticket are done and will not be undone. */
+/* The steps of tickets up to this one are done and will not be undone. */
 void admission_release(struct admission *admission, uint32_t ticket);
-/* From now on nothing has to be turned back. The key has a row that no occurrence has earned (it was loaded):
- * it is admitted. FULL. */
+/* For a key whose row was loaded, and not earned by occurrences: admits the key. All additions must be released, and
+ * this one is never turned back. FULL. */
 MUST_USE status admission_grant(struct admission *admission, uint64_t key);
 
-/* Whether it matters in which order occurrences of a step are counted: where keys share counters of more than one
- * bit. Ascending, by shards; else that of the data. */
+/* Whether the order in which occurrences of a step are counted matters: where keys share counters of more than one bit.
+ * By shards it is ascending, else that of the data. */
 bool admission_has_order(const struct admission *admission);
 
-/* What it counts now, or, while it is turned back, had counted then. Where the shards of a table's keys are several
- * owners', by shards: the lines of the shards [begin, end), *bytes of
- * them. */
+/* Counts by shards, where several owners share the shards of a table's keys: the lines of shards [begin, end), *bytes
+ * of them. While the admission is turned back, the counts of that time. */
 uint8_t *admission_lines(const struct admission *admission, uint32_t begin, uint32_t end, size_t *bytes);
 /* Whether lines that come from elsewhere have no counter above admit - 1. */
 bool admission_lines_check(const struct admission *admission, uint8_t *lines, size_t bytes);
-/* The same, counted exactly: goes through what is counted exactly, from *at = 0 on; false at the
- * end … */
+/* The same for exact counts: the next key with a count, from *at = 0 on; false at the end … */
 bool admission_next(const struct admission *admission, uint64_t *at, uint64_t *key, uint32_t *count);
-/* … and has such a key, which has not been counted here, counted so often. As admission_grant. */
+/* … and counts such a key, which has not been counted here, `count` times. As admission_grant. */
 MUST_USE status admission_merge(struct admission *admission, uint64_t key, uint32_t count);
 
-/* Takes back what steps behind the ticket have added, which are not released, for who saves; then gives it again. */
+/* For a save: takes back the additions of steps after the ticket, which are not released; admission_turn_forth adds
+ * them again. */
 void admission_turn_back(struct admission *admission, uint32_t ticket);
 void admission_turn_forth(struct admission *admission);
 
@@ -113,14 +111,13 @@ void admission_turn_forth(struct admission *admission);
  *   64                     exact: a key each, by cell, 16 bytes: the key; its count, 1 byte; the number of its
  *                          cell, 7 bytes. bloom: the lines
  *   last    8              xxh3-64 of all bytes before */
-/* Into a writer that has just been opened; the caller commits. IO. */
+/* Writes into a writer that has just been opened; the caller commits. IO. */
 MUST_USE status admission_put(const struct admission *admission, struct file_writer *writer);
-/* Reads what admission_put wrote into one that is empty. By another admit, who was admitted stays so, and
- * others are as many occurrences nearer to it or further from it; that of bloom must have counters of as many
- * bits. Exact counts may be of another admit_keys, as long as their keys are no more than fit, and may go on as
- * bloom. CORRUPT, INVALID name the file; MISMATCH: other settings. */
+/* Reads a file of admission_put into an empty admission. With another admit, admitted keys stay so, and the others keep
+ * their counts; bloom counters must have as many bits. Exact counts may have another admit_keys, if their keys fit, and
+ * may go on as bloom. CORRUPT, INVALID name the file; MISMATCH: other settings. */
 MUST_USE status admission_read(struct admission *admission, const char *path, const uint8_t *data, size_t bytes);
-/* Checks the file alone, of whatever settings. */
+/* Checks the file alone, whatever the settings. */
 MUST_USE status admission_file_check(const char *path, const uint8_t *data, size_t bytes);
 
 #endif

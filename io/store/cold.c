@@ -1,4 +1,4 @@
-/* Opening and closing the cold tier, its budget, and what the kernel says is done. */
+/* Opening and closing the cold tier, its budget, and what follows when a transfer is done. */
 #include "io/store/cold.h"
 
 #include <dirent.h>
@@ -18,18 +18,18 @@
 #define PART_INDEX   "store disk index"
 #define PART_BUFFERS "store disk buffers"
 
-/* A table's segments: so many, if they are neither smaller nor larger than it pays. */
+/* SEGMENTS_WANTED segments a table, as far as a segment's bytes stay within the bounds. */
 #define SEGMENTS_WANTED     128u
 #define SEGMENTS_MIN        8u
 #define SEGMENT_BYTES_LEAST ((uint64_t)1 << 20)
 #define SEGMENT_BYTES_MOST  ((uint64_t)32 << 20)
-/* Segments that hold no rows for good: the open one, and what cleaning needs. */
+/* Segments without lasting rows: the open one, and those that cleaning needs. */
 #define SEGMENTS_SPARE 3u
-/* Of the rest at most nine tenths may be live, or cleaning would move rows without end. */
+/* At most nine tenths of the other segments' rows may be live, or cleaning would move rows without end. */
 #define LIVE_PART(rows) ((rows) / 10 * 9)
-/* Taken at once: then the next reads are asked for. */
+/* Finished transfers to take at once: then the next reads are asked for. */
 #define DONE_COUNT 16u
-/* Who waits is woken when so small a part of what is in flight is done: the rest keeps the disk busy meanwhile. */
+/* A thread that waits is woken when this part of the transfers is done: the others keep the disk busy meanwhile. */
 #define WAKE_PART 8u
 #define SUFFIX    ".segment"
 #define PROBE     "probe.segment"
@@ -44,7 +44,7 @@ static struct segment_shape shape_of(uint32_t span_floats, uint64_t disk_bytes)
     return segment_shape_of(span_floats, bytes - SEGMENT_ALIGN_BYTES);
 }
 
-/* At most as many as places can be told apart. */
+/* At most as many segments as places can tell apart. */
 static uint32_t segment_count_of(const struct segment_shape *shape, uint64_t disk_bytes)
 {
     uint64_t count = disk_bytes / segment_bytes(shape), most = COLD_PLACES_MAX / segment_rows(shape);
@@ -157,7 +157,7 @@ const char *cold_segment_path(const struct cold *cold, const struct cold_table *
     return name;
 }
 
-/* Whether a file has the name of a segment: NAME.DIGITS.segment, eight digits at least; or is what
+/* Whether a file has the name of a segment, NAME.DIGITS.segment with at least eight digits, or the name that
  * directory_is_direct() tries. */
 static bool is_segment(const char *name)
 {
@@ -169,10 +169,10 @@ static bool is_segment(const char *name)
     return digits >= 8 && end > digits + 1 && name[end - digits - 1] == '.';
 }
 
-/* Files besides those of segments. */
+/* Open files besides those of segments. */
 #define FILES_OTHER 64u
 
-/* Every segment is an open file, and a save that has to copy it opens it once more. */
+/* Every segment is an open file, and a save that has to copy it opens it again. */
 static uint64_t disk_files(const struct home *home)
 {
     const struct cold *cold = cold_of(home);
@@ -192,7 +192,7 @@ static status files_check(const struct cold *cold)
          needed, (uint64_t)limit.rlim_cur);
 }
 
-/* Claims the directory, and removes what a dead process left in it. */
+/* Claims the directory, and removes segments that a dead process left in it. */
 static status directory_open(struct cold *cold)
 {
     char name[COLD_NAME_BYTES];
@@ -264,11 +264,11 @@ static void disk_close(struct home *home)
     }
     if (cold->lock_fd >= 0) close(cold->lock_fd);
     memory_give(PART_BUFFERS, cold->buffer, cold->buffer_bytes);
-    struct arena arena = cold->arena; /* it lies in it itself */
+    struct arena arena = cold->arena; /* the cold tier itself lies in it */
     arena_close(&arena);
 }
 
-/* --- what is in flight -------------------------------------------------------------------------- */
+/* --- transfers ---------------------------------------------------------------------------------- */
 
 status cold_transfer(struct cold *cold, enum cold_kind kind, struct transfer *t, uint64_t tag)
 {
@@ -292,7 +292,7 @@ status cold_flush(struct cold *cold)
 
 bool cold_in_flight(const struct cold *cold) { return cold->request_count || uring_in_flight(cold->uring); }
 
-/* Takes note of what a transfer has done; asks for the rest, if there is one. */
+/* Notes how much of a transfer is done; asks for the rest, if there is a rest. */
 static status transfer_done(struct cold *cold, enum cold_kind kind, struct transfer *t, const struct uring_done *done)
 {
     const struct cold_table *table = &cold->table[t->table];
@@ -324,7 +324,7 @@ static status done_take(struct cold *cold, const struct uring_done *done)
     if (t->is_busy) return ST_OK;
     if (kind == COLD_FETCH) return cold_fetch_done(cold, &cold->read[index]);
     if (kind == COLD_WRITE) table->chunk[index].is_used = false;
-    return ST_OK; /* who cleans looks whether its chunk is there */
+    return ST_OK; /* cleaning itself looks whether its chunk is there */
 }
 
 static status done_look(struct cold *cold, bool wait)
@@ -334,14 +334,14 @@ static status done_look(struct cold *cold, bool wait)
     if (wait) uring_await(cold->uring, uring_in_flight(cold->uring) / WAKE_PART + 1);
     uint32_t count = uring_reap(cold->uring, done, DONE_COUNT, 0);
     for (uint32_t i = 0; i < count; i++) TRY(done_take(cold, &done[i]));
-    if (count == 0) return ST_OK; /* what has become free since the last time is none */
+    if (count == 0) return ST_OK; /* nothing has become free since the last time */
     TRY(cold_fetch_pump(cold));
     return cold_flush(cold);
 }
 
 status cold_poll(struct cold *cold, bool wait)
 {
-    /* What had come with a failure is lost, and would be waited for without end. */
+    /* What came together with a failure is lost: waiting for it would never end. */
     if (failure_is(&cold->failure)) return failure_adopt(&cold->failure);
     status st = done_look(cold, wait);
     if (st != ST_OK) failure_keep(&cold->failure, st);
@@ -359,7 +359,8 @@ void cold_segment_drop(struct cold *cold, struct cold_table *table, uint32_t ind
 {
     struct segment *segment = &table->segment[index];
     char name[COLD_NAME_BYTES];
-    /* A live row's fetch is at another place yet, where it may have been, too: it comes here next. */
+    /* The fetch of a live row may be at another of its possible places; it comes to this segment next, so the segment
+     * stays. */
     if (segment->state != SEGMENT_DYING || segment->fetch_count || segment->live_count) return;
     close(segment->fd);
     (void)unlink(cold_segment_path(cold, table, index, name));

@@ -1,5 +1,5 @@
-/* Rows that come back. A batch's fetches are sorted by where they lie, and one read serves those that are
- * neighbours; reads of up to batch_count batches are in flight, older ones first. */
+/* Rows that come back. The fetches of a batch are sorted by place, and one read serves neighbours; reads of up to
+ * batch_count batches are in flight, older ones first. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static struct segment *segment_of(struct cold_table *table, uint32_t place)
     return &table->segment[place / segment_rows(&table->shape)];
 }
 
-/* Within its segment. */
+/* The block of a place within its segment. */
 static uint32_t block_of(const struct cold_table *table, uint32_t place)
 {
     return place % segment_rows(&table->shape) / table->shape.block_rows;
@@ -53,7 +53,7 @@ bool cold_find(struct home *home, const struct home_row *row)
     return true;
 }
 
-/* Sorts fetches [begin, end), which are of one table, by place. */
+/* Sorts fetches [begin, end) of one table by place. */
 static void order_fill(struct cold *cold, struct batch *batch, uint32_t begin, uint32_t end)
 {
     uint64_t *from = cold->sort, *to = cold->sort + cold->fetch_max;
@@ -111,7 +111,8 @@ static void fetch_end(struct cold *cold, struct batch *batch, struct fetch *fetc
     cold->arrived(cold->context, &fetch->row, is_found);
 }
 
-/* The block of the fetch's place is at hand: takes the row out of it, or goes on to the next place where it may be. */
+/* With the block of the fetch's place in memory: takes the row out of it, or goes on to the row's next possible
+ * place. */
 static void fetch_settle(struct cold *cold, struct batch *batch, struct fetch *fetch, const uint8_t *block)
 {
     struct cold_table *table = &cold->table[fetch->row.table];
@@ -146,7 +147,7 @@ static void fetch_settle(struct cold *cold, struct batch *batch, struct fetch *f
 
 /* --- reads ------------------------------------------------------------------------------------ */
 
-/* How many fetches of the order, from `begin` on, one read brings; blocks [*block_begin, *block_end) of their
+/* How many fetches of the order, from `begin` on, one read serves; it reads blocks [*block_begin, *block_end) of their
  * segment. */
 static uint32_t run_find(const struct cold *cold, const struct batch *batch, uint32_t begin, uint32_t *block_begin,
                          uint32_t *block_end)

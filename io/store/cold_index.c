@@ -1,16 +1,16 @@
-/* Buckets of eight cells, two of them a key. An insertion that finds both full looks for the shortest chain of
- * rows that can each go to their other bucket, breadth first, and moves them from its end on: at no moment is a
- * row without a cell. */
+/* Buckets of eight cells, two buckets a key. An insertion that finds both full looks, breadth first, for the shortest
+ * chain of rows that can each go to their other bucket, and moves them from its end on: at no moment is a row without a
+ * cell. */
 #include "io/store/cold_index.h"
 
 #include <string.h>
 
 #define BUCKET_CELLS 8u
 #define BUCKET_BYTES (BUCKET_CELLS * sizeof(uint64_t))
-/* Rows for so many cells. */
+/* Rows for this many cells. */
 #define LOAD_ROWS  19u
 #define LOAD_CELLS 20u
-/* Buckets that an insertion looks into at most: at 95 % one in four has room. */
+/* Most buckets that an insertion looks into: at 95 % one in four has room. */
 #define SEARCH_MAX 1024u
 
 static uint64_t bucket_count_of(uint64_t row_max)
@@ -57,7 +57,7 @@ static inline uint32_t reduce(const struct cold_index *index, uint64_t hash)
     return (uint32_t)((unsigned __int128)hash * index->bucket_count >> 64);
 }
 
-/* Of a row with this tag in one of its buckets, the other: its own inverse. */
+/* The other bucket of a row with this tag; the function is its own inverse. */
 static inline uint32_t bucket_other(const struct cold_index *index, uint32_t tag, uint32_t bucket)
 {
     uint32_t sum = reduce(index, mix(tag));
@@ -67,7 +67,7 @@ static inline uint32_t bucket_other(const struct cold_index *index, uint32_t tag
 static inline struct home home_of(const struct cold_index *index, uint64_t key)
 {
     uint64_t hash = mix(key);
-    uint32_t tag = (uint32_t)hash & index->tag_mask; /* the bucket is of the upper bits */
+    uint32_t tag = (uint32_t)hash & index->tag_mask; /* the upper bits choose the bucket */
     struct home home = {.tag = tag ? tag : 1, .bucket = reduce(index, hash)};
     home.other = bucket_other(index, home.tag, home.bucket);
     return home;
@@ -80,7 +80,7 @@ static inline uint64_t *cells_of(const struct cold_index *index, uint32_t bucket
 
 static inline uint64_t cell_of(uint32_t tag, uint32_t place) { return (uint64_t)tag << 32 | place; }
 
-/* NULL: there is none. 0: an empty one. */
+/* NULL: the bucket has no such cell. Cell 0: an empty one. */
 static uint64_t *bucket_find(const struct cold_index *index, uint32_t bucket, uint64_t cell)
 {
     uint64_t *cells = cells_of(index, bucket);
@@ -128,10 +128,10 @@ bool cold_index_has(const struct cold_index *index, uint64_t key, uint32_t place
     return home_find(index, home, cell_of(home.tag, place)) != NULL;
 }
 
-/* Makes an empty cell in one of the two buckets; NULL: none could be made. */
+/* Makes an empty cell in one of the two buckets; NULL: no room could be made. */
 static uint64_t *room_make(struct cold_index *index, struct home home)
 {
-    /* step[i]: a bucket, and from which cell of which earlier step's a row would come into it */
+    /* step[i]: a bucket, and the cell of an earlier step's bucket from which a row would come into it */
     struct step {
         uint32_t bucket;
         uint16_t parent, cell;
@@ -155,7 +155,7 @@ static uint64_t *room_make(struct cold_index *index, struct home home)
         const uint64_t *cells = cells_of(index, step[i].bucket);
         for (uint32_t c = 0; c < BUCKET_CELLS && count < SEARCH_MAX; c++) {
             uint32_t other = bucket_other(index, (uint32_t)(cells[c] >> 32), step[i].bucket);
-            bool is_on_way = false; /* a chain that comes back to a bucket would move a row that has moved */
+            bool is_on_way = false; /* a chain that comes back to a bucket would move a row twice */
             for (uint32_t at = i;; at = step[at].parent) {
                 is_on_way |= step[at].bucket == other;
                 if (step[at].parent == none) break;

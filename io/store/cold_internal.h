@@ -1,5 +1,5 @@
-/* What the parts of the cold tier share: cold.c (opening, what is done), cold_fetch.c (rows that come),
- * cold_log.c (rows that go, and cleaning). */
+/* What the parts of the cold tier share: cold.c (opening, finished transfers), cold_fetch.c (rows that come),
+ * cold_log.c (rows that go, and cleaning), cold_walk.c (all rows, and their files). */
 #ifndef HETERPS_IO_STORE_COLD_INTERNAL_H
 #define HETERPS_IO_STORE_COLD_INTERNAL_H
 
@@ -10,22 +10,22 @@
 #include "io/uring.h"
 
 #define COLD_NONE UINT32_MAX
-/* Handed to the kernel at once. */
+/* Requests handed to the kernel at once. */
 #define COLD_REQUESTS 32u
-/* Reads for fetches in flight, and what one may bring: more keep no drive busier. */
+/* Reads for fetches in flight, and their bytes: more keep no drive busier. */
 #define COLD_READS      128u
 #define COLD_READ_BYTES ((uint32_t)32 << 10)
 /* Chunks of a table: one is being filled while others are being written. */
 #define COLD_CHUNKS      4u
 #define COLD_CHUNK_BYTES ((uint32_t)128 << 10)
-/* Of a victim, two chunks: one is looked through while the other is being read. */
+/* Chunks of a victim: one is looked through while the other is being read. */
 #define COLD_CLEANS     2u
 #define COLD_NAME_BYTES 4096u
 
-/* What is in flight, in a tag: kind, table, index of the thing. */
+/* The tag of a transfer: kind, table, index of the thing. */
 enum cold_kind { COLD_FETCH, COLD_WRITE, COLD_CLEAN };
 
-/* A stretch of a file on its way; short reads and writes go on where they ended. */
+/* A stretch of a file on its way; after a short read or write it goes on where that ended. */
 struct transfer {
     uint8_t *bytes;
     uint32_t size_bytes, done_bytes;
@@ -39,12 +39,11 @@ struct segment {
     int fd;
     enum segment_state state;
     uint32_t row_count, live_count;
-    uint32_t block_count; /* that are filled and sealed                                    */
-    uint32_t fetch_count; /* of its rows under way: until they have come the file stays    */
+    uint32_t block_count; /* blocks that are filled and sealed                             */
+    uint32_t fetch_count; /* fetches of its rows under way: the file stays until they have come */
     uint32_t saved_count; /* blocks that cold_stretch_next has given                       */
     uint64_t number;
-    uint64_t xxh3,
-        xxh3_unsaved; /* of the blocks that are filled, by segment_hash_add; of those that have not been given */
+    uint64_t xxh3, xxh3_unsaved; /* by segment_hash_add: of all sealed blocks; of those that have not been given */
 };
 
 struct chunk {
@@ -65,10 +64,10 @@ struct cold_table {
     uint32_t chunk_blocks;
     struct chunk chunk[COLD_CHUNKS];
     /* cleaning */
-    uint32_t victim, clean_blocks;   /* COLD_NONE; blocks of a chunk of it            */
+    uint32_t victim, clean_blocks;   /* victim: segment, or COLD_NONE; blocks of a chunk */
     uint32_t clean_asked, clean_row; /* blocks asked for; rows looked at              */
     struct transfer clean[COLD_CLEANS];
-    uint32_t clean_begin[COLD_CLEANS]; /* first block of each; COLD_NONE: nothing is in it */
+    uint32_t clean_begin[COLD_CLEANS]; /* first block of each; COLD_NONE: the chunk is empty */
     struct home_counts counts;
 };
 
@@ -81,10 +80,10 @@ struct fetch {
 
 struct batch {
     struct fetch *fetch;  /* [fetch_max]                                           */
-    uint32_t *order;      /* [fetch_max]: by table, and place                      */
+    uint32_t *order;      /* [fetch_max]: sorted by table, then place              */
     uint32_t count, left; /* fetches; those that have not arrived                  */
     uint32_t next;        /* in order: all before it have been asked for           */
-    bool is_open;         /* more may come                                         */
+    bool is_open;         /* more fetches may come                                 */
 };
 
 /* A read for fetches [begin, end) of a batch's order. */
@@ -101,25 +100,26 @@ struct cold {
     bool is_direct;
     uint32_t table_count, fetch_max;
     struct uring *uring;
-    struct uring_request request[COLD_REQUESTS]; /* not yet handed to the kernel */
+    struct uring_request request[COLD_REQUESTS]; /* not handed to the kernel yet */
     uint32_t request_count;
-    uint64_t number_next;   /* of segments: the store's first has 1 */
-    struct failure failure; /* the first one of cold_poll, which is every later one's */
+    uint64_t number_next;   /* of segments: the store's first is 1 */
+    struct failure failure; /* the first failure of cold_poll; every later call fails with it */
     char stretch_path[COLD_NAME_BYTES];
     void *context;
     bool (*is_resident)(void *context, uint32_t table, uint64_t key);
     void (*arrived)(void *context, const struct home_row *row, bool is_found);
     bool (*is_dead)(void *context, uint32_t table, const float *span);
-    uint8_t *buffer; /* all that O_DIRECT touches: [buffer_bytes]; first [reads_bytes] those of reads, in a row */
+    /* [buffer_bytes]: all that O_DIRECT touches; the first [reads_bytes] are the buffers of reads, one after another */
+    uint8_t *buffer;
     size_t buffer_bytes, reads_bytes;
-    bool is_walked; /* they are a walk's */
+    bool is_walked; /* the buffers of reads are a walk's */
     struct cursor { /* of a walk */
         uint32_t table, segment, row;
-        uint32_t block_begin, block_end; /* of the segment: those in memory */
+        uint32_t block_begin, block_end; /* of the segment: blocks in memory */
     } cursor;
-    struct batch batch[COLD_BATCHES_MAX]; /* number n: [n % batch_count] */
+    struct batch batch[COLD_BATCHES_MAX]; /* batch n is at [n % batch_count] */
     uint32_t batch_count;
-    uint64_t begun_count; /* home.arrived of them have arrived */
+    uint64_t begun_count; /* batches begun; home.arrived of them have arrived */
     uint64_t *sort;       /* [2, fetch_max] */
     struct cold_read read[COLD_READS];
     uint32_t free_read[COLD_READS], free_read_count;
@@ -138,17 +138,17 @@ static inline uint64_t cold_tag(enum cold_kind kind, uint32_t table, uint32_t in
 {
     return (uint64_t)kind << 48 | (uint64_t)table << 32 | index;
 }
-/* Something is on its way, or is to be handed to the kernel. */
+/* Whether a transfer is on its way, or waits to be handed to the kernel. */
 bool cold_in_flight(const struct cold *cold);
-/* Hands what is left of a transfer to the kernel, by the next cold_poll at the latest. */
+/* Hands the rest of a transfer to the kernel, by the next cold_poll at the latest. */
 MUST_USE status cold_transfer(struct cold *cold, enum cold_kind kind, struct transfer *transfer, uint64_t tag);
-/* A segment of which every row is garbage and none on its way goes. */
+/* Removes a dying segment if it has no living row and no fetch under way. */
 void cold_segment_drop(struct cold *cold, struct cold_table *table, uint32_t segment);
 
-/* Hands over what has been gathered. */
+/* Hands the gathered requests to the kernel. */
 MUST_USE status cold_flush(struct cold *cold);
 
-/* What is done, as home_poll. */
+/* As home_poll. */
 MUST_USE status cold_poll(struct cold *cold, bool wait);
 MUST_USE status cold_settle(struct cold *cold);
 
@@ -157,7 +157,7 @@ MUST_USE status cold_ask(struct home *home);
 void cold_prefetch(const struct home *home, uint32_t table, uint64_t key);
 bool cold_find(struct home *home, const struct home_row *row);
 MUST_USE status cold_bring(struct home *home, uint64_t *batch);
-/* Asks for what is wanted, as long as reads are free. */
+/* Asks for wanted rows, as long as reads are free. */
 MUST_USE status cold_fetch_pump(struct cold *cold);
 MUST_USE status cold_fetch_done(struct cold *cold, struct cold_read *read);
 
@@ -172,9 +172,9 @@ uint64_t cold_stretch_bytes(const struct home *home, uint32_t table);
 
 /* cold_log.c */
 MUST_USE status cold_put(struct home *home, uint32_t table, uint64_t key, const float *span);
-/* A block that is not on disk yet; NULL: it is. */
+/* The block, if it is not on disk yet; else NULL. */
 const uint8_t *cold_log_block(const struct cold_table *table, uint32_t segment, uint32_t block);
-/* Hands over what is being filled. */
+/* Hands over the chunk that is being filled. */
 MUST_USE status cold_log_cut(struct cold *cold, struct cold_table *table);
 
 #endif

@@ -1,7 +1,6 @@
-/* Rows that leave RAM, one behind another into the open segment; and cleaning, which makes room for more of
- * them: the segment with the fewest live rows is read once more, front to back, and those rows are appended
- * like any others. Cleaning goes on a little with every row that comes, as much as keeps up with them, so that
- * nobody waits for a whole segment. */
+/* Rows that leave RAM are appended to the open segment. Cleaning makes room for more: it reads the segment with the
+ * fewest live rows again, front to back, and appends those rows like any others. Every row that comes lets cleaning go
+ * on a little, enough to keep up, so that nobody waits for a whole segment. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,9 +9,9 @@
 
 #include "io/store/cold_internal.h"
 
-/* Segments that are kept free while there is anything to clean. */
+/* Segments that are kept free while there is something to clean. */
 #define FREE_WANTED 4u
-/* What only cleaning may open. */
+/* Segments that only cleaning may open. */
 #define FREE_SPARE 1u
 
 static uint32_t block_of(const struct segment_shape *shape, uint32_t row) { return row / shape->block_rows; }
@@ -34,7 +33,7 @@ const uint8_t *cold_log_block(const struct cold_table *table, uint32_t segment, 
 static status segment_begin(struct cold *cold, struct cold_table *table)
 {
     uint32_t index = 0;
-    while (table->free_count == 0) { /* one waits for fetches of its last rows */
+    while (table->free_count == 0) { /* a dying segment waits for fetches of its last rows */
         CHECK(cold_in_flight(cold));
         TRY(cold_poll(cold, true));
     }
@@ -45,7 +44,7 @@ static status segment_begin(struct cold *cold, struct cold_table *table)
     const int flags = O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | (cold->is_direct ? O_DIRECT : 0);
     segment->fd = open(cold_segment_path(cold, table, index, name), flags, 0644);
     if (segment->fd < 0) FAIL(IO, "cannot make %s: %s", name, strerror(errno));
-    /* Its bytes are had now or not at all; where a file system cannot promise that, writing will tell. */
+    /* Reserves its bytes now; where the file system cannot, a write will fail when there is no room. */
     const off_t bytes = (off_t)segment_bytes(&table->shape);
     if (fallocate(segment->fd, 0, 0, bytes) != 0 && errno != EOPNOTSUPP && errno != ENOSYS) {
         int error = errno;
@@ -83,7 +82,8 @@ static status chunk_begin(struct cold *cold, struct cold_table *table)
     return ST_OK;
 }
 
-/* Writes the chunk that is being filled, which has whole blocks only; with the segment's last block its trailer. */
+/* Writes the chunk that is being filled, which has whole blocks only; after the segment's last block also its
+ * trailer. */
 static status chunk_end(struct cold *cold, struct cold_table *table, bool is_last)
 {
     const struct segment_shape *shape = &table->shape;
@@ -108,7 +108,7 @@ static status chunk_end(struct cold *cold, struct cold_table *table, bool is_las
     return cold_transfer(cold, COLD_WRITE, &chunk->write, cold_tag(COLD_WRITE, chunk->write.table, index));
 }
 
-/* The segment's block gets no more rows. */
+/* Seals the segment's current block: it gets no more rows. */
 static void block_seal(struct cold_table *table, struct segment *segment, uint8_t *block)
 {
     segment_block_seal(&table->shape, block, segment->number, segment->block_count++);
@@ -126,12 +126,12 @@ status cold_log_cut(struct cold *cold, struct cold_table *table)
     if (segment_block_rows(block) > 0) {
         block_seal(table, segment, block);
         chunk->block_count++;
-        segment->row_count = segment->block_count * shape->block_rows; /* the rows that it lacks are garbage */
+        segment->row_count = segment->block_count * shape->block_rows; /* the rows that it lacks count as garbage */
     }
     return chunk_end(cold, table, segment->block_count == shape->block_count);
 }
 
-/* Appends a row: a segment is open or can be opened. */
+/* Appends a row; a segment is open or can be opened. */
 static status row_append(struct cold *cold, struct cold_table *table, uint64_t key, const float *span, uint32_t *place)
 {
     const struct segment_shape *shape = &table->shape;
@@ -193,7 +193,7 @@ static status victim_read(struct cold *cold, struct cold_table *table)
     return ST_OK;
 }
 
-/* The chunk that block `block` of the victim is in. */
+/* The chunk that has block `block` of the victim. */
 static uint32_t clean_chunk(const struct cold_table *table, uint32_t block)
 {
     uint32_t i = 0;
@@ -235,8 +235,8 @@ static void victim_end(struct cold *cold, struct cold_table *table)
     cold_segment_drop(cold, table, victim);
 }
 
-/* Looks at up to `row_count` rows of a victim, the next one if there is none; waits for the disk only if it
- * must get on. */
+/* Looks at up to `row_count` rows of a victim; chooses one if there is none. Waits for the disk only if `must` says
+ * so. */
 static status clean(struct cold *cold, struct cold_table *table, uint32_t row_count, bool must)
 {
     const struct segment_shape *shape = &table->shape;
@@ -272,24 +272,23 @@ static status clean(struct cold *cold, struct cold_table *table, uint32_t row_co
     return ST_OK;
 }
 
-/* Makes a segment free that is not cleaning's. */
+/* Makes a segment free, besides that of cleaning. */
 static status room_make(struct cold *cold, struct cold_table *table)
 {
-    /* Cleaning has opened the last free segment: what is left of its victim has room there, if nothing else is
-     * put into it. */
+    /* Cleaning has opened the last free segment: the rest of its victim has room there, if no other rows go into it. */
     if (table->free_count < FREE_SPARE && table->victim != COLD_NONE) TRY(clean(cold, table, UINT32_MAX, true));
     while (table->open == COLD_NONE && table->free_count <= FREE_SPARE) {
         TRY(clean(cold, table, UINT32_MAX, true));
         if (table->victim != COLD_NONE || table->free_count > FREE_SPARE || table->open != COLD_NONE) continue;
         if (victim_choose(table) != COLD_NONE) continue;
-        /* Nothing to clean: of what is on its way something will be. */
+        /* There is nothing to clean yet: a transfer on its way will bring something. */
         CHECK(cold_in_flight(cold));
         TRY(cold_poll(cold, true));
     }
     return ST_OK;
 }
 
-/* Rows of the victim to look at for every row that comes, to be done in time. */
+/* Rows of the victim to look at for every row that comes, so that cleaning is done in time. */
 static uint32_t clean_pace(const struct cold_table *table)
 {
     uint32_t s = table->victim != COLD_NONE ? table->victim : victim_choose(table);
@@ -310,7 +309,7 @@ status cold_put(struct home *home, uint32_t t, uint64_t key, const float *span)
              "table \"%s\" is full: %" PRIu64 " rows on disk fill its %" PRIu64 " bytes of the budget; raise store.ssd",
              table->name, table->row_max, table->disk_bytes);
     TRY(room_make(cold, table));
-    /* Before the row is taken: a put that fails leaves it to the caller. */
+    /* Before the row is taken: if a put fails, the caller still has the row. */
     if (table->free_count < FREE_WANTED) TRY(clean(cold, table, clean_pace(table), false));
     TRY(room_make(cold, table));
     TRY(row_append(cold, table, key, span, &place));

@@ -1,5 +1,5 @@
-/* All rows of a table on disk, in the order in which they lie there, for saving and exporting; and the blocks
- * that they lie in, for saves that link the files. */
+/* All rows of a table on disk, in the order in which they lie there, for saves and exports; and their blocks, for saves
+ * that link the files. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #include "io/store/cold_internal.h"
 
-/* Of the memory of reads: what one call reads. */
+/* One call reads so many bytes, of the memory of reads. */
 #define WALK_BYTES ((size_t)1 << 20)
 
 void cold_walk_begin(struct home *home, uint32_t table)
@@ -20,7 +20,7 @@ void cold_walk_begin(struct home *home, uint32_t table)
 
 void cold_walk_end(struct home *home) { cold_of(home)->is_walked = false; }
 
-/* Reads blocks from `block` on, up to one that is not on disk yet. */
+/* Reads blocks from `block` on, up to a block that is not on disk yet. */
 static status blocks_read(struct cold *cold, uint32_t block)
 {
     struct cursor *cursor = &cold->cursor;

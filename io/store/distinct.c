@@ -23,7 +23,7 @@ static bool is_every_field(const struct key_fields *fields)
 struct key_walk key_walk_of(const struct key_fields *fields, const struct micro_batch *m)
 {
     struct key_walk walk = {.m = m, .fields = fields};
-    /* Of a table that serves all fields the whole micro-batch is one stretch. */
+    /* If the table serves all fields, the whole micro-batch is one stretch. */
     if (is_every_field(fields)) {
         walk.end = m->key_begin[m->example_count * fields->field_count];
         walk.example = m->example_count;
@@ -60,8 +60,8 @@ void distinct_layout(struct distinct *distinct, struct layout *l, size_t key_cou
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-/* Turns the counts into positions grouped by unique, each group in order of the data: occurrence_begin[u + 1]
- * becomes where unique u begins, runs through its positions, and ends where unique u + 1 begins. */
+/* Turns the counts into positions grouped by unique, each group in order of the data. occurrence_begin[u + 1] becomes
+ * the begin of unique u, runs through its positions, and ends at the begin of unique u + 1. */
 static void occurrences_group(const struct key_fields *fields, const struct micro_batch *m, struct ticket_table *out)
 {
     uint32_t sum = 0;
@@ -98,7 +98,7 @@ struct asked_keys distinct_all(const struct distinct *distinct, const struct key
 {
     if (is_every_field(fields))
         return (struct asked_keys){.key = m->key, .count = m->key_count, .unique = out->unique_of};
-    struct asked_keys all = {.key = distinct->all, .unique = out->occurrence}; /* which nobody needs yet */
+    struct asked_keys all = {.key = distinct->all, .unique = out->occurrence}; /* nobody needs it yet */
     for (struct key_walk walk = key_walk_of(fields, m); key_walk_on(&walk); walk.position++)
         distinct->all[all.count++] = m->key[walk.position];
     return all;

@@ -1,6 +1,6 @@
-/* The asker's half of a ticket: the distinct keys of a micro-batch for one table. It is a function of the
- * micro-batch and of the fields that the table serves, and knows neither rows nor a store: so it may be computed
- * where the rows are not. The owner's half is store_resolve (io/store/store_ticket.h). */
+/* The asker's half of a ticket: the distinct keys of a micro-batch for one table. It is a function of the micro-batch
+ * and of the fields that the table serves. It needs neither rows nor a store, so another node than the rows' may
+ * compute it. The owner's half is store_resolve (io/store/store_ticket.h). */
 #ifndef HETERPS_IO_STORE_DISTINCT_H
 #define HETERPS_IO_STORE_DISTINCT_H
 
@@ -31,14 +31,14 @@ struct distinct {
 };
 
 void distinct_layout(struct distinct *distinct, struct layout *l, size_t key_count_max);
-/* The slots alone, for who has a place for keys. */
+/* Only the slots, for a caller that has memory for the keys. */
 void distinct_slots_layout(struct distinct *distinct, struct layout *l, size_t key_count_max);
 
 /* Keys that an owner is asked for. */
 struct asked_keys {
     const uint64_t *key; /* [count] */
     uint32_t count;
-    uint32_t *unique; /* [count]: which unique the key is; the owner fills it in where keys may repeat, or it is NULL */
+    uint32_t *unique; /* [count]: the key's unique; the owner fills it in where keys may repeat, else NULL */
 };
 
 /* The distinct keys of the fields, numbered in order of first occurrence: each once. Of `out` fills unique_count,
@@ -83,8 +83,8 @@ static inline bool key_walk_on(struct key_walk *walk)
     return true;
 }
 
-/* Keys are hashes already, but of whom is not known here: two rounds of folding and multiplying by 2^64 over the golden
- * ratio (odd, so nothing is lost) make the upper bits depend on every bit of the key. */
+/* Keys are hashes already, but the hash is not known here. Two rounds of folding and multiplying by 2^64 over the
+ * golden ratio (odd, so nothing is lost) make the upper bits depend on every bit of the key. */
 static inline uint64_t key_mix(uint64_t key)
 {
     key = (key ^ key >> 32) * UINT64_C(0x9e3779b97f4a7c15);
@@ -97,7 +97,7 @@ static inline void distinct_clear(const struct distinct *distinct)
     memset(distinct->slot, 0, sizeof *distinct->slot << distinct->slot_bits);
 }
 
-/* The number of the key, the next one if it is new: then distinct->key has it, and *unique_count is one more. */
+/* The number of the key; a new key gets the next number: distinct->key has it, and *unique_count grows by one. */
 static inline uint32_t distinct_number(const struct distinct *distinct, uint64_t key, uint32_t *unique_count)
 {
     const size_t mask = ((size_t)1 << distinct->slot_bits) - 1;

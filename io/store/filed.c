@@ -19,7 +19,7 @@
 #define READS        256u
 #define DONE_COUNT   32u
 #define KEY_BYTES    sizeof(uint64_t)
-/* Rows that batches under way bring, about; and batches. */
+/* About how many rows batches under way bring; bounds of batches. */
 #define ROWS_AHEAD  32768u
 #define BATCHES_MIN 2u
 #define BATCHES_MAX 16u
@@ -32,11 +32,11 @@ struct part {
     uint64_t place; /* of its first row */
 };
 
-/* Copies of rows, each where its place leads: the last one that came there. The key is there, too, for a place may be
- * that of another's row. */
+/* Copies of rows. A row's place chooses its entry, and the last row that came there stays; the key is kept, too,
+ * because a candidate's place may have another key's row. */
 struct kept {
     uint64_t *key;   /* [count]                 */
-    uint32_t *place; /* [count]; NO_PLACE: none */
+    uint32_t *place; /* [count]; NO_PLACE: the entry is empty */
     float *span;     /* [count, span_floats]    */
     uint64_t count;
 };
@@ -77,7 +77,7 @@ struct filed {
     void *context;
     void (*arrived)(void *context, const struct home_row *row, bool is_found);
     struct failure failure;
-    struct batch batch[BATCHES_MAX]; /* number n: [n % batch_count] */
+    struct batch batch[BATCHES_MAX]; /* batch n is at [n % batch_count] */
     uint32_t batch_count;
     uint64_t begun_count;
     struct reading reading[READS];
@@ -192,7 +192,7 @@ static void filed_close(struct home *home)
         if (table->index.cell) cold_index_close(&table->index);
         if (table->kept_block) memory_give(PART_KEPT, table->kept_block, table->kept_bytes);
     }
-    struct arena arena = f->arena; /* it lies in it itself */
+    struct arena arena = f->arena; /* the home itself lies in it */
     arena_close(&arena);
 }
 
@@ -216,7 +216,7 @@ status filed_part_add(struct home *home, uint32_t table, const struct filed_part
     return ST_OK;
 }
 
-/* The part that a place lies in, and the byte there. */
+/* The part that has a place, and the byte of the place in its file. */
 static const struct part *part_of(const struct table *t, uint32_t place, uint64_t *byte)
 {
     uint32_t low = 0, high = t->part_count;
@@ -294,7 +294,7 @@ static void wanted_end(struct filed *f, struct batch *b, const struct wanted *w,
     f->arrived(f->context, &w->row, span != NULL);
 }
 
-/* Asks for what is left of a read. */
+/* Asks for the rest of a read. */
 static void reading_ask(struct filed *f, uint32_t index)
 {
     const struct reading *r = &f->reading[index];
@@ -309,7 +309,7 @@ static void reading_ask(struct filed *f, uint32_t index)
                                                             .tag = index};
 }
 
-/* Gives a row that is kept, or asks for a read, which is free. */
+/* Gives a row that is kept, or asks for a read; a read must be free. */
 static void wanted_begin(struct filed *f, uint32_t batch, uint32_t index)
 {
     struct batch *b = &f->batch[batch];
@@ -335,7 +335,7 @@ static status flush(struct filed *f)
     return count ? uring_submit(f->uring, f->request, count) : ST_OK;
 }
 
-/* Goes on with what is wanted, as long as reads are free. */
+/* Goes on with the wanted rows, as long as reads are free. */
 static status pump(struct filed *f)
 {
     for (uint64_t n = f->home.arrived + 1; n <= f->begun_count; n++) {
@@ -347,8 +347,8 @@ static status pump(struct filed *f)
     return flush(f);
 }
 
-/* The bytes at the place are there: the row, or another's, of whose key's tag it is; then the next place where it may
- * be. */
+/* The bytes at the place are there: of the row, or of another row whose key has the same tag. Then it goes on to the
+ * next possible place. */
 static void reading_end(struct filed *f, uint32_t index)
 {
     struct reading *r = &f->reading[index];
@@ -469,7 +469,7 @@ static status filed_bring(struct home *home, uint64_t *number)
     return pump(f);
 }
 
-/* Nothing comes here: rows that lie in files are only looked up. */
+/* No row comes here: rows in files are only looked up. */
 static status filed_put(struct home *home, uint32_t table, uint64_t key, const float *span)
 {
     (void)key, (void)span;

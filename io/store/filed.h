@@ -1,7 +1,6 @@
 /* The home of rows that lie in a save's files, which never change. Rows are only looked up, and stay where they are.
  * The home has an index of them in RAM (io/store/cold_index.h), and keeps copies of the rows that were wanted last.
  *
- *
  *     filed_row: key ──▶ index: tag, place          find ──▶ bring: kept? ──▶ the span
  *                                                                └── else a read, many in flight ──▶ the span, and kept
  *

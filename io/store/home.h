@@ -1,17 +1,17 @@
-/* Where rows lie that RAM has no room for: a table of functions, so that the store does not know whether it is a
- * disk (io/store/cold.h), the files of a save (io/store/filed.h) or, in tests, something far away. A row lies in RAM or
- * in its home, never in both. To add a home: io/README.md. Rows of other nodes: engine/node/owned.h.
+/* The place of rows for which RAM has no room, as a table of functions. The store does not know whether it is a disk
+ * (io/store/cold.h), the files of a save (io/store/filed.h) or, in tests, something far away. A row lies in RAM or in
+ * its home, never in both. To add a home: io/README.md. Rows of other nodes: engine/node/owned.h.
  *
  *     ask ── find, find, … ── bring ──▶ the batch is under way ──▶ `arrived` for each row
  *                                                              ──▶ home->arrived reaches the batch
  *     put ◀── a row leaves RAM               poll looks after it all
  *
- * One thread uses a home, and calls come back soon: what is under way goes on meanwhile, and is looked after by
- * home_poll, which the thread calls often; `arrived` and `is_dead` are called from within these calls, but
- * not from home_find. Only home_change is for threads that update rows.
+ * One thread uses a home, and calls come back soon; transfers go on meanwhile. The thread calls home_poll often, which
+ * finishes them. These calls, but not home_find, call `arrived` and `is_dead`. Only home_change is for threads that
+ * update rows.
  *
- * A store whose rows all lie in RAM has no home: NULL. The store calls the functions below, which own what happens
- * then, and where an optional function is missing: nothing is found, nothing is under way, nothing goes out. */
+ * A store whose rows all lie in RAM has no home: NULL. The store calls the functions below. Without a home, or without
+ * an optional function, they find nothing, have nothing under way and write nothing. */
 #ifndef HETERPS_IO_STORE_HOME_H
 #define HETERPS_IO_STORE_HOME_H
 
@@ -29,22 +29,22 @@ struct home_row {
     float *span;
     uint32_t table;
     uint32_t ticket; /* the caller's */
-    bool is_copy;    /* it stays in its home, too: for who only reads it */
-    bool is_saved;   /* once it has arrived: it lay in a stretch that home_stretch_next has given */
+    bool is_copy;    /* the row stays in its home, too: the caller only reads it */
+    bool is_saved;   /* set when it has arrived: it lay in a stretch from home_stretch_next */
 };
 
-/* What has been done for a table since open. */
+/* What the home has done for a table since open. */
 struct home_counts {
     uint64_t row_count, row_max;  /* here now, and at most                                     */
     uint64_t fetched, read_count; /* rows; reads for them                                      */
     uint64_t read_bytes;          /* for fetches                                               */
     uint64_t put, cleaned;        /* rows; rows that cleaning has moved                        */
     uint64_t write_bytes;         /* all; over put * a row's bytes: write amplification        */
-    uint64_t false_count;         /* reads for a row that was another's                        */
+    uint64_t false_count;         /* reads that found another row                              */
 };
 
-/* Blocks of a file, written and not to be changed any more; the descriptor is the home's, good until the next call
- * of another kind. */
+/* Blocks of a file that are written and will not change. The descriptor is the home's, valid until the next call of
+ * another function. */
 struct home_stretch {
     char path[4096];
     int fd;
@@ -72,7 +72,7 @@ struct home_vt {
     void (*walk_end)(struct home *);
     struct home_counts (*counts)(const struct home *, uint32_t table);
     const char *(*words)(const struct home *);
-    /* optional: NULL means that there is nothing to do, and nothing to give */
+    /* optional: NULL means nothing to do, and nothing to give */
     void (*prefetch)(const struct home *, uint32_t table, uint64_t key);
     void (*change)(struct home *, uint32_t table, float *const *span, uint32_t count);
     status (*write_out)(struct home *);
@@ -87,7 +87,7 @@ struct home_table_options {
     const char *name;     /* for messages and the files' names        */
     uint32_t span_floats; /* of a row                                 */
     uint64_t bytes;       /* the table's part of the budget           */
-    uint64_t rows;        /* that it is going to have, where that is known (io/store/filed.h) */
+    uint64_t rows;        /* rows that the table will have, where this is known (io/store/filed.h) */
 };
 
 struct home_options {
@@ -98,26 +98,27 @@ struct home_options {
     void *context;
     /* Whether the row is in RAM, or on its way there. */
     bool (*is_resident)(void *context, uint32_t table, uint64_t key);
-    /* The row has been copied to its span; or, not found: there was none after all, and the span is as it was. */
+    /* The row has been copied to its span; or, not found: the home did not have it after all, and the span is
+     * unchanged. */
     void (*arrived)(void *context, const struct home_row *row, bool is_found);
-    /* Whether the row with this span may be dropped, because nobody will want it again; NULL: none may. */
+    /* Whether the row with this span may be dropped, because nobody will want it again; NULL: no row may. */
     bool (*is_dead)(void *context, uint32_t table, const float *span);
     /* a disk's */
-    const char *path;            /* a directory, made if it is not there; one store at a time has it */
+    const char *path;            /* a directory, made if it is missing; one store at a time has it */
     bool io_threads;             /* not io_uring                                     */
-    struct uring_faults *faults; /* that reads and writes meet: NULL, but in tests   */
+    struct uring_faults *faults; /* faults of reads and writes: NULL, but in tests   */
     uint32_t tag_bits;           /* of the index; 0: 32. Fewer are for tests         */
 };
 
 /* A kind of home. */
 struct home_kind {
-    /* Of the RAM budget: what it takes for itself. */
+    /* RAM of the budget that the home takes for itself. */
     uint64_t (*ram_bytes)(const struct home_options *options);
-    /* Of a table's part of its own budget: what a row takes, about. */
+    /* About how many bytes a row takes of a table's part of the home's budget. */
     uint64_t (*row_bytes)(uint32_t span_floats);
-    uint64_t table_bytes_least; /* and what a table takes at least                         */
-    /* Keeps nothing of options but names, path and the store's part. MEMORY, IO; INVALID: a table's bytes are too
-     * few; SYSTEM. */
+    uint64_t table_bytes_least; /* and the least bytes of a table                          */
+    /* Keeps names, path and the store's part of the options. MEMORY, IO; INVALID: a table's bytes are too few;
+     * SYSTEM. */
     status (*open)(struct home **home, const struct home_options *options);
 };
 
@@ -128,22 +129,23 @@ static inline void home_close(struct home *home)
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* Opens a batch of rows; may wait for an earlier one to arrive. IO, CORRUPT, as home_poll. */
+/* Opens a batch of rows; may wait until an earlier batch has arrived. IO, CORRUPT, as home_poll. */
 MUST_USE static inline status home_ask(struct home *home) { return home != NULL ? home->vt->ask(home) : ST_OK; }
 
-/* Soon the key will be looked for. */
+/* A look-up of the key will follow soon. */
 static inline void home_prefetch(const struct home *home, uint32_t table, uint64_t key)
 {
     if (home != NULL && home->vt->prefetch != NULL) home->vt->prefetch(home, table, key);
 }
 
-/* Whether the home may have the row. Then it is on its way to the span, and `arrived` will say whether it was there. */
+/* Whether the home may have the row. If so, the row is on its way to the span, and `arrived` will say whether it was
+ * there. */
 static inline bool home_find(struct home *home, const struct home_row *row)
 {
     return home != NULL && home->vt->find(home, row);
 }
 
-/* Ends the batch, and sends for its rows; gives its number, from 1 on: 0 if there is no home. */
+/* Ends the batch, and sends for its rows; gives its number, from 1 on, or 0 without a home. */
 MUST_USE static inline status home_bring(struct home *home, uint64_t *batch)
 {
     *batch = 0;
@@ -155,21 +157,21 @@ static inline bool home_has_arrived(const struct home *home, uint64_t batch)
     return home == NULL || home->arrived >= batch;
 }
 
-/* Takes a row that leaves RAM; its key must not be here, and no batch be open. Only where there is a home. FULL:
- * the table, its budget, and the setting to raise. */
+/* Takes a row that leaves RAM; the home must not have its key, and no batch may be open. Only where there is a home.
+ * FULL: the table, its budget, and the setting to raise. */
 MUST_USE static inline status home_put(struct home *home, uint32_t table, uint64_t key, const float *span)
 {
     return home->vt->put(home, table, key, span);
 }
 
-/* The values of these rows of RAM are about to change; each row is one thread's for the time. */
+/* The values of these rows of RAM are about to change; meanwhile each row is one thread's. */
 static inline void home_change(struct home *home, uint32_t table, float *const *span, uint32_t count)
 {
     if (home != NULL && home->vt->change != NULL) home->vt->change(home, table, span, count);
 }
 
-/* Looks after what is done; if `wait`, until something is, or nothing is under way. IO: file, byte, reason.
- * CORRUPT: what has come is not what was put. After a failure every call fails likewise. */
+/* Finishes the transfers that are done; with `wait` waits until one is, or none is under way. IO: file, byte, reason.
+ * CORRUPT: a row came back with other bytes than were put. After a failure every call fails likewise. */
 MUST_USE static inline status home_poll(struct home *home, bool wait)
 {
     return home != NULL ? home->vt->poll(home, wait) : ST_OK;
@@ -180,13 +182,14 @@ MUST_USE static inline status home_settle(struct home *home) { return home != NU
 
 /* --- all rows --------------------------------------------------------------------------------- */
 
-/* Goes through the rows of a table, while the home is settled: one walk at a time, and no batch until it has ended. */
+/* Goes through the rows of a table, while the home is settled: one walk at a time, and no batch until the walk has
+ * ended. */
 static inline void home_walk_begin(struct home *home, uint32_t table)
 {
     if (home != NULL) home->vt->walk_begin(home, table);
 }
 
-/* The next row; *span NULL: there is none. The span stays until the next call. IO, CORRUPT as home_poll. */
+/* The next row; *span NULL: there is no further row. The span stays until the next call. IO, CORRUPT as home_poll. */
 MUST_USE static inline status home_walk_next(struct home *home, uint64_t *key, const float **span)
 {
     *span = NULL;
@@ -203,14 +206,14 @@ static inline void home_walk_end(struct home *home)
 
 /* --- saves: files that the home has already ----------------------------------------------------- */
 
-/* Writes out what has been put and is in memory, and waits for it. IO, CORRUPT as home_poll. */
+/* Writes out the rows that were put and are still in memory, and waits for them. IO, CORRUPT as home_poll. */
 MUST_USE static inline status home_write_out(struct home *home)
 {
     return home != NULL && home->vt->write_out != NULL ? home->vt->write_out(home) : ST_OK;
 }
 
-/* The table's next stretch behind file `number` (0: the first), ascending, of all blocks or of those that have not
- * been given, where any row is alive. False: there is none. */
+/* The table's next stretch behind file `number` (0: the first), ascending: all blocks of a file, or those that no
+ * stretch has given; only of files with living rows. False: there is no further stretch. */
 static inline bool home_stretch_next(struct home *home, uint32_t table, bool is_all, uint64_t number,
                                      struct home_stretch *stretch)
 {
@@ -218,7 +221,7 @@ static inline bool home_stretch_next(struct home *home, uint32_t table, bool is_
            home->vt->stretch_next(home, table, is_all, number, stretch);
 }
 
-/* Bytes of the blocks that home_stretch_next would give, all of them. */
+/* Bytes of all blocks that home_stretch_next would give. */
 static inline uint64_t home_stretch_bytes(const struct home *home, uint32_t table)
 {
     return home != NULL && home->vt->stretch_bytes != NULL ? home->vt->stretch_bytes(home, table) : 0;
@@ -231,10 +234,10 @@ static inline struct home_counts home_counts(const struct home *home, uint32_t t
     return home != NULL ? home->vt->counts(home, table) : (struct home_counts){0};
 }
 
-/* How rows come and go: "io_uring", "threads, by the page cache". Only where there is a home. */
+/* How the home reads and writes: "io_uring", "threads, by the page cache". Only where there is a home. */
 static inline const char *home_words(const struct home *home) { return home->vt->words(home); }
 
-/* Open files that it may come to need. */
+/* Open files that the home may come to need. */
 static inline uint64_t home_files(const struct home *home)
 {
     return home != NULL && home->vt->files != NULL ? home->vt->files(home) : 0;

@@ -16,8 +16,7 @@
  *   64      a block each:  its rows, each the key (8 bytes) and span_floats float32; then the xxh3-64 of these
  *                          rows, its seed the number of the block, so that a block in another's place is noticed
  *
- * The file is valid if every checksum holds and it has exactly the bytes that it says. A damaged place is known
- * to a block. */
+ * The file is valid if every checksum holds and its length is the one that it says. Damage is located to a block. */
 #ifndef HETERPS_IO_STORE_ROW_FILE_H
 #define HETERPS_IO_STORE_ROW_FILE_H
 
@@ -26,7 +25,7 @@
 
 #define ROW_FILE_MAGIC          "HPSROWS1"
 #define ROW_FILE_VERSION        2u
-#define ROW_FILE_F32_VERSION    1u /* of files whose vectors are float32, which older programs read */
+#define ROW_FILE_F32_VERSION    1u /* of files with float32 vectors, which older programs read */
 #define ROW_FILE_BLOCK_ROWS_MAX 4096u
 
 enum row_file_vectors { ROW_FILE_F32, ROW_FILE_BF16, ROW_FILE_VECTORS_COUNT };
@@ -45,33 +44,33 @@ struct row_file_header {
     uint64_t checksum;
 };
 
-/* Writes such a file, a row after another, through an open writer, which the caller commits. */
+/* Writes such a file row by row, through an open writer, which the caller commits. */
 struct row_writer {
     struct file_writer *file; /* borrowed, as is the block until row_writer_end */
     struct row_file_header header;
     uint8_t *block;
-    uint32_t block_row_count;        /* in it    */
+    uint32_t block_row_count;        /* rows in it */
     uint64_t row_count, block_count; /* in total */
 };
 /* Bytes of a block: as many rows as `bytes_max` hold, but at least one. */
 size_t row_writer_block_bytes(uint32_t span_floats, size_t bytes_max);
-/* What a table's rows are. */
+/* A table's rows. */
 struct row_file_shape {
     const char *name; /* of the table */
     uint32_t dim, span_floats;
     enum row_file_vectors vectors;
 };
-/* Begins a file of exactly row_count rows. `block` has block_bytes as row_writer_block_bytes says. */
+/* Begins a file of exactly row_count rows. `block` has block_bytes, from row_writer_block_bytes. */
 MUST_USE status row_writer_begin(struct row_writer *w, struct file_writer *file, const struct row_file_shape *shape,
                                  uint64_t row_count, void *block, size_t block_bytes);
-/* Makes room for a row in the block: IO as file_writer_put. */
+/* Makes room for a row in the block. IO as file_writer_put. */
 MUST_USE status row_writer_room(struct row_writer *w);
-/* Where the next row's span goes, once there is room; then its key, with which it counts. */
+/* Where to write the next row's span, once there is room; row_writer_key then adds its key, and the row counts. */
 float *row_writer_span(const struct row_writer *w);
 void row_writer_key(struct row_writer *w, uint64_t key);
 MUST_USE status row_writer_end(struct row_writer *w);
 
-/* Puts the rows of a walk that has just been opened. What store_walk_next says. */
+/* Puts the rows of a walk that has just been opened. Fails as store_walk_next. */
 MUST_USE status row_writer_walk(struct row_writer *w, struct store_walk *walk);
 
 /* A file's rows, in place. */
@@ -80,8 +79,8 @@ struct row_file {
     const char *path; /* borrowed, for messages, as is `data` */
     const uint8_t *data;
 };
-/* Checks header and length: INVALID, or CORRUPT, with the byte. Keeps `path` and `data` (a file_map's) as long as
- * the file is used. */
+/* Checks header and length: INVALID, or CORRUPT, with the byte. Keeps `path` and `data` (a file_map's) as long as the
+ * file is used. */
 MUST_USE status row_file_open(struct row_file *file, const char *path, const uint8_t *data, size_t bytes);
 /* A block of it: which bytes, which rows (both ends excluded), and whether they match their checksum. */
 struct row_file_block {
@@ -90,7 +89,7 @@ struct row_file_block {
 };
 uint64_t row_file_block_count(const struct row_file *file);
 struct row_file_block row_file_block(const struct row_file *file, uint64_t index);
-/* Checks every block: CORRUPT with the bytes of the first that is damaged. */
+/* Checks every block: CORRUPT with the bytes of the first damaged block. */
 MUST_USE status row_file_verify(const struct row_file *file);
 bool row_file_is_of(const struct row_file *file, const char *name);
 uint64_t row_file_key(const struct row_file *file, uint64_t row);

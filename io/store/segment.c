@@ -6,12 +6,12 @@
 
 #define MAGIC   UINT64_C(0x3153474553535048) /* "HPSSEGS1" */
 #define VERSION 1u
-/* A block may leave so much of itself unused, a part of its bytes, before a longer one is taken. */
+/* The part of a block that may stay unused; else a longer block is taken. */
 #define WASTE_PART       16u
 #define BLOCK_ALIGNS_MAX 16u
 
 struct block_head {
-    uint64_t hash; /* of what follows in the block */
+    uint64_t hash; /* of the block's other bytes */
     uint32_t row_count, zero;
 };
 
@@ -19,7 +19,7 @@ struct trailer {
     uint64_t magic;
     uint32_t version, span_floats, block_bytes, block_count, row_count, zero;
     uint64_t number;
-    uint64_t hash; /* of what stands before it */
+    uint64_t hash; /* of the bytes before it */
 };
 
 static size_t row_bytes(uint32_t span_floats) { return sizeof(uint64_t) + span_floats * sizeof(float); }

@@ -5,7 +5,7 @@
  *                                                             index for a seed
  *     block:   hash, row count | key, span | key, span | …
  *
- * So a block that is garbled, or that belongs elsewhere, is recognised by itself. Rows do not cross blocks.
+ * So a block that is garbled, or belongs elsewhere, is recognised by itself. Rows do not cross blocks.
  * Little-endian. */
 #ifndef HETERPS_IO_STORE_SEGMENT_H
 #define HETERPS_IO_STORE_SEGMENT_H
@@ -16,7 +16,7 @@
 
 #include "engine/base/status.h"
 
-/* What O_DIRECT wants of addresses, offsets and sizes, and a device's smallest efficient read. */
+/* The alignment of addresses, offsets and sizes for O_DIRECT, and a device's smallest efficient read. */
 #define SEGMENT_ALIGN_BYTES 4096u
 
 struct segment_shape {
@@ -52,7 +52,7 @@ void segment_block_seal(const struct segment_shape *s, uint8_t *block, uint64_t 
 /* The hash of consecutive sealed blocks, from the hash of the blocks before (0 at first) and one more block. Reads the
  * hash in the block's head, not the block: once this hash is checked, it is as good. */
 uint64_t segment_hash_add(uint64_t before, const uint8_t *block);
-/* CORRUPT: file, byte, what does not hold. */
+/* CORRUPT: file, byte, expected and found hash. */
 MUST_USE status segment_block_check(const struct segment_shape *s, const uint8_t *block, uint64_t number,
                                     uint32_t block_index, const char *path);
 

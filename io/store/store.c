@@ -1,5 +1,5 @@
-/* Opening and closing: a fixed budget becomes, for every table, rows in RAM (store_ram.c), and for all of them a
- * home, if there is a budget for one. */
+/* Opening and closing: a fixed budget becomes rows in RAM for every table (store_ram.c), and one home, if it has a
+ * budget. */
 #include "io/store/store_internal.h"
 
 #include <inttypes.h>
@@ -24,7 +24,7 @@ uint64_t example_keys_of(const struct store_options *o, uint32_t t)
     return others == o->example.field_count ? 0 : o->example.key_count_max - others;
 }
 
-/* Tickets whose rows may be pinned while another one must find room: a step's update ends one step behind its last
+/* Tickets whose rows may be pinned while another one must find room: a step's update ends one step after its last
  * ticket. In RAM alone no row has to leave. */
 static uint64_t tickets_pinned(const struct store_options *options)
 {
@@ -37,7 +37,7 @@ static uint64_t tickets_pinned(const struct store_options *options)
 /* A table's part of a budget. */
 struct part {
     uint64_t bytes;     /* 0: not given yet                                                             */
-    uint64_t row_bytes; /* what its share of rows takes of the budget: the parts are in their proportion */
+    uint64_t row_bytes; /* bytes of the budget for its share of rows: parts are in this proportion */
 };
 
 static uint64_t shared_bytes(uint64_t bytes, uint64_t part, uint64_t whole)
@@ -45,8 +45,8 @@ static uint64_t shared_bytes(uint64_t bytes, uint64_t part, uint64_t whole)
     return (uint64_t)((unsigned __int128)bytes * part / whole);
 }
 
-/* Gives those their parts that have none, so that rows are in the proportion of shares; each has `least` bytes
- * if there are as many. INVALID: the tables ask for more than there is. */
+/* Gives the tables without a part their parts, so that rows are in the proportion of shares; each gets `least` bytes if
+ * there are as many. INVALID: the tables ask for more than there is. */
 static status budget_divide(const char *name, uint64_t whole, uint64_t least, struct part *part, uint32_t count)
 {
     uint64_t given = 0, wanted = 0;
@@ -83,7 +83,7 @@ static bool is_dead(void *context, uint32_t table, const float *span)
     return life_end(context, table, span) != ROW_LIVES;
 }
 
-/* Its RAM leaves the budget of rows, *ram_bytes. */
+/* Takes the home's RAM out of the budget of rows, *ram_bytes. */
 static status home_open_within(struct store *store, const struct home_kind *kind, const struct home_options *home,
                                uint64_t disk_bytes, uint64_t *ram_bytes)
 {
@@ -100,7 +100,7 @@ static status home_open_within(struct store *store, const struct home_kind *kind
                        status_message(), disk_bytes, home->table_count, home->table_count == 1 ? "" : "s");
 }
 
-/* Opens the home, if there is a budget for one. part[table_count] is for its use. */
+/* Opens the home, if there is a budget for one. part[table_count] is scratch. */
 static status home_open(struct store *store, const struct store_options *o, struct part *part, uint64_t *ram_bytes)
 {
     if (o->disk_bytes == 0) return ST_OK;
@@ -141,7 +141,7 @@ static status table_open(struct store *store, uint32_t table_index, const struct
     struct store_table *table = &store->table[table_index];
     CHECK(!table->life.counts || table->span_floats > ROW_COUNTER_FLOATS);
     uint64_t row_bytes = row_bytes_of(table);
-    const uint64_t spare_bytes = sizeof(struct bucket); /* bucket_count_of()'s one more */
+    const uint64_t spare_bytes = sizeof(struct bucket); /* the additional bucket of bucket_count_of() */
     uint64_t row_max = table->budget_bytes < spare_bytes ? 0 : (table->budget_bytes - spare_bytes) / row_bytes;
     table->row_max = row_max < ROW_NONE ? row_max : ROW_NONE - 1;
     table->example_keys_max = example_keys_of(options, table_index);
@@ -165,7 +165,7 @@ static status table_open(struct store *store, uint32_t table_index, const struct
     return ST_OK;
 }
 
-/* Opens the home, and gives every table its part of what that leaves of RAM. */
+/* Opens the home, and gives every table its part of the RAM that is left. */
 static status budgets_divide(struct store *store, const struct store_options *o)
 {
     uint64_t ram_bytes = o->ram_bytes;

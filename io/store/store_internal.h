@@ -1,4 +1,5 @@
-/* What the parts of the store share. Each part calls those above it in this list; calls the other way go by pointers:
+/* The parts of the store, and what they share. Each part calls those above it in this list; calls the other way go by
+ * pointers:
  *
  *     home.h, distinct.c     where rows lie beside RAM; the asker's half of a ticket
  *     store_ram.c            the index, and rows of RAM
@@ -45,20 +46,20 @@ struct bucket {
 };
 _Static_assert(sizeof(struct bucket) == CACHE_LINE_BYTES, "a look-up is one cache line");
 
-/* Rows for each bucket, and so the share of a bucket in a row's bytes of the budget. */
+/* Rows for each bucket, and so a bucket's share in a row's bytes of the budget. */
 #define BUCKET_ROWS    3u
 #define ROW_CELL_BYTES ((sizeof(struct bucket) + BUCKET_ROWS - 1) / BUCKET_ROWS)
-/* Where rows leave for a home, memory matters more than a look-up that goes one line further: rows for four buckets. */
+/* Where rows leave for a home, memory matters more than a second line in a look-up: rows for four buckets. */
 #define TIERED_ROWS       13u
 #define TIERED_CELL_BYTES ((4 * sizeof(struct bucket) + TIERED_ROWS - 1) / TIERED_ROWS)
 
-/* A row, and the ticket that has created it. A row that was first taken for a living row of the home comes later than
- * other rows of its ticket. */
+/* A row, and the ticket that has created it. A row that was first taken for a living row of the home is noted later
+ * than other rows of its ticket. */
 struct created {
     uint32_t row, ticket;
 };
 
-/* The counts of struct store_counts that other threads are told. */
+/* Counts of struct store_counts that other threads are told. */
 enum store_told {
     TOLD_RAM_ROWS,
     TOLD_DISK_ROWS,
@@ -79,7 +80,7 @@ struct store_table {
     bool is_tiered;            /* rows leave RAM for a home                                               */
     bool is_left;              /* its rows are elsewhere: tickets have none of them                       */
     uint64_t example_keys_max; /* keys of an example                                                     */
-    struct bell *grown_bell;   /* the thread's that touches: rings every TOUCH_ROWS rows                  */
+    struct bell *grown_bell;   /* of the thread that touches memory: rings every TOUCH_ROWS rows          */
     void (*row_init)(void *context, uint32_t table, uint64_t key, float *span);
     void *context;
     bool unseen_is_zeros;
@@ -88,22 +89,22 @@ struct store_table {
     float *span;         /* [row_max, stride_floats]                */
     uint32_t *bucket_of; /* [row_max]: where the row's key is; NULL: rows leave for a home */
     /* published */
-    _Atomic uint64_t shared_row_count;              /* wherever they are */
+    _Atomic uint64_t shared_row_count;              /* in RAM or in the home */
     uint32_t serial;                                /* the next unique's */
     uint64_t touched_count;                         /* uniques so far    */
     _Atomic uint64_t shared_told[STORE_TOLD_COUNT]; /* store_counts_told */
     /* rows that come and go */
     struct row_life life;
     struct admission admission;
-    /* [batch * example_keys_max]: keys of the step's occurrences that had no row, in order of the data */
+    /* [batch * example_keys_max]: keys that occurred in the step and had no row, in order of the data */
     uint64_t *unadmitted;
     uint32_t unadmitted_count;
     bool is_purged; /* no row of the home is dead */
     struct store_life_counts lives;
-    /* with a home: rows [0, used_count) have been in use; those not in use now are a list: the span of each begins with
-     * the number of the next */
+    /* with a home: rows [0, used_count) have been in use; the rows of these not in use now are a list: the span of each
+     * begins with the number of the next */
     uint32_t used_count, free_count, free_row;
-    /* rows with this serial or a later one are pinned: their tickets are not released */
+    /* rows with this serial or a later one are pinned: tickets that name them are not released */
     uint32_t serial_pinned;
     /* rows that one ticket may need */
     uint64_t ticket_rows_max;
@@ -114,11 +115,11 @@ struct store_table {
     /* rows that tickets not released yet have created: entry n at n % created_max */
     struct created *created;
     uint64_t created_begin, created_end, created_max;
-    /* of look-ups that see no more rows than a given ticket has left */
+    /* for look-ups that see only the rows that a given ticket has left */
     bool sees_less;
-    uint64_t seen_count; /* in RAM alone: they see the rows below it      */
+    uint64_t seen_count; /* in RAM alone: look-ups see the rows below this number */
     uint8_t *is_ahead;   /* else: a bit for each row of RAM, set if it was created later */
-    /* of the thread that touches memory ahead: rows that the data may need; [0, touched_bytes) of `span` are
+    /* for the thread that touches memory ahead: rows that the data may need; [0, touched_bytes) of `span` are
      * resident */
     uint64_t row_estimate, touched_bytes;
 };
@@ -145,7 +146,7 @@ struct key_run {
 };
 /* Finds or makes the rows of all keys, and numbers the distinct keys in order of first occurrence. Fills asked.unique;
  * and of `out` unique_count, row, span, and in occurrence_begin[u + 1] how often unique u occurs. FULL, IO, CORRUPT as
- * store_prepare. In io/isa/store.c, for each instruction set of engine/base/isa.h; all give the same. */
+ * store_prepare. In io/isa/store.c, for each instruction set of engine/base/isa.h; all kernels give the same. */
 typedef status keys_settle_kernel(const struct key_run *run);
 keys_settle_kernel keys_settle_base, keys_settle_avx2, keys_settle_avx512;
 
@@ -160,7 +161,7 @@ struct store {
     bool takes_turns;
     uint64_t period;
     uint64_t *histogram; /* [EVICT_BINS], where a table has a bound of its rows */
-    float *zeros;        /* a row of zeros, where rows may be gone              */
+    float *zeros;        /* a row of zeros, where rows can come and go          */
     uint32_t ticket_max, released_count;
     uint32_t *serial_end;      /* [ticket_max, table_count]: serials after ticket n, at n % ticket_max */
     struct store_marks *marks; /* store_save.c; NULL: rows are not marked */
@@ -187,18 +188,18 @@ static inline uint32_t cell_row(const struct cell *cell)
     return atomic_load_explicit(&cell->shared_row, memory_order_acquire) - 1;
 }
 
-/* Whether no cell is empty: they are filled from the front. */
+/* Whether the bucket has no empty cell: its cells are filled from the front. */
 static inline bool bucket_is_full(const struct bucket *bucket)
 {
     return cell_row(&bucket->cell[BUCKET_CELLS - 1]) != ROW_NONE;
 }
 
-/* The bucket's cell of the key, or NULL. Nobody can predict which cell it is, so there is one branch, after all of
- * them. */
+/* The bucket's cell of the key, or NULL. Nobody can predict which cell it is, so one branch follows all comparisons. */
 static inline struct cell *bucket_find(struct bucket *bucket, uint64_t key)
 {
     struct cell *cell = bucket->cell;
-    /* Relaxed: read again below, once the row is there. An empty cell looks like one of key 0, and lies after it. */
+    /* Relaxed: the key is read again below, after the row. An empty cell has key 0; a cell with that key comes before
+     * it. */
 #pragma GCC unroll 4
     for (uint32_t i = BUCKET_CELLS; i-- > 0;)
         if (atomic_load_explicit(&bucket->cell[i].shared_key, memory_order_relaxed) == key) cell = &bucket->cell[i];
@@ -217,10 +218,10 @@ static inline float *span_of(const struct store_table *table, uint64_t row)
     return table->span + row * table->stride_floats;
 }
 
-/* From now on other threads find the row. Its values are complete, unless one thread at a time uses the store. */
+/* Lets other threads find the row. Its values are complete, unless one thread at a time uses the store. */
 static inline void row_publish(struct store_table *table, uint32_t row, uint64_t key, struct cell *cell)
 {
-    /* A table has less than 2^32 rows, and so buckets. */
+    /* A table has less than 2^32 rows, and so less than 2^32 buckets. */
     if (table->bucket_of)
         table->bucket_of[row] = (uint32_t)((size_t)((char *)cell - (char *)table->bucket) / sizeof(struct bucket));
     /* Relaxed: the release below makes the cell's key visible before its row, and with it the row's span. */
@@ -238,7 +239,7 @@ static inline void row_count_add(struct store_table *table)
     table->lives.admitted++;
 }
 
-/* The end of the numbers of rows that are in use, or have been. */
+/* The end of the row numbers that are or have been in use. */
 static inline uint64_t rows_end(const struct store_table *table)
 {
     return table->is_tiered ? table->used_count : row_count_of(table);
@@ -273,14 +274,14 @@ uint64_t row_bytes_of(const struct store_table *table);
 struct cell *index_find(const struct store_table *table, uint64_t key, struct cell **place);
 /* Takes a row's number, for row_publish. FULL: there is none. */
 MUST_USE status row_take(const struct store *store, struct store_table *table, uint32_t *row);
-/* Zeroes the span, and fills in the initial values of a row never seen. */
+/* Zeroes the span, and fills in the initial values of a new row. */
 void row_init(const struct store_table *table, uint32_t table_index, uint64_t key, float *span);
 /* In RAM alone: the key of a row, by the row's number. */
 uint64_t row_key(const struct store_table *table, uint64_t row);
 void row_count_subtract(struct store_table *table, uint64_t count);
 /* Where rows leave for a home: removes one row from RAM. */
 void row_remove(struct store_table *table, struct bucket *bucket, struct cell *cell);
-/* Calls `look` for every row of RAM; where it says so, the row is removed. */
+/* Calls `look` for every row of RAM, and removes the row where it returns true. */
 typedef bool row_look(void *context, uint64_t key, const float *span);
 void ram_walk(struct store_table *table, row_look *look, void *context);
 

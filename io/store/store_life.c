@@ -1,9 +1,9 @@
-/* Rows that come and go: what a step's keys count for their admission, and what the end of a step removes.
+/* Rows that come and go: counts a step's keys for their admission, and removes rows at the end of a step.
  *
- * A sweep runs between two steps, while nothing is prepared: of rows in RAM alone the living move together, in
- * order; with a home the dead leave RAM, and those in the home are dead by the same rule for whoever comes upon
- * them: a fetch that brings one makes a new row of it, cleaning drops it. Only a bound of rows that is passed,
- * and whoever needs exact counts, goes through the home. */
+ * A sweep runs between two steps, while nothing is prepared. In RAM alone the living rows move together, in order. With
+ * a home the dead rows leave RAM; those in the home are dead by the same rule for whoever comes upon them: a fetch that
+ * brings one makes it a new row, cleaning drops it. Only when a bound of rows is passed, or exact counts are needed,
+ * does a sweep go through the home. */
 #include "io/store/store_life.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "io/store/store_internal.h"
 #include "io/store/store_rows.h"
 
-/* Of rows too many nine tenths of the bound stay: evictions are rare. */
+/* When rows are too many, nine tenths of the bound stay: evictions are rare. */
 #define EVICT_PART 10u
 /* Digits of score and key, from the greatest on. */
 #define SCORE_DIGITS 2u
@@ -106,7 +106,7 @@ status store_unadmitted_end(struct store *store)
     return ST_OK;
 }
 
-/* --- who lives ---------------------------------------------------------------------------------- */
+/* --- which rows live ---------------------------------------------------------------------------- */
 
 enum row_fate life_fate(const struct store *store, const struct store_table *table, const float *span)
 {
@@ -123,18 +123,18 @@ enum row_fate life_end(struct store *store, uint32_t table_index, const float *s
     return fate;
 }
 
-/* Which rows go: the dead, or those of the least scores. */
+/* Which rows go: the dead, or those with the least scores. */
 struct removal {
     const struct store *store;
     struct store_table *table;
     bool is_eviction;
-    /* of an eviction: those whose score and key, digit by digit, are at most this */
+    /* an eviction: rows go whose score and key, digit by digit, are at most these */
     uint32_t score;
     uint64_t key;
     uint64_t count; /* removed */
 };
 
-/* Scores are not negative: so their bits are in the order of their values. */
+/* Scores are not negative, so their bits have the order of their values. */
 static uint32_t score_bits(const struct store *store, const struct store_table *table, const float *span)
 {
     float score = row_life_score(&table->life, counters_of(table, span), store->period);
@@ -231,10 +231,10 @@ bool store_select_choose(struct store_select *s, const uint64_t bins[STORE_BINS]
     }
     while (bins[bin] < s->wanted) s->wanted -= bins[bin++];
     s->chosen[s->digit++] = bin;
-    return s->digit == DIGITS || bins[bin] == s->wanted; /* all of the last bin go */
+    return s->digit == DIGITS || bins[bin] == s->wanted; /* all rows of the last bin go */
 }
 
-/* The greatest score and key of those that go. */
+/* The greatest score and key of the rows that go. */
 static void threshold_set(const struct store_select *s, struct removal *r)
 {
     for (uint32_t d = 0; d < DIGITS; d++) {
@@ -288,7 +288,7 @@ static status evict(struct store *store, uint32_t t)
 
 /* --- sweeps ------------------------------------------------------------------------------------- */
 
-/* Tickets of rows whose fetch has not come may yet turn out to need new rows: then what is under way is waited for. */
+/* Rows of tickets that are still fetched may turn out to be new ones; then this waits for the fetches. */
 status store_is_crowded(struct store *store, bool *is_crowded)
 {
     *is_crowded = false;
@@ -345,7 +345,7 @@ void store_find_again(struct store *store, const struct micro_batch *m, struct t
         struct ticket_table *to = &ticket->table[t];
         for (uint32_t u = 0; u < to->unique_count && table->life.counts; u++) {
             struct cell *place, *cell;
-            if (to->row[u] == ROW_NONE) continue; /* in scratch */
+            if (to->row[u] == ROW_NONE) continue; /* its span is in scratch */
             cell = index_find(table, m->key[to->occurrence[to->occurrence_begin[u]]], &place);
             to->row[u] = cell != NULL ? cell_row(cell) : ROW_NONE;
             to->span[u] = cell != NULL ? span_of(table, cell_row(cell)) : store->zeros;

@@ -1,19 +1,19 @@
-/* Rows in RAM: for every table an array of spans, an index, and for each row where in the index its key is.
+/* Rows in RAM: for every table an array of spans, an index, and for each row the bucket of the index that has its key.
  *
  *     bucket of the index, a cache line:   | key  row + 1  mark | key  row + 1  mark | … | key  row + 1  mark |   four
  *
- * A key lies in the bucket that its hash chooses or, where that is full, in the first one behind it with room;
- * cells are filled from the front, and row + 1 is 0 in an empty one. A table with room for R rows has R / 3
- * buckets, so at most three quarters of the cells are used: a look-up is one cache miss, and for a tenth of the
- * keys of a full table two lines that lie side by side. Where rows leave for a home it has R 4 / 13 buckets, and
- * nothing else for a row: nobody asks there for the key of a row by its number.
+ * A key lies in the bucket that its hash chooses or, if that is full, in the next bucket with room; cells are filled
+ * from the front, and row + 1 is 0 in an empty one. A table with room for R rows has R / 3 buckets, so at most three
+ * quarters of the cells are used: a look-up is one cache miss, and for a tenth of the keys of a full table two lines
+ * side by side. Where rows leave for a home, a table has R 4 / 13 buckets, and nothing else for a row: nobody asks
+ * there for the key of a row by its number.
  *
  * The mark is for tickets (store_ticket.c).
  *
  * Memory is reserved whole and becomes resident as rows are created.
  *
- * In RAM alone rows have the numbers of their creation, and others may look them up meanwhile. Where they leave for
- * a home, and come back, a number is had by one row after another. */
+ * In RAM alone rows are numbered in order of creation, and other threads may look them up meanwhile. Where rows leave
+ * for a home and come back, one row after another has the same number. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ static uint64_t bucket_index(const struct store_table *table, const struct bucke
     return (uint64_t)(bucket - table->bucket);
 }
 
-/* Steps from the one bucket on to the other. */
+/* Steps from one bucket on to the other. */
 static uint64_t bucket_steps(const struct store_table *table, uint64_t from, uint64_t to)
 {
     return to >= from ? to - from : to + table->bucket_count - from;
@@ -53,7 +53,7 @@ static uint64_t bucket_steps(const struct store_table *table, uint64_t from, uin
 
 static void cell_move(struct store_table *table, struct cell *to, struct bucket *to_bucket, struct cell *from)
 {
-    /* Relaxed, all: where rows leave or go one thread at a time uses the store. */
+    /* Relaxed, all: where rows leave or go, one thread at a time uses the store. */
     uint32_t row = atomic_load_explicit(&from->shared_row, memory_order_relaxed);
     atomic_store_explicit(&to->shared_key, atomic_load_explicit(&from->shared_key, memory_order_relaxed),
                           memory_order_relaxed);
@@ -62,8 +62,8 @@ static void cell_move(struct store_table *table, struct cell *to, struct bucket 
     if (table->bucket_of) table->bucket_of[row - 1] = (uint32_t)bucket_index(table, to_bucket);
 }
 
-/* Empties a cell. A key that lies behind a full bucket must still be found from its first one on: so the hole is
- * filled by one that had to pass it, as long as there is one, and lies at the end of its bucket then. */
+/* Empties a cell. A key behind a full bucket must still be found from its first bucket on: so a key that had to pass
+ * the hole moves into it, as long as there is such a key. In the end the hole moves to the end of its bucket. */
 static void cell_remove(struct store_table *table, struct bucket *bucket, struct cell *hole)
 {
     struct bucket *at = bucket;
@@ -109,7 +109,7 @@ status row_take(const struct store *store, struct store_table *table, uint32_t *
              " bytes of the budget; raise store.ram (now %" PRIu64 " bytes), or give it a disk (store.ssd)",
              table->name, next, row_bytes_of(table), table->budget_bytes, store->ram_bytes);
     *row = (uint32_t)next;
-    table->used_count += table->is_tiered; /* in RAM alone it is the count that row_count_add publishes */
+    table->used_count += table->is_tiered; /* in RAM alone, row_count_add publishes the count */
     return ST_OK;
 }
 
@@ -157,8 +157,8 @@ uint64_t row_key(const struct store_table *table, uint64_t row)
 
 /* --- all rows --------------------------------------------------------------------------------- */
 
-/* Where rows leave for a home: by buckets. What fills a hole is looked at, too: it has been before, or comes from a
- * bucket ahead. */
+/* Where rows leave for a home: by buckets. The cell that fills a hole is looked at, too: its row was looked at before,
+ * or comes from a bucket ahead. */
 static void buckets_walk(struct store_table *table, row_look *look, void *context)
 {
     for (uint64_t b = 0; b < table->bucket_count; b++) {
@@ -175,8 +175,8 @@ static void buckets_walk(struct store_table *table, row_look *look, void *contex
     }
 }
 
-/* In RAM alone rows have the numbers of their creation: those that stay move down, and what is behind them is zero,
- * as rows are that nobody has had. */
+/* In RAM alone rows are numbered in order of creation: the rows that stay move down, and the spans behind them are
+ * zeroed, like those of rows that were never used. */
 static void numbers_walk(struct store_table *table, row_look *look, void *context)
 {
     const uint64_t count = row_count_of(table);

@@ -1,10 +1,9 @@
 /* Room in RAM: which rows are pinned, and which leave for their home.
  *
- * A row is in RAM while a ticket that is not released names it: it is pinned. Of the others those leave that are
- * used least: a hand goes over the index, in long strides so that it thins it out evenly, halves what it finds of a
- * row's uses, and moves out a row that has none left (the clock with counters, GCLOCK: Smith, ACM TODS 1978,
- * section 3.3). What is pinned the cell's mark tells: serials are dealt in order, so those of tickets in flight are
- * the last ones.
+ * A row is in RAM while a ticket that is not released names it: it is pinned. Of the other rows the least used leave. A
+ * hand goes over the index, in long strides so that it thins it out evenly; it halves each row's uses, and moves out a
+ * row that has no uses left (the clock with counters, GCLOCK: Smith, ACM TODS 1978, section 3.3). The cell's mark tells
+ * whether a row is pinned: serials are dealt in order, so those of tickets in flight are the last ones.
  *
  * Which rows exist, and with which values, does not depend on any of this. */
 #include <inttypes.h>
@@ -15,13 +14,13 @@
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* Rows that tickets not released can have created: in RAM, pinned. */
+/* Rows that tickets not released can have created: they are in RAM, pinned. */
 static uint64_t created_max_of(const struct store_options *o)
 {
     return (uint64_t)o->ticket_max * o->batch.micro * o->example.key_count_max;
 }
 
-/* Entries for them: one that comes late, behind those of later tickets, goes when these do. */
+/* Entries for these rows. An entry that comes late, behind those of later tickets, goes when these go. */
 static uint64_t created_entries(const struct store_options *o) { return 2 * created_max_of(o); }
 
 void room_layout(struct store *store, struct layout *l, const struct store_options *o)
@@ -107,10 +106,10 @@ uint64_t store_row_count_at(const struct store *store, uint32_t table_index, uin
 
 /* --- rows that leave ---------------------------------------------------------------------------- */
 
-/* Buckets that are asked for before the hand comes to them. */
+/* How many buckets ahead of the hand are prefetched. */
 #define HAND_AHEAD 8u
 
-/* Buckets between two looks at what is under way: what there is to move out takes longer. */
+/* Buckets between two looks at transfers under way: moving out takes longer. */
 #define HAND_LOOKS 32u
 
 static uint64_t hand_next(const struct store_table *table, uint64_t bucket)
@@ -119,8 +118,8 @@ static uint64_t hand_next(const struct store_table *table, uint64_t bucket)
                                                              : bucket + table->hand_stride - table->bucket_count;
 }
 
-/* About the golden section of the buckets, and without a divisor in common with their number, so that every bucket
- * has its turn. */
+/* About the golden section of the buckets, without a divisor in common with their number, so that every bucket has its
+ * turn. */
 static uint64_t hand_stride_of(uint64_t bucket_count)
 {
     uint64_t stride = (uint64_t)((double)bucket_count * 0.6180339887498949) | 1;
@@ -135,10 +134,10 @@ static uint64_t hand_stride_of(uint64_t bucket_count)
     }
 }
 
-/* Uses of a row that is not worth its place: that which has brought it. */
+/* Uses of a row that is not worth its place: only the use that has brought it. */
 #define USES_LEAST 1u
 
-/* Of a bucket to which the hand comes soon: asks for the rows that will leave, and for their places in the home. */
+/* For a bucket to which the hand comes soon: prefetches the rows that will leave, and their places in the home. */
 static void rows_fetch(const struct store *store, uint32_t table_index, const struct bucket *bucket)
 {
     const struct store_table *table = &store->table[table_index];
@@ -157,7 +156,7 @@ status rows_move_out(struct store *store, uint32_t table_index, uint64_t wanted)
     uint64_t ahead = table->hand, near = table->hand;
     for (uint32_t i = 0; i < HAND_AHEAD; i++) ahead = hand_next(table, ahead);
     for (uint32_t i = 0; i < HAND_AHEAD / 2; i++) near = hand_next(table, near);
-    /* A row's uses are halved to none in so many rounds; one that is pinned stays. */
+    /* After this many rounds a row's uses are halved to none; a pinned row stays. */
     uint64_t looks_left = (USES_BITS + 2) * table->bucket_count;
     for (; rows_free(table) < wanted && looks_left > 0; looks_left--) {
         struct bucket *bucket = &table->bucket[table->hand];

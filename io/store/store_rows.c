@@ -46,7 +46,7 @@ float *store_span(struct store *store, uint32_t table, uint64_t row)
 
 /* --- rows by key ------------------------------------------------------------------------------ */
 
-/* A row of RAM for a key that has none there, and lies in the home with its values, or is new and zeroed. */
+/* A row of RAM for a key that has none there: with its values from the home, or new and zeroed. */
 static status row_put_home(struct store *store, uint32_t table_index, uint64_t key, struct cell *place, uint32_t *row,
                            bool *was_there)
 {
@@ -62,12 +62,12 @@ static status row_put_home(struct store *store, uint32_t table_index, uint64_t k
     TRY(home_bring(store->home, &batch));
     while (!home_has_arrived(store->home, batch)) TRY(home_poll(store->home, true));
     *was_there = row_count_of(table) == row_count;
-    table->created_begin = table->created_end; /* no ticket's */
+    table->created_begin = table->created_end; /* they are no ticket's */
     if (!*was_there) memset(span_of(table, *row), 0, table->span_floats * sizeof(float));
     return ST_OK;
 }
 
-/* In RAM alone: a row that nobody has had, so that its span is zero. */
+/* In RAM alone: a row whose number was never used, so its span is zero. */
 static status row_put_new(const struct store *store, struct store_table *table, uint64_t key, struct cell *place,
                           uint32_t *row)
 {
@@ -77,9 +77,9 @@ static status row_put_new(const struct store *store, struct store_table *table, 
     return ST_OK;
 }
 
-/* A model is loaded row by row: the fewer instructions lie between two look-ups in the index, the more of its
- * misses are under way at a time; and the row's number does not come out of the index, or what is done with it
- * would wait. */
+/* A model is loaded row by row. The fewer instructions lie between two look-ups in the index, the more of its misses
+ * are under way at a time. The number of a new row does not come out of the index, or the work on the row would wait
+ * for it. */
 static status row_put(struct store *store, uint32_t table_index, uint64_t key, float **span, bool *was_there)
 {
     CHECK(table_index < store->table_count);
@@ -204,7 +204,7 @@ static void insertion_sort(uint64_t *key, uint64_t count)
     }
 }
 
-/* Sorts by the `shift + RADIX_BITS` low bits; those above are equal. Depth of recursion: 8. */
+/* Sorts by the `shift + RADIX_BITS` low bits; the bits above are equal. Depth of recursion: 8. */
 static void flag_sort(uint64_t *key, uint64_t count, int shift)
 {
     if (count <= INSERTION_MAX) {
@@ -218,7 +218,7 @@ static void flag_sort(uint64_t *key, uint64_t count, int shift)
         next[digit] = begin;
         end[digit] = begin += digit_count;
     }
-    /* Each key that is lifted out goes to its own pile's next place, and the one that stood there is lifted. */
+    /* Each lifted key goes to the next place of its own pile, and the key there is lifted. */
     for (uint32_t digit = 0; digit < RADIX_SIZE; digit++)
         while (next[digit] < end[digit]) {
             uint64_t lifted = key[next[digit]];

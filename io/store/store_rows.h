@@ -6,11 +6,10 @@
 
 struct home;
 
-/* Of all rows; where some are hidden (store_unchanged_hide), numbers go beyond it. */
+/* Rows of a table. Where some are hidden (store_unchanged_hide), row numbers go beyond this count. */
 uint64_t store_row_count(const struct store *store, uint32_t table);
 uint64_t store_row_max(const struct store *store, uint32_t table);
-/* The key of a row in RAM, by its number in a ticket; in RAM alone, where rows are numbered in order of creation, of
- * any row. */
+/* In RAM alone, where rows are numbered in order of creation: the key of a row. */
 uint64_t store_key(const struct store *store, uint32_t table, uint64_t row);
 float *store_span(struct store *store, uint32_t table, uint64_t row);
 /* Whether the key has a row; in RAM alone. */

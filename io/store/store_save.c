@@ -7,33 +7,33 @@
 
 #define PART_MARKS  "row marks"
 #define PART_BUFFER "checkpoint buffer"
-/* Rows whose marks are asked for ahead. */
+/* How many rows ahead marks are prefetched. */
 #define FETCH_AHEAD 16u
 
-/* What a row's mark says. Which of the pairs is which, the save before has decided. */
+/* The states of a row's mark. The last save has decided the meaning of each pair. */
 enum mark { MARK_NONE, MARK_CHANGED_0, MARK_CHANGED_1, MARK_CLEAN_0, MARK_CLEAN_1, MARK_BUSY, MARK_COUNT };
 
 /* A row in the buffer. Zero at first: its turn is counted from its index on. */
 struct entry {
-    _Atomic uint64_t shared_turn; /* + index: its number, free; 1 more: filled */
+    _Atomic uint64_t shared_turn; /* + index: its number if it is free; its number + 1 if it is filled */
     uint64_t key;
     uint32_t table;
     float span[];
 };
 
 struct marks_table {
-    uint64_t *key;                     /* [row_max], with a home: where nobody else knows it */
+    uint64_t *key;                     /* [row_max], with a home: the index cannot tell it */
     _Atomic uint8_t *shared_mark;      /* [row_max]                           */
     uint64_t inverse, limit;           /* of the stride's odd part; rows at begin */
-    uint32_t shift;                    /* its even part                       */
-    _Atomic uint64_t shared_row_count; /* that have a mark                    */
-    _Atomic uint64_t shared_changed;   /* that are CHANGED                    */
+    uint32_t shift;                    /* the stride's even part: its power of two */
+    _Atomic uint64_t shared_row_count; /* rows that have a mark               */
+    _Atomic uint64_t shared_changed;   /* rows that are CHANGED               */
 };
 
 struct store_marks {
     struct arena arena;
     /* set between saves, while nobody changes a row */
-    uint8_t changed, clean; /* what is written now */
+    uint8_t changed, clean; /* the marks to write now */
     bool is_pending[MARK_COUNT];
     uint32_t entry_count;
     size_t entry_bytes;
@@ -41,7 +41,7 @@ struct store_marks {
     size_t marks_bytes, keys_bytes, entries_bytes;
     uint8_t *marks;
     uint64_t *keys;
-    struct bell room_bell; /* who waits for room in the buffer */
+    struct bell room_bell; /* for threads that wait for room in the buffer */
     uint64_t head;         /* the saver's: next entry to take  */
     _Alignas(64) _Atomic uint64_t shared_tail;
     _Atomic uint64_t shared_wait_ns; /* for room, in this save */
@@ -51,8 +51,8 @@ struct store_marks {
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* Of an odd number, modulo 2^64, by Newton's iteration: each doubles the bits that are right, of which there
- * are three at first. */
+/* The inverse of an odd number, modulo 2^64, by Newton's iteration: each step doubles the number of right bits, three
+ * at first. */
 static uint64_t inverse_of(uint64_t odd)
 {
     uint64_t x = odd;
@@ -128,7 +128,7 @@ status store_unchanged_hide(struct store *store)
 bool row_is_hidden(const struct store *store, uint32_t table_index, uint64_t row)
 {
     if (!store->hides_unchanged) return false;
-    /* Relaxed: whoever asks comes behind the changes that count for it. */
+    /* Relaxed: whoever asks comes after the changes that count for it. */
     return atomic_load_explicit(&store->marks->table[table_index].shared_mark[row], memory_order_relaxed) == MARK_NONE;
 }
 
@@ -139,7 +139,7 @@ void marks_close(struct store *store)
     memory_give(PART_MARKS, m->marks, m->marks_bytes);
     if (m->keys) memory_give(PART_MARKS, m->keys, m->keys_bytes);
     memory_give(PART_BUFFER, m->entries, m->entries_bytes);
-    struct arena arena = m->arena; /* it lies in it itself */
+    struct arena arena = m->arena; /* the marks themselves lie in it */
     arena_close(&arena);
 }
 
@@ -162,8 +162,7 @@ static struct entry *entry_of(const struct store_marks *m, uint64_t number)
     return (struct entry *)(void *)(m->entries + number % m->entry_count * m->entry_bytes);
 }
 
-/* Turns of an entry are told apart by the number that it has next; stored without its index, so that zeroed
- * memory is a free buffer. */
+/* An entry's turn is the number that it has next, stored without its index, so that zeroed memory is a free buffer. */
 static uint64_t turn_of(const struct store_marks *m, const struct entry *entry, uint64_t number)
 {
     return atomic_load_explicit(&entry->shared_turn, memory_order_acquire) + number % m->entry_count;
@@ -171,7 +170,7 @@ static uint64_t turn_of(const struct store_marks *m, const struct entry *entry, 
 
 struct place {
     struct store_marks *marks;
-    struct entry *entry; /* NULL: none yet */
+    struct entry *entry; /* NULL: no entry yet */
     uint64_t number;
 };
 
@@ -189,7 +188,7 @@ static bool place_look(void *context)
     for (;;) {
         uint64_t number = atomic_load_explicit(&m->shared_tail, memory_order_relaxed);
         struct entry *entry = entry_of(m, number);
-        /* Acquire pairs with the release in store_save_drop(): the saver is done with it. */
+        /* Acquire pairs with the release in store_save_drop(): the saver is done with the entry. */
         uint64_t turn = turn_of(m, entry, number);
         if (turn < number) return false;
         if (turn > number || !atomic_compare_exchange_weak_explicit(&m->shared_tail, &number, number + 1,
@@ -248,7 +247,7 @@ void store_save_drop(struct store *store)
 
 /* --- marks ------------------------------------------------------------------------------------ */
 
-/* Sees to it that the save under way has the row, or needs it no more; returns the mark that it had. */
+/* Makes sure that the save under way has the row, or needs it no more; returns the row's old mark. */
 static uint8_t row_part(const struct store *store, uint32_t table_index, uint64_t row)
 {
     struct store_marks *m = store->marks;
@@ -293,7 +292,7 @@ void store_rows_change(struct store *store, uint32_t table_index, float *const *
         uint8_t before = atomic_load_explicit(&of->shared_mark[row], memory_order_relaxed);
         if (before == changed) continue;
         if (is_saving) before = row_part(store, table_index, row);
-        /* Relaxed: the saver leaves this mark alone, and who begins the next save comes behind all updates. */
+        /* Relaxed: the saver leaves this mark alone, and the next save begins after all updates. */
         atomic_store_explicit(&of->shared_mark[row], changed, memory_order_relaxed);
         row_count += before == MARK_NONE;
         changed_count++;
@@ -354,7 +353,7 @@ void store_save_begin(struct store *store, bool is_full, uint64_t *row_count)
         row_count[t] = is_full ? store_save_rows(store, t) : changed;
         of->limit = rows_end(&store->table[t]);
     }
-    /* Release: who changes a row sees what is pending. */
+    /* Release: whoever changes a row sees which marks are pending. */
     atomic_store_explicit(&m->shared_is_saving, true, memory_order_release);
 }
 
@@ -365,7 +364,8 @@ bool store_save_take(struct store *store, uint32_t table_index, uint64_t *cursor
     struct marks_table *of = &m->table[table_index];
     for (uint64_t row = *cursor; row < of->limit; row++) {
         uint8_t seen = atomic_load_explicit(&of->shared_mark[row], memory_order_relaxed);
-        /* Acquire: the row's values, of whoever has marked it. If it fails, the row is in the buffer, or will be. */
+        /* Acquire: the row's values, from the thread that has marked it. If it fails, the row is in the buffer, or will
+         * be. */
         if (!m->is_pending[seen] ||
             !atomic_compare_exchange_strong_explicit(&of->shared_mark[row], &seen, MARK_BUSY, memory_order_acquire,
                                                      memory_order_relaxed))

@@ -1,9 +1,9 @@
-/* Preparing tickets: the owner's half, and both together; and rows that arrive from the home.
+/* Preparing tickets: the owner's half, and both halves together; and rows that arrive from the home.
  *
- * The mark of a cell is for finding the distinct keys of a micro-batch without a table of their own: the number of
- * the unique that the row was in the micro-batch that had it last. It is believed if that unique of the present
- * micro-batch is this row, so nothing needs clearing. It belongs to the thread that creates; look-ups beside it
- * number their keys first, by a table.
+ * The mark of a cell finds the distinct keys of a micro-batch without a table for them: it holds the number of the
+ * unique that the row was in the last micro-batch that had it. The mark is believed if that unique of the present
+ * micro-batch is this row, so nothing needs clearing. It belongs to the thread that creates; look-ups beside it number
+ * their keys first, by a table.
  *
  * A row on its way from the home has its cell and its place in RAM already, so no key has two rows.
  *
@@ -15,7 +15,7 @@
 
 #include "io/store/store_internal.h"
 
-/* Uniques whose first buckets are asked for ahead when rows are only looked up. */
+/* When rows are only looked up: how many uniques ahead first buckets are prefetched. */
 #define LOOK_UP_AHEAD 32u
 
 /* --- rows that are created, or come from the home ------------------------------------------------- */
@@ -37,12 +37,12 @@ status row_bring(struct store *store, uint32_t table_index, uint64_t key, struct
     marks_row_key(store, table_index, *row, key);
     row_publish(table, *row, key, place);
     place->mark =
-        (table->serial - 1) << USES_BITS; /* until it gets the number of its unique: of no one in this ticket */
+        (table->serial - 1) << USES_BITS; /* until the row gets its unique's number: no unique of this ticket */
     if (!is_coming) row_created(table, *row, asked.ticket);
     return ST_OK;
 }
 
-/* What a key without a row is looked up as. */
+/* The values of a key without a row in a look-up. */
 static void row_unseen(const struct store_table *table, uint32_t table_index, uint64_t key, float *span)
 {
     if (table->unseen_is_zeros)
@@ -68,7 +68,7 @@ void ticket_row_arrived(void *context, const struct home_row *row, bool is_found
         if (!row->is_copy) marks_row_come(store, row->table, row_index(table, row->span), row->is_saved);
         return;
     }
-    /* A row that was taken for a living one is a new one, or none. */
+    /* A row that was taken for a living one is a new one, or no row. */
     if (row->is_copy) {
         row_unseen(table, row->table, row->key, row->span);
         return;
@@ -119,8 +119,8 @@ static status rows_create(struct store *store, uint32_t table_index, const struc
 
 /* --- the owner's half, where rows are looked up ---------------------------------------------------- */
 
-/* The row of unique u, if it is one of the first row_count, or its initial values in the ticket's scratch, to which
- * its span points. */
+/* The row of the key of unique u, if it is one of the first row_count; else its span points to the initial values in
+ * the ticket's scratch. */
 static void unique_look_up(struct store *store, uint32_t table_index, uint64_t row_count, uint64_t key, uint32_t unique,
                            struct ticket_table *out)
 {
@@ -138,8 +138,7 @@ static void rows_look_up(struct store *store, uint32_t table_index, const struct
                          struct ticket_table *out)
 {
     const struct store_table *table = &store->table[table_index];
-    /* A cell names its row before the row is counted: what is made from here on is not there yet, or it would be a
-     * row beyond the count. */
+    /* A cell names its row before the row is counted: a row that is made from here on is one beyond the count. */
     uint64_t row_count = table->is_tiered ? ROW_NONE : row_count_of(table);
     if (table->sees_less && table->seen_count < row_count) row_count = table->seen_count;
     out->unique_count = asked->count;
@@ -216,15 +215,15 @@ void store_table_leave(struct store *store, uint32_t table) { store->table[table
 
 size_t store_key_count_max(const struct store *store) { return store->key_count_max; }
 
-/* Whether a row of the table, once it is there, has its number for good: then others than the thread that
- * creates can find it beside that. */
+/* Whether an existing row of the table keeps its number for good: then other threads can find the row beside the thread
+ * that creates. */
 static bool rows_stay(const struct store_table *table) { return !table->is_tiered && !row_life_is_on(&table->life); }
 
-/* The row of a key that is there already, or ROW_NONE. */
+/* The row of a key, or ROW_NONE if it does not exist yet. */
 static uint32_t row_seek(const struct store_table *table, uint64_t key)
 {
     for (struct bucket *bucket = first_bucket(table, key);; bucket = bucket_next(table, bucket)) {
-        /* Before the cells are looked at: what fills the last of them comes behind the others. */
+        /* Read before the cells: its last cell is filled after the others. */
         const bool is_full = bucket_is_full(bucket);
         const struct cell *cell = bucket_find(bucket, key);
         if (cell != NULL) return cell_row(cell);
@@ -232,7 +231,7 @@ static uint32_t row_seek(const struct store_table *table, uint64_t key)
     }
 }
 
-/* Of the uniques' rows those that are there; the others are for the thread that creates. */
+/* Finds the existing rows of the uniques; the thread that creates makes the others. */
 static void rows_seek(const struct store_table *table, struct ticket_table *out)
 {
     const uint32_t count = out->unique_count;
@@ -256,8 +255,8 @@ void store_number(const struct store *store, const struct distinct *slots, const
     ticket->is_numbered = true;
 }
 
-/* The owner's half of a table whose rows have been sought: makes those that were not there, in order of the
- * data. Rows that came meanwhile are found. */
+/* The owner's half of a table whose rows have been sought: makes the missing ones, in order of the data. Finds rows
+ * that were made meanwhile. */
 static status sought_resolve(struct store *store, uint32_t table_index, struct ticket_table *out)
 {
     struct store_table *table = &store->table[table_index];
@@ -272,8 +271,8 @@ static status sought_resolve(struct store *store, uint32_t table_index, struct t
     return ST_OK;
 }
 
-/* The owner's half of a table whose keys are numbered: what it says of keys that repeat, of which there are none, goes
- * where nobody needs it. */
+/* The owner's half of a table whose keys are numbered. No key repeats, so the results for repeated keys go into memory
+ * that nobody needs. */
 static status numbered_resolve(struct store *store, uint32_t table_index, enum store_mode mode,
                                struct ticket_table *out)
 {
@@ -285,7 +284,7 @@ static status numbered_resolve(struct store *store, uint32_t table_index, enum s
     return ST_OK;
 }
 
-/* Both halves for a table, or what is left of them. */
+/* Both halves for a table, or those that are left to do. */
 static status table_prepare(struct store *store, uint32_t table_index, const struct micro_batch *m,
                             enum store_mode mode, bool is_numbered, struct ticket_table *out)
 {

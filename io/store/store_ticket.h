@@ -19,8 +19,8 @@ enum store_mode {
 };
 
 /* Makes room in RAM for all rows that one more ticket may need; call before each store_prepare that creates. Not
- * *has_room: too many rows are pinned; release tickets. Always true in RAM alone. IO, CORRUPT: the disk failed; FULL:
- * its budget is used up: raise store.ssd. */
+ * *has_room: too many tickets or rows are pinned; release tickets. Always true unless store_takes_turns. IO, CORRUPT:
+ * the disk failed; FULL: its budget is used up: raise store.ssd. */
 MUST_USE status store_make_room(struct store *store, bool *has_room);
 /* Deduplicates the batch's keys for every table and fills the ticket (all but step_row): uniques in order of first
  * occurrence, rows, spans, occurrences; creates rows in that order. A key that is not admitted has ROW_NONE, also with

@@ -1,4 +1,4 @@
-/* The thread that touches: the index, then rows, piece by piece; between pieces it looks whether the store closes. */
+/* The thread that touches: the index, then rows, piece by piece. Between pieces it looks whether the store closes. */
 #include "io/store/store_touch.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 #define PIECE_BYTES HUGE_PAGE_BYTES
 /* At first a table grows by a row for nearly every key, 250 MB a second. */
 #define TOUCH_AHEAD_BYTES (8 * PIECE_BYTES)
-/* Keys for each page of the index: then hardly one in a hundred would stay untouched. */
+/* Keys for each page of the index: with as many, hardly one page in a hundred stays untouched. */
 #define KEYS_A_PAGE 5u
 
 /* Bytes of rows that the data may need: a row for each key that its examples can have. */
@@ -19,7 +19,7 @@ static uint64_t bytes_needed(const struct store_table *table, uint64_t row_estim
     return (row_estimate < table->row_max ? row_estimate : table->row_max) * row_bytes;
 }
 
-/* The end of what is to be touched of the table's rows now. */
+/* The end of the bytes to touch now of the table's rows. */
 static uint64_t bytes_wanted(const struct store_touch *touch, uint32_t t)
 {
     const struct store_table *table = &touch->table[t];
@@ -35,7 +35,7 @@ static bool is_closing(const struct store_touch *touch)
     return atomic_load_explicit(&touch->shared_is_closing, memory_order_acquire);
 }
 
-/* The next piece of [*touched, end); false: the kernel touches nothing for others. */
+/* Touches the next piece of [*touched, end); false: memory_touch could not. */
 static bool piece_touch(void *begin, uint64_t *touched, uint64_t end)
 {
     uint64_t left = end - *touched, bytes = left < PIECE_BYTES ? left : PIECE_BYTES;
@@ -53,7 +53,8 @@ static bool index_touch(const struct store_touch *touch, const struct store_tabl
     return true;
 }
 
-/* For each table whose rows have come near, the next piece; *has_more: none has all that the data may need. */
+/* Touches the next piece of each table whose rows have come near; *has_more: some table lacks bytes that the data may
+ * need. */
 static bool rows_touch(struct store_touch *touch, bool *has_more)
 {
     *has_more = false;
