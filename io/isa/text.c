@@ -1,8 +1,8 @@
 /* The parsers' kernels (io/read/text_isa.h), one text for every instruction set.
  *
- * Workload: a line of Criteo, 250 bytes with 40 columns: four blocks of 64 bytes, two vectors of integers, four
- * of keys. Numbers and keys whose length is unusual are left to plain code, so that nothing here branches on
- * the data but on how unusual it is. */
+ * Workload: a line of Criteo, 250 bytes with 40 columns: four blocks of 64 bytes, two vectors of integers, four of
+ * keys. Numbers and keys of unusual length are left to plain code, so branches here depend only on how unusual the data
+ * is. */
 #include "io/read/decimal.h"
 #include "io/read/reader_internal.h"
 #include "io/read/text_isa.h"
@@ -74,7 +74,7 @@ ALWAYS_INLINE struct block_masks block_masks_of(const char *text, char separator
                                 .spaces = block_mask_of(low, high, ' ')};
 }
 
-/* Eight at a time: how many there are is hard to predict. */
+/* Eight at a time: their number is hard to predict. */
 ALWAYS_INLINE void places_store(uint32_t *begin, uint32_t at, uint64_t mask, uint32_t count)
 {
     for (uint32_t done = 0; done < count; done += 8)
@@ -98,15 +98,16 @@ ALWAYS_INLINE void places_store(uint32_t *begin, uint32_t at, uint64_t mask, uin
 }
 #endif
 
-/* What is between quotation marks, on the way through blocks of 64 bytes. */
+/* Which bytes are between quotation marks, on the way through blocks of 64 bytes. */
 struct quotes {
     uint64_t inside;   /* all ones: the last block ended between two marks           */
     uint64_t is_begin; /* 1: the next byte is a column's first                         */
-    uint64_t is_close; /* 1: the last byte was a closing mark, behind which a column ends */
+    uint64_t is_close; /* 1: the last byte was a closing mark, behind which the column must end */
     uint64_t odd;      /* marks that are at no end of a column                       */
 };
 
-/* Takes what is between marks out of a block's separators and spaces; `inside`: its bytes that are the line's. */
+/* Takes the bytes between marks out of a block's separators and spaces; `inside`: bytes of the block that are the
+ * line's. */
 ALWAYS_INLINE void quotes_take(struct quotes *q, uint64_t marks, uint64_t inside, uint64_t *block_separators,
                                uint64_t *spaces)
 {
@@ -184,7 +185,7 @@ ALWAYS_INLINE vq load(const uint64_t *p) { return *(const vq_memory *)p; }
 ALWAYS_INLINE vq widen(vw v) { return __builtin_convertvector(v, vq); }
 ALWAYS_INLINE vw load_w(const uint32_t *p) { return *(const vw_memory *)p; }
 
-/* Counts of 64 and more, which C leaves open, give 0. */
+/* Shifts by 64 and more, which C leaves undefined, give 0. */
 #if defined(__AVX512VBMI2__)
 ALWAYS_INLINE vq shift_left(vq a, vq count) { return (vq)_mm512_sllv_epi64((__m512i)a, (__m512i)count); }
 ALWAYS_INLINE vq shift_right(vq a, vq count) { return (vq)_mm512_srlv_epi64((__m512i)a, (__m512i)count); }
@@ -210,8 +211,8 @@ ALWAYS_INLINE uint64_t word_at(const char *at)
     return word;
 }
 
-/* Eight bytes from each place: single loads, because a gather is no faster where it is good and much slower
- * where it is not. */
+/* Eight bytes from each place. Single loads, because a gather is no faster where it is good and much slower
+ * elsewhere. */
 ALWAYS_INLINE vq words_at(const char *text, const uint32_t *at)
 {
 #if defined(__AVX512VBMI2__)
@@ -224,7 +225,7 @@ ALWAYS_INLINE vq words_at(const char *text, const uint32_t *at)
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-/* xxh3-64 of 4 to 8 bytes, of which `word` has the first eight of the text; its further bytes do not count. */
+/* xxh3-64 of a text of 4 to 8 bytes; `word` has the text's first eight bytes, those behind the text do not count. */
 ALWAYS_INLINE vq hash_usual(vq word, vq bytes, vq flip)
 {
     const uint64_t prime = UINT64_C(0x9fb21c651e98df25);
@@ -237,7 +238,7 @@ ALWAYS_INLINE vq hash_usual(vq word, vq bytes, vq flip)
     return h ^ h >> 28;
 }
 
-/* Of 1 to 3 bytes. */
+/* The same for 1 to 3 bytes. */
 ALWAYS_INLINE vq hash_short(vq word, vq bytes, vq flip)
 {
     vq middle = shift_right(word, (bytes >> 1) * 8) & 0xff, last = shift_right(word, 8 * bytes - 8) & 0xff;
@@ -249,7 +250,7 @@ ALWAYS_INLINE vq hash_short(vq word, vq bytes, vq flip)
     return h ^ h >> 32;
 }
 
-/* The keys of LANES texts, for whatever lengths; those of empty texts have no meaning. */
+/* The keys of LANES texts of any lengths; keys of empty texts have no meaning. */
 ALWAYS_INLINE vq keys_of(const char *text, const uint32_t *at, vw text_bytes, const struct text_seeds *seeds,
                          uint32_t first)
 {
@@ -350,8 +351,8 @@ static uint32_t KERNEL(categories)(const struct criteo_fields *fields, const cha
 
 /* --- integers --------------------------------------------------------------------------------- */
 
-/* The logarithm of 1 + x for x = 1 .. 2^32 - 1, by the steps of fmath_log1p and fmath_log, whose sums and
- * products these are: 1 + x is exact, so nothing is left to be added for its rounding. */
+/* The logarithm of 1 + x for x = 1 .. 2^32 - 1, by the steps, sums and products of fmath_log1p and fmath_log. 1 + x is
+ * exact, so nothing is added for its rounding. */
 ALWAYS_INLINE vd log1p_of_large(vd x)
 {
     static const double inverse_odd[] = {
@@ -372,7 +373,7 @@ ALWAYS_INLINE vd log1p_of_large(vd x)
 
 /* LANES integers of up to eight bytes. */
 struct integers {
-    vq magnitude, is_negative, is_other; /* is_other: it is something else, or longer */
+    vq magnitude, is_negative, is_other; /* is_other: it has another form, or is longer */
 };
 
 ALWAYS_INLINE struct integers integers_of(vq word, vq bytes)
@@ -381,8 +382,8 @@ ALWAYS_INLINE struct integers integers_of(vq word, vq bytes)
     vq is_long = (vq)(bytes > 8), has_sign = (vq)((word & 0xff) == '-') & (vq)(bytes > 0);
     bytes += has_sign; /* true is -1 */
     word = shift_right(word, has_sign & 8);
-    /* The digits move to the top of a word, the last one uppermost, with zeros in front of them; then
-     * neighbours are joined. */
+    /* The digits move to the top of a word, the last one uppermost, with zeros in front of them; then neighbours are
+     * joined. */
     vq shift = 64 - 8 * bytes;
     word = shift_left(word, shift) ^ shift_left(splat(UINT64_C(0x3030303030303030)), shift);
     vq other = ((word + UINT64_C(0x7676767676767676)) | word) & UINT64_C(0x8080808080808080);
@@ -397,15 +398,15 @@ ALWAYS_INLINE struct integers integers_of(vq word, vq bytes)
 #if defined(__AVX512VBMI2__)
 /* --- features --------------------------------------------------------------------------------- */
 
-/* A line's parts: what is between its blanks and colons. */
+/* The parts of a line: the texts between its blanks and colons. */
 #define PARTS_MAX (3 * TEXT_FEATURES)
 struct parts {
     uint32_t begin[PARTS_MAX + TEXT_BEGIN_MORE]; /* part i is the bytes begin[i] .. begin[i + 1] - 2 */
-    char separator[PARTS_MAX + 128];             /* behind part i                                */
+    char separator[PARTS_MAX + 128];             /* the byte behind part i                       */
 };
 
-/* Finds the parts at the front of a text that ends in no blank, `most` of them at least if there are so many;
- * returns how many. */
+/* Finds the parts at the front of a text that ends in no blank, at least `most` of them if there are as many; returns
+ * how many. */
 ALWAYS_INLINE uint32_t parts_find(const char *text, size_t bytes, uint32_t most, struct parts *parts)
 {
     uint32_t count = 0;
@@ -428,7 +429,7 @@ ALWAYS_INLINE uint32_t parts_find(const char *text, size_t bytes, uint32_t most,
     return count + 1;
 }
 
-/* Whether a colon is behind each part of a feature but its last, and a blank behind that. */
+/* Whether a colon follows each part of a feature but the last, and a blank follows the last. */
 ALWAYS_INLINE bool parts_alternate(const char *separator, uint32_t count, bool has_field)
 {
     /* Bit i of pattern j: (64 j + i) % 3 != 2. */
@@ -443,7 +444,7 @@ ALWAYS_INLINE bool parts_alternate(const char *separator, uint32_t count, bool h
     return true;
 }
 
-/* decimal_parse_short (io/read/decimal.h), lane by lane. Returns the lanes in which it is false. */
+/* decimal_parse_short (io/read/decimal.h), lane by lane. Returns the lanes where it is false. */
 ALWAYS_INLINE uint32_t decimals_of(vq word, vq bytes, float out[LANES])
 {
     const vq each = splat(UINT64_C(0x0101010101010101));
@@ -462,7 +463,7 @@ ALWAYS_INLINE uint32_t decimals_of(vq word, vq bytes, float out[LANES])
     word = halves_add(word, splat(UINT64_C(0x0001006400010064)));
     word = low_multiply(word, splat(10000)) + (word >> 32);
     vd value = (vd)_mm512_cvtepu64_pd((__m512i)word);
-    if (lanes_of(has_point)) { /* a division takes as long as all the rest */
+    if (lanes_of(has_point)) { /* a division takes as long as everything else */
         const __m512d powers = _mm512_setr_pd(1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7);
         value /= (vd)_mm512_permutexvar_pd((__m512i)fraction, powers);
     }
@@ -472,7 +473,7 @@ ALWAYS_INLINE uint32_t decimals_of(vq word, vq bytes, float out[LANES])
     return lanes_of((vq)(bytes - 1 >= 8) | (vq)(digits == 0) | (vq)(other != 0) | is_between);
 }
 
-/* The ids that are no digits, or nothing, or have a zero in front; of more than eight bytes none. */
+/* Lanes whose id is empty or has a leading zero, or, within eight bytes, has another byte than digits. */
 ALWAYS_INLINE uint32_t ids_other(vq word, vq bytes)
 {
     vq shift = 64 - 8 * bytes;

@@ -1,4 +1,4 @@
-/* Samplers over the words of a vocabulary, and what they make of an example. */
+/* Samplers over the words of a vocabulary, and examples with candidates. */
 #include "io/read/candidates.h"
 
 #include <string.h>
@@ -18,10 +18,10 @@ size_t sampler_bytes(enum reader_sampler kind, uint32_t word_count)
     return bytes;
 }
 
-/* M. D. Vose, "A linear algorithm for generating random numbers with a given distribution", IEEE Trans.
- * Software Engineering 17(9), 1991: word_count columns of equal height, each with the rest of a word that is
- * rarer than the average, topped up with one that is more frequent. `part` holds probability times word_count
- * at first. One stack from either end of `waiting`. */
+/* M. D. Vose, "A linear algorithm for generating random numbers with a given distribution", IEEE Trans. Software
+ * Engineering 17(9), 1991: word_count columns of equal height. Each has the rest of a word that is rarer than the
+ * average, topped up with one that is more frequent. `part` holds probability times word_count at first. One stack from
+ * either end of `waiting`. */
 static void columns_make(struct sampler_column *column, uint32_t word_count, uint32_t *waiting)
 {
     uint32_t small = 0, large = word_count;
@@ -41,7 +41,7 @@ static void columns_make(struct sampler_column *column, uint32_t word_count, uin
             waiting[small++] = high;
         }
     }
-    /* What is left is full, but for rounding. */
+    /* The rest is full, but for rounding. */
     while (small) column[waiting[--small]].part = 1;
     while (large < word_count) column[waiting[large++]].part = 1;
 }
@@ -57,7 +57,7 @@ static void empirical_place(struct sampler_words *s, struct arena *arena, const 
         sum += s->column[w].part;
     }
     for (uint32_t w = 0; w < n; w++) {
-        /* Words that never occur are all that there are: then any of them. */
+        /* If no word ever occurs, all words are equally likely. */
         double p = sum > 0 ? s->column[w].part / sum : 1.0 / n;
         s->log_q[w] = (float)fmath_log(p);
         s->column[w].part = p * n;
@@ -86,7 +86,7 @@ void sampler_place(struct sampler_words *s, struct arena *arena, enum reader_sam
 
 uint32_t sampler_draw(const struct sampler_words *s, uint64_t bits)
 {
-    /* The high word of the product is uniform up to word_count / 2^64, the low one is the place within it. */
+    /* The high word of the product is uniform up to word_count / 2^64, the low word is the place within it. */
     unsigned __int128 product = (unsigned __int128)bits * s->word_count;
     uint32_t word = (uint32_t)(product >> 64);
     if (s->kind == READER_EMPIRICAL) {
@@ -122,7 +122,7 @@ static bool has_any(const struct reader_schema *schema)
     return any;
 }
 
-/* The words that a field of candidates draws, or NULL: it is none, or has none. */
+/* The words from which a field of candidates draws; NULL: the field has no candidates, or no words. */
 static const struct reader_vocabulary *words_of(const struct reader_schema *schema, const struct reader_column *column)
 {
     bool has_words = column->negative_count && column->vocabulary < schema->vocabulary_count &&

@@ -10,7 +10,7 @@
 /* Of the numbers of a range. */
 #define DIGITS_MAX 5
 
-/* PREFIX M .. PREFIX N, as in I1..I13: how many names that is, or 0: it is none. */
+/* PREFIX M .. PREFIX N, as in I1..I13: how many names the range stands for; 0: it is no range. */
 static uint32_t range_find(const char *text, size_t bytes, size_t *prefix_bytes, uint32_t *first)
 {
     const char *dots = memmem(text, bytes, "..", 2);

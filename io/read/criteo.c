@@ -4,15 +4,14 @@
  *     name    label  I1 .. I13   C1 .. C26
  *     text    0|1    integers    any bytes, normally 8 hexadecimal digits
  *
- * Integers have up to 64 bits, may be negative and may be missing (empty); categorical columns may be empty.
- * Where the label is optional it may be empty, or its whole column may be missing. An integer may be a field,
- * too, by its text. All columns are checked, those that the schema leaves out too, so that whether a line is
- * bad does not depend on the graph.
+ * Integers have up to 64 bits, may be negative and may be missing (empty); categorical columns may be empty. Where the
+ * label is optional it may be empty, or its whole column may be missing. An integer may be a field, too, by its text.
+ * All columns are checked, even those that the schema leaves out, so that the graph does not decide whether a line is
+ * bad.
  *
- * Workload: a line of about 250 bytes, 150 to 400 ns. The line's end and its tabs are found in one pass, 64
- * bytes at a time; integers are converted eight digits at a time, and as many of them and of the keys at once
- * as a vector holds; nothing is copied. What is unusual, in whatever way, goes through the plain code here,
- * which is the reference. */
+ * Workload: a line of about 250 bytes, 150 to 400 ns. The line's end and its tabs are found in one pass, 64 bytes at a
+ * time. Integers are converted eight digits at a time; a vector holds several of them, or of keys. Nothing is copied.
+ * Unusual values go through the plain code here, which is the reference. */
 #include "io/read/reader_internal.h"
 
 #include <float.h>
@@ -30,7 +29,7 @@
 /* Most integers are small: their logarithms are looked up. */
 #define LOG1P_COUNT TEXT_LOG1P_COUNT
 
-/* Of a categorical value; within READER_SLACK_BYTES. */
+/* Bytes of a categorical value; within READER_SLACK_BYTES. */
 #define USUAL_BYTES 8
 
 struct criteo {
@@ -40,14 +39,14 @@ struct criteo {
     float dense_mean[INTEGER_COUNT], dense_scale[INTEGER_COUNT];
     bool is_scaled;
     struct criteo_fields fields;
-    bool has_integer_fields; /* some of which are integers, by their texts: keys are made in plain code */
+    bool has_integer_fields; /* some fields are integers, by their texts: plain code makes the keys */
     bool log1p, label_optional;
     float missing_value;
     float log1p_of[LOG1P_COUNT];
-    /* of the line that line_find has cut last; NULL: none that parse has not seen */
+    /* the last line of line_find; NULL: there is none, or parse has seen it */
     const char *line;
     struct text_columns columns;
-    /* One place in front: where the label is missing, columns are counted from it. */
+    /* One place in front: where the label is missing, columns are counted from there. */
     uint32_t begin[1 + COLUMN_COUNT + TEXT_BEGIN_MORE];
 };
 
@@ -56,7 +55,7 @@ static size_t criteo_bytes(const struct reader_options *options)
     return arena_bytes(sizeof(struct criteo)) + text_seeds_bytes(options->schema.example.field_count);
 }
 
-/* The numbers of columns, from 0, by their names: prefix and a number from 1. */
+/* The numbers of columns, from 0, by their names: a prefix and a number from 1. */
 static status columns_place(uint32_t *out, const struct reader_column *column, uint32_t count, char prefix,
                             uint32_t column_count, const char *kind)
 {
@@ -73,7 +72,7 @@ static status columns_place(uint32_t *out, const struct reader_column *column, u
     return ST_OK;
 }
 
-/* The same of fields, which may be integers, too: then all are numbered from I1 on. */
+/* The same for fields, which may be integers, too: all are then numbered from I1 on. */
 static status fields_place(struct criteo *c, const struct reader_column *column)
 {
     struct criteo_fields *f = &c->fields;
@@ -139,13 +138,12 @@ static size_t criteo_line_find(void *state, const char *text, size_t bytes)
     return c->columns.line_bytes;
 }
 
-/* The number of columns of a line, be it more than there should be, whose places are in c->begin + 1 then if it
- * is not. */
+/* The number of columns of a line, even if too many. If the number is right, their places are in c->begin + 1. */
 static uint32_t columns_of(struct criteo *c, const char *line, size_t bytes)
 {
     if (c->line == line)
         c->columns.begin[c->columns.separator_count < COLUMN_COUNT ? c->columns.separator_count + 1 : COLUMN_COUNT] =
-            (uint32_t)bytes + 1; /* a "\r" is none of the line's */
+            (uint32_t)bytes + 1; /* a "\r" does not belong to the line */
     else
         c->kernels->columns_find(line, bytes, '\t', COLUMN_COUNT, &c->columns);
     c->line = NULL;
@@ -154,7 +152,7 @@ static uint32_t columns_of(struct criteo *c, const char *line, size_t bytes)
 
 enum integer_result { INTEGER_OK, INTEGER_NOT, INTEGER_TOO_WIDE, INTEGER_TOO_FAR };
 
-/* -?[0-9]+ of any length; *magnitude < 2^63, or 2^63 for a negative one. */
+/* -?[0-9]+ of any length; *magnitude < 2^63, or 2^63 for a negative number. */
 static enum integer_result integer_parse_long(const char *text, uint32_t bytes, bool is_negative, uint64_t *magnitude)
 {
     uint64_t limit = ((uint64_t)1 << 63) - !is_negative, value = 0;
@@ -171,8 +169,8 @@ static enum integer_result integer_parse_long(const char *text, uint32_t bytes, 
     return is_wide ? INTEGER_TOO_WIDE : INTEGER_OK;
 }
 
-/* -?[0-9]+, or nothing, which is 0; may read 8 bytes from the first digit on, and the byte of a sign. Lengths and
- * signs are hard to predict, so the usual case, up to eight digits, has no branch that depends on them. */
+/* -?[0-9]+, or nothing, which is 0; may read 8 bytes from the first digit on, and the byte of a sign. Lengths and signs
+ * are hard to predict, so the usual case, up to eight digits, has no branch that depends on them. */
 static inline enum integer_result integer_parse(const char *text, uint32_t bytes, bool *is_negative,
                                                 uint64_t *magnitude)
 {
@@ -183,7 +181,7 @@ static inline enum integer_result integer_parse(const char *text, uint32_t bytes
     if (__builtin_expect(has_sign & (bytes == 0), 0)) return INTEGER_NOT;
     if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__ || __builtin_expect(bytes > 8, 0))
         return integer_parse_long(text, bytes, has_sign, magnitude);
-    /* The digits move to the top of a word, the last one uppermost, with zeros in front of them; then neighbours are
+    /* The digits move to the top of a word, the last one uppermost, with zeros in front of them. Then neighbours are
      * joined: eight digits to four numbers below 100, to two below 10,000, to one. Two shifts, because one by 64 is
      * undefined. */
     uint64_t word;
@@ -220,7 +218,7 @@ static enum reader_found bad_integer(char *why, uint32_t column, uint32_t intege
     return reader_bad_column(why, column, name, expected, text, bytes);
 }
 
-/* All thirteen, in plain code. FOUND_BAD: the first that is none, with the reason. */
+/* All thirteen, in plain code. FOUND_BAD: the first that is no integer, with the reason. */
 static enum reader_found integers_parse(const struct criteo *c, const char *line, const uint32_t *begin,
                                         uint32_t first_column, float *integer, char *why)
 {
@@ -238,9 +236,8 @@ static enum reader_found integers_parse(const struct criteo *c, const char *line
     return FOUND_EXAMPLE;
 }
 
-/* The keys, in plain code; returns how many. An empty text is hashed as if it had the usual length, and its
- * place is taken by the next key: without a branch that depends on the data, hashes of neighbouring columns
- * overlap. */
+/* Writes the keys, in plain code; returns how many. An empty text is hashed as if it had the usual length, and the next
+ * key takes its place: without a branch that depends on the data, hashes of neighbouring columns overlap. */
 static uint32_t categories_parse(const struct criteo_fields *f, const char *line, const uint32_t *begin,
                                  uint64_t *restrict keys, uint32_t *restrict key_end)
 {
@@ -269,7 +266,7 @@ static enum reader_found criteo_parse(void *state, const char *line, size_t byte
         return reader_bad(why, "expected %s columns separated by tabs, found %u", c->label_optional ? "40 or 39" : "40",
                           column_count);
 
-    /* begin[i] is where I(i) begins, whether the label's column is there or not. */
+    /* begin[i] is where I(i) begins, with the label's column or without. */
     const uint32_t *begin = has_label ? c->begin + 1 : c->begin;
     uint32_t label_bytes = has_label ? begin[1] - 1 : 0;
     float label;

@@ -1,11 +1,11 @@
-/* Lines of values between separators, under names that each file's first line or data.columns gives.
+/* Lines of values between separators. The columns' names are in each file's first line or in data.columns.
  *
  *     age, workclass, label      spaces around a value do not count
  *     39, "State-gov", <=50K     quotation marks may hold separators, and "" for one of them, but no line end
  *     ?, a|b|c, >50K             nothing, or missing_text: absent; a list where the field's ids_max is above 1
  *
  * An example whose target of candidates or whose label is no word is left out and counted, or kept where labels are
- * optional. Columns are found by name, file by file; the schema names those that are looked at.
+ * optional. Columns are found by name, file by file; the schema names the columns that are read.
  *
  * Workload: a line of about 250 bytes, half a microsecond. Separators are found 64 bytes at a time, keys as many at
  * once as a vector holds. Only a line with quotation marks is copied: its values, without the marks. */
@@ -27,7 +27,7 @@
 
 #define COLUMNS_MAX 65536u
 #define BEGIN_COUNT (COLUMNS_MAX + TEXT_BEGIN_MORE)
-#define ABSENT      UINT32_MAX /* in a file: not there */
+#define ABSENT      UINT32_MAX /* the file lacks the column */
 
 /* Logarithms of small integers are looked up. */
 #define LOG1P_COUNT 4096
@@ -43,20 +43,20 @@ struct csv {
     uint32_t dense_count, field_count, label_count;
     const char **name;    /* [column_count]: of the wanted columns: dense, fields, labels, weight, group       */
     uint32_t *column;     /* beside name: its number in the file, or ABSENT                          */
-    uint32_t *unlabelled; /* the same where a line lacks the labels' columns                             */
+    uint32_t *unlabelled; /* the same for lines that lack the labels' columns                            */
     /* the last two are indices of name, or ABSENT */
     uint32_t column_count, weight, group;
     uint32_t *by_name; /* [by_name_count], a power of two: 1 + index of name, by its hash, or 0; linear probing */
     uint32_t by_name_count;
-    uint32_t *same_name; /* beside name: the next one that is the same, or ABSENT                       */
+    uint32_t *same_name; /* beside name: the next wanted column of the same name, or ABSENT             */
     struct text_fields texts;
     struct label_map label_map;
     uint64_t *missing_key; /* [field_count] */
     const struct text_kernels *kernels;
-    /* Every field has one key at most, of any text: then all are hashed at once. */
+    /* Every field has at most one key, of any text: all keys are then hashed at once. */
     bool is_plain;
     struct text_seeds seeds;
-    uint32_t *text_at, *text_bytes; /* [field_count, padded]: of the line; of the numbers before that */
+    uint32_t *text_at, *text_bytes; /* [field_count, padded]: texts of the line; before that its numbers */
     float *number, *mean, *scale;   /* [dense_count, padded]; mean and scale of dense */
     uint64_t *found;                /* likewise                           */
     bool has_header, has_quotes, log1p, missing_is_key, ids_over_is_error, label_optional;
@@ -66,30 +66,31 @@ struct csv {
     float missing_value;
     float log1p_of[LOG1P_COUNT];
     /* of the file */
-    uint32_t file_columns, file_columns_unlabelled; /* how many a line has; ABSENT: no line can lack the labels  */
-    bool may_be_absent; /* a number's or a field's column is a label's, too: lines without labels lack it */
-    /* of the line that line_find has cut last, NULL: none that parse has not seen; whose columns lie in `begin` */
+    /* columns of a line; the same without labels, or ABSENT: no line can lack the labels */
+    uint32_t file_columns, file_columns_unlabelled;
+    bool may_be_absent; /* a number or a field uses a label's column: lines without labels lack it        */
+    /* the last line of line_find, with its columns in `begin`; NULL: there is none, or parse has seen it */
     const char *line;
     struct text_columns columns;
     /* of the line: column i is base[begin[i]] .. base[begin[i + 1] - 2] */
     const char *base;
     bool is_trimmed;
-    bool is_quoted;  /* a value may have quotation marks around it, which are none of it */
+    bool is_quoted;  /* a value may have quotation marks around it, which do not belong to it */
     uint32_t *begin; /* [BEGIN_COUNT] */
     char *copy;      /* [READER_LINE_BYTES_MAX + 1] */
 };
 
 /* --- columns ---------------------------------------------------------------------------------- */
 
-/* Notes where columns begin, up to `limit` of them, and returns how many there are, be that more. *has_quote:
- * there may be quotation marks, whose columns this does not find. */
+/* Notes where columns begin, up to `limit` of them, and returns how many there are, even if more. *has_quote: there may
+ * be quotation marks, with columns that this does not find. */
 static uint32_t columns_find(struct csv *c, const char *line, uint32_t bytes, uint32_t limit, bool *has_quote)
 {
     struct text_columns *found = &c->columns;
     if (c->line != line || limit != c->file_columns)
         c->kernels->columns_find(line, bytes, c->separator, limit, found);
     else if (found->separator_count < limit)
-        c->begin[found->separator_count + 1] = bytes + 1; /* a "\r" is none of the line's */
+        c->begin[found->separator_count + 1] = bytes + 1; /* a "\r" does not belong to the line */
     c->line = NULL;
     c->base = line;
     c->is_trimmed = !found->has_space;
@@ -117,7 +118,7 @@ static uint32_t columns_split(struct csv *c, const char *line, uint32_t bytes, u
     return csv_unquote(c->copy, c->begin, limit, line, bytes, c->separator, why);
 }
 
-/* The text of a column of the line that was split last; empty if it is absent. */
+/* The text of a column of the line that was split last; empty if the column is absent. */
 static inline struct csv_span span_of(const struct csv *c, uint32_t column)
 {
     if (column == ABSENT) return (struct csv_span){.text = c->base};
@@ -149,7 +150,7 @@ static bool may_lack(const struct csv *c, uint32_t wanted)
     return c->label_optional && wanted >= c->dense_count + c->field_count;
 }
 
-/* The names that there are, as many as fit, for messages. */
+/* The names of the columns that exist, as many as fit, for messages. */
 static void names_list(const struct csv *c, uint32_t count, char *out, size_t bytes)
 {
     size_t used = 0;
@@ -173,7 +174,7 @@ static status fail_lacking(const struct csv *c, const char *name, const char *wh
     for (uint32_t i = 0; i < count; i++) {
         struct csv_span span = span_of(c, i);
         if (span.bytes > NEAREST_BYTES_MAX) continue;
-        /* Whichever text is not the nearest so far may be written over. */
+        /* Writes over the text that is not the nearest so far. */
         memcpy(near_text[spare], span.text, span.bytes);
         near_text[spare][span.bytes] = 0;
         nearest_offer(&near, &distance, name, near_text[spare]);
@@ -183,7 +184,7 @@ static status fail_lacking(const struct csv *c, const char *name, const char *wh
     FAIL(INVALID, "%s lacks the column \"%s\"; it has %s", where, name, names);
 }
 
-/* The place of a wanted name, or the free one where it would be. */
+/* The place of a wanted name, or the free one where it belongs. */
 static uint32_t *name_place(const struct csv *c, const char *text, size_t bytes)
 {
     uint32_t mask = c->by_name_count - 1, at = (uint32_t)reader_key_inline(0, text, bytes) & mask;
@@ -194,7 +195,7 @@ static uint32_t *name_place(const struct csv *c, const char *text, size_t bytes)
     return &c->by_name[at];
 }
 
-/* Enters the wanted names, the last one first, so that equal ones are in order. */
+/* Enters the wanted names, the last one first, so that equal names are in order. */
 static void by_name_fill(struct csv *c)
 {
     memset(c->by_name, 0, c->by_name_count * sizeof *c->by_name);
@@ -205,7 +206,7 @@ static void by_name_fill(struct csv *c)
     }
 }
 
-/* Where the wanted columns are, among the `count` names of the line that was split last. */
+/* Finds the wanted columns among the `count` names of the line that was split last. */
 static status names_resolve(struct csv *c, uint32_t count, const char *where)
 {
     uint32_t label_count = 0;
@@ -261,7 +262,7 @@ static uint32_t wanted_count(const struct reader_schema *s)
            s->example.has_group;
 }
 
-/* Integers are taken sixteen at a time. */
+/* Kernels take sixteen integers at a time. */
 static size_t numbers_padded(uint32_t count) { return ((size_t)count + 15) & ~(size_t)15; }
 
 static void csv_layout(struct csv *c, struct layout *l, const struct reader_schema *s)
@@ -292,12 +293,12 @@ static size_t csv_bytes(const struct reader_options *options)
     struct layout sum = {.bytes = arena_bytes(sizeof(struct csv)) + label_map_bytes(s->label_map) +
                                   text_seeds_bytes(s->example.field_count)};
     csv_layout(&unused, &sum, s);
-    /* Without the columns' names opening fails before this is asked for. */
+    /* Without the columns' names opening fails before it uses this size. */
     bool has_names = (s->field || !s->example.field_count) && (s->label || !s->example.label_count);
     return sum.bytes + (has_names ? text_fields_bytes(s) : 0);
 }
 
-/* A name of data.columns on its way to c->copy, where those of a file's first line would be. */
+/* A name of data.columns on its way to c->copy, where the names of a file's first line would be. */
 struct columns_place {
     struct csv *c;
     char *to;
@@ -413,7 +414,8 @@ static inline bool dense_parse(const struct csv *c, uint32_t i, struct csv_span 
     return fabsf(*out) <= FLT_MAX;
 }
 
-/* Notes where columns lie, for kernels; of those that are absent 0 bytes. Which have marks is hard to predict. */
+/* Notes the places of columns, for kernels; 0 bytes for absent ones. Nobody can predict well which columns have
+ * marks. */
 static void spans_find(const struct csv *c, const uint32_t *restrict column, uint32_t count)
 {
     uint32_t *restrict at = c->text_at, *restrict bytes = c->text_bytes;
@@ -431,7 +433,7 @@ static void spans_find(const struct csv *c, const uint32_t *restrict column, uin
     }
 }
 
-/* All numeric columns, where each is a short integer or absent, as most are; false: one is not, dense is undefined. */
+/* All numeric columns, if each is a short integer or absent, as most are; false: one is not, and dense is undefined. */
 static bool integers_parse(const struct csv *c, const uint32_t *column, float *restrict dense)
 {
     if (!c->kernels->integers) return false;
@@ -452,13 +454,13 @@ static bool integers_parse(const struct csv *c, const uint32_t *column, float *r
     return are_finite;
 }
 
-/* False: the text has no key, as an absent one. */
+/* False: the text has no key, like an absent text. */
 static inline bool key_find(const struct csv *c, uint32_t field, struct csv_span s, uint64_t *key)
 {
     return !is_missing(c, s) && text_field_find(&c->texts.field[field], s.text, s.bytes, key);
 }
 
-/* Takes the next item of a list; *at is NULL behind the last. */
+/* Takes the next item of a list; *at is NULL behind the last item. */
 static inline struct csv_span item_next(const struct csv *c, const char **at, const char *end)
 {
     const char *first = *at, *stop = first < end ? memchr(first, c->list_separator, (size_t)(end - first)) : NULL;
@@ -469,7 +471,7 @@ static inline struct csv_span item_next(const struct csv *c, const char **at, co
     return (struct csv_span){first, (uint32_t)(last - first)};
 }
 
-/* The keys of a list, up to the field's ids_max; returns how many it has, be that more. */
+/* Writes the keys of a list, up to the field's ids_max; returns how many it has, even if more. */
 static uint32_t keys_of_list(const struct csv *c, uint32_t field, struct csv_span list, uint64_t *key)
 {
     uint32_t count = 0;
@@ -482,7 +484,7 @@ static uint32_t keys_of_list(const struct csv *c, uint32_t field, struct csv_spa
     return count;
 }
 
-/* Of which column, by number and name, a value is bad. */
+/* A value is bad: says its column's number and name. */
 static enum reader_found bad_value(const struct csv *c, char *why, uint32_t wanted, const uint32_t *column,
                                    const char *expected)
 {
@@ -563,7 +565,7 @@ static enum reader_found fields_parse(const struct csv *c, const uint32_t *colum
     return FOUND_EXAMPLE;
 }
 
-/* The same where every field has one key at most, of any text; without branches on which of them are absent. */
+/* The same where every field has at most one key, of any text; no branch depends on which texts are absent. */
 static enum reader_found plain_fields_parse(const struct csv *c, const uint32_t *field_column,
                                             struct reader_example *example)
 {
@@ -617,7 +619,7 @@ static enum reader_found csv_parse(void *state, const char *line, size_t bytes, 
         bool is_absent = is_missing(c, s) && c->label_optional;
         if (!is_absent && (!decimal_parse(s.text, s.bytes, &wide, &weight) || weight < 0))
             return bad_value(c, why, c->weight, column, "a weight of at least 0");
-        example->weight = weight; /* a line that is kept although it is bad has none that could not be */
+        example->weight = weight; /* a bad line that is kept has an ordinary weight */
     }
     if (c->group != ABSENT) {
         struct csv_span s = span_of(c, column[c->group]);
@@ -626,7 +628,7 @@ static enum reader_found csv_parse(void *state, const char *line, size_t bytes, 
     return whole;
 }
 
-/* Of the only field's column. */
+/* Words of the only field's column. */
 static status csv_words(void *state, const char *line, size_t bytes,
                         status (*word)(void *to, const char *text, size_t bytes), void *to)
 {

@@ -13,15 +13,15 @@
 #include "engine/base/paths.h"
 #include "io/net/web.h"
 
-/* Of each path: its first and last bytes, and SAMPLES runs between them at equal distances. */
+/* Sampled of each path: its first and last bytes, and SAMPLES runs between them at equal distances. */
 #define END_BYTES    ((size_t)1 << 20)
 #define SAMPLE_BYTES ((size_t)64 << 10)
 #define SAMPLES      16u
-/* Of addresses: what two connections fetch at a time. */
+/* For addresses: two connections fetch this many bytes at a time. */
 #define WEB_CONNECTIONS 2u
 #define WEB_PIECE_BYTES (END_BYTES / WEB_CONNECTIONS)
 
-/* Where bytes are sampled: a file, or an address that is read on from a byte. */
+/* A file or address that is sampled; an address is read on from a byte. */
 struct place {
     const char *name; /* for messages */
     int fd;           /* -1: an address */
@@ -48,7 +48,7 @@ void data_sources_layout(struct data_sources *c, struct layout *l, const char *p
     }
 }
 
-/* Reads on to byte `at`, and from there: from where it is, if no range can be asked for. */
+/* Reads on to byte `at`, and from there: where no range can be asked for, from the present byte. */
 static status web_sample(struct data_sources *c, struct place *p, uint64_t at, size_t bytes, size_t *got)
 {
     const bool goes_on = !p->facts.has_ranges && at >= p->web_at && p->web_end == UINT64_MAX;
@@ -101,7 +101,7 @@ static status web_prepare(struct data_sources *c)
                                                    .piece_bytes = WEB_PIECE_BYTES});
 }
 
-/* `last`: what it was when it was looked at before, or zeros. */
+/* `last`: what the look before found, or zeros. */
 static status address_take(struct data_sources *c, const char *name, const struct data_source *last,
                            struct data_source *s)
 {

@@ -1,6 +1,5 @@
-/* Short numbers, which nearly all are, take one division or multiplication of exact doubles, whose result is
- * rounded once (Clinger, "How to Read Floating Point Numbers Accurately", PLDI 1990, section 3); the C library
- * reads the others. */
+/* Nearly all numbers are short: one division or multiplication of exact doubles, whose result is rounded once (Clinger,
+ * "How to Read Floating Point Numbers Accurately", PLDI 1990, section 3). The C library reads the others. */
 #include "io/read/decimal.h"
 
 #include <math.h>
@@ -8,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a mantissa that a further digit still fits. */
+/* A mantissa below this has room for a further digit. */
 #define MANTISSA_MAX UINT64_C(1000000000000000000)
 /* The greatest power of ten that is a double. */
 #define POWER_MAX 22
-/* Beyond it any mantissa is 0 or infinite; a longer exponent is not added up. */
+/* Beyond this any mantissa is 0 or infinite, so further digits of an exponent do not count. */
 #define EXPONENT_MAX 100000
 
 /* A text taken apart: mantissa * 10^exponent. */

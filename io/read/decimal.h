@@ -1,4 +1,4 @@
-/* Decimal numbers as data files have them, read to the nearest float, without a look at the locale. */
+/* Decimal numbers as data files have them, read to the nearest float, whatever the locale. */
 #ifndef HETERPS_IO_READ_DECIMAL_H
 #define HETERPS_IO_READ_DECIMAL_H
 
@@ -10,24 +10,23 @@
 /* Of a number's text. */
 #define DECIMAL_BYTES_MAX 255u
 
-/* [+-]? digits with at most one point [eE[+-]?digits], nothing before or behind it. *wide and *narrow are the
- * double and the float nearest to it (ties to even), never -0. False for any other text, and for what no float
- * can hold: nan, inf, 1e39. */
+/* [+-]? digits with at most one point [eE[+-]?digits], nothing before or behind them. *wide and *narrow are the double
+ * and the float nearest to the number (ties to even), never -0. False for any other text, and for what no float can
+ * hold: nan, inf, 1e39. */
 bool decimal_parse(const char *text, size_t bytes, double *wide, float *narrow);
 
-/* Whether a text has the form of a number, and decimal_parse takes it for none: it is beyond what a float can
- * hold, or too long. */
+/* Whether a text has the form of a number that decimal_parse refuses: beyond what a float can hold, or too long. */
 bool decimal_is_beyond(const char *text, size_t bytes);
-/* What is expected in its place, for messages. */
+/* The expected text for messages. */
 #define DECIMAL_WITHIN "a number of at most 3.4028235e38, the greatest of float32, in at most 255 characters"
 
-/* decimal_parse where eight bytes from the text's first on may be read, whatever follows it: then short numbers
+/* decimal_parse where eight bytes from the text's first on may be read, whatever follows the text: short numbers then
  * take no branch that depends on their digits. */
 static inline bool decimal_parse_ahead(const char *text, size_t bytes, double *wide, float *narrow);
 
 /* --- how --------------------------------------------------------------------------------------- */
 
-/* A double in the middle between two floats: which of them is nearer to the text it does not tell. */
+/* Whether a double is in the middle between two floats: it does not tell which of them is nearer to the text. */
 static inline bool decimal_is_between_floats(double value)
 {
     uint64_t bits;
@@ -35,8 +34,8 @@ static inline bool decimal_is_between_floats(double value)
     return (bits & UINT64_C(0x1fffffff)) == UINT64_C(0x10000000);
 }
 
-/* -?[0-9]*.?[0-9]* of up to eight bytes, with a digit: the digits without the point are a number below 10^8,
- * and its quotient by a power of ten is rounded once. False for anything else, be it a number. */
+/* -?[0-9]*.?[0-9]* of up to eight bytes, with a digit: the digits without the point are a number below 10^8, and its
+ * quotient by a power of ten is rounded once. False for any other text, number or not. */
 static inline bool decimal_parse_short(const char *text, size_t bytes, double *wide, float *narrow)
 {
     static const double powers[8] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7};
@@ -47,7 +46,7 @@ static inline bool decimal_parse_short(const char *text, size_t bytes, double *w
     unsigned is_negative = (word & 0xff) == '-', count = (unsigned)bytes - is_negative;
     word >>= 8 * is_negative;
     uint64_t inside = count == 8 ? UINT64_MAX : ((uint64_t)1 << 8 * count) - 1;
-    /* The lowest byte that is a point: its top bit is set, and no lower one. */
+    /* The lowest byte that is a point has its top bit set, and no lower byte has. */
     uint64_t x = word ^ each * '.', points = (x - each) & ~x & each * 0x80 & inside;
     unsigned has_point = points != 0;
     uint64_t before = ((points & (0 - points)) >> 7) - 1; /* bytes before the point, or all */

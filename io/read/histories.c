@@ -72,7 +72,7 @@ static status histories_read(struct histories *h, struct reader *reader, struct 
 
 status histories_open(struct histories **out, const struct reader_options *of, uint32_t field)
 {
-    /* The items of the lines, with the keys that they have in the history. */
+    /* Items of the lines, with their keys of the history. */
     struct reader_column column = of->schema.field[field];
     column.name = "item";
     column.ids_max = 1;

@@ -1,9 +1,9 @@
-/* What users have had to do with, from files of its own: for a format whose examples have a field `history`
- * (io/read/pairs.c), where the line of an example must not tell it, as in evaluation.
+/* Histories of users, from separate files: for a format whose examples have a field `history` (io/read/pairs.c), where
+ * an example's line must not tell the history, as in evaluation.
  *
  *     files ──reader──▶ (group, key) of every example, sorted ──find──▶ a group's keys, each once
  *
- * Memory: 16 bytes a pair, taken at open. Cost: the files are read twice, so they can't be streams; a look-up is a
+ * Memory: 16 bytes a pair, taken at open. Cost: the files are read twice, so they cannot be streams; a look-up is a
  * binary search. */
 #ifndef HETERPS_IO_READ_HISTORIES_H
 #define HETERPS_IO_READ_HISTORIES_H
@@ -15,13 +15,13 @@ struct history_pair {
 };
 struct histories;
 
-/* Of the options, which are those of the data, format, paths, bad_skip, part, notices and the schema count: its
- * field `field` is the history, whose keys are those of its column. *histories is yours: histories_close. What
- * reader_open and reader_fill say. */
+/* The options are those of the data; format, paths, bad_skip, part, notices and the schema count. Field `field` of the
+ * schema is the history; keys are those of its column. *histories is yours: histories_close. Errors of reader_open and
+ * reader_fill. */
 MUST_USE status histories_open(struct histories **histories, const struct reader_options *options, uint32_t field);
 /* NULL is ignored. */
 void histories_close(struct histories *histories);
-/* The group's pairs, [*count], sorted by key. NULL: there are none. */
+/* The group's pairs, [*count], sorted by key. NULL: the group has none. */
 const struct history_pair *histories_find(const struct histories *histories, uint64_t group, size_t *count);
 
 #endif

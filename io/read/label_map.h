@@ -1,4 +1,4 @@
-/* What a label's text stands for: a number by itself, or what data.label_map says.
+/* The number that a label's text stands for: itself, or what data.label_map says.
  *
  *     yes=1, no=0             these texts and no others
  *     ">50K"=1, *=0           * is every other text but the empty one; quotation marks around a text let it hold
@@ -14,7 +14,7 @@
 #include "engine/base/memory.h"
 #include "io/read/reader.h"
 
-/* Of what is expected, for messages. */
+/* Of an expected text, for messages. */
 #define LABEL_MAP_EXPECTED_BYTES 128
 
 struct label_entry {
@@ -23,7 +23,7 @@ struct label_entry {
     float value;
 };
 struct label_map {
-    struct label_entry *entry; /* [count]; none at all: labels are numbers */
+    struct label_entry *entry; /* [count]; none: labels are numbers */
     uint32_t count;
     bool has_others;
     float others;
@@ -31,14 +31,14 @@ struct label_map {
 
 /* What label_map_place takes from the arena. */
 size_t label_map_bytes(const char *text);
-/* Keeps memory of the arena, and nothing of the text (NULL or empty: labels are numbers). INVALID for anything
- * but the form above, for a text that comes twice and for a number that no float can hold. */
+/* Keeps memory of the arena, and nothing of the text (NULL or empty: labels are numbers). INVALID for any other form
+ * than above, for a text that comes twice and for a number that no float can hold. */
 MUST_USE status label_map_place(struct label_map *map, struct arena *arena, const char *text);
 
-/* The label that these bytes (any) stand for; false: none. */
+/* The label that these bytes (any) stand for; false: they stand for none. */
 bool label_map_find(const struct label_map *map, const char *text, size_t bytes, float *label);
 
-/* Whether a label is one that its column (NULL: any) may hold; else what is expected of it, for messages. */
+/* Whether a column (NULL: any label) may hold this label; the second returns what is expected of it, for messages. */
 bool label_is_in_range(const struct reader_column *column, float label);
 const char *label_range_expected(const struct reader_column *column, char out[LABEL_MAP_EXPECTED_BYTES]);
 

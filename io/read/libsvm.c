@@ -4,13 +4,13 @@
  *     libfm     1 3:0.5 17:1 90:1            the same; the n-th feature of a line is field Fn, too
  *     libffm    1 0:3:0.5 2:17:1             label, field:id:value; field n is Fn
  *
- * A feature is one key, whose row is multiplied by the value. An id is a number of at most 20 digits: its key
- * is that of its digits without zeros in front. Behind white space '#' begins a comment. Field "features" has
- * all of a line's ids, in order. All of a line is checked, what the schema leaves out too.
+ * A feature is one key, whose row is multiplied by the value. An id is a number of at most 20 digits; its key is that
+ * of its digits without leading zeros. After white space '#' begins a comment. Field "features" has all of a line's
+ * ids, in order. All of a line is checked, even what the schema leaves out.
  *
- * Workload: ten to forty features a line, 10 bytes each. They are read many at a time where the processor can
- * and nothing about them is unusual (text_kernels.features), else one after the other. Every feature goes to
- * its field's place at once, as far as the field has room; fields with fewer then move together. */
+ * Workload: ten to forty features a line, 10 bytes each. They are read many at a time where the processor can and none
+ * of them is unusual (text_kernels.features), else one by one. Every feature goes to its field's place at once, as far
+ * as the field has room; the keys of the fields then move together. */
 #include "io/read/reader_internal.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #include "io/read/decimal.h"
 #include "io/read/label_map.h"
 
-#define NUMBER_MAX   65535u /* of a field */
+#define NUMBER_MAX   65535u /* most of a field's number */
 #define ID_BYTES_MAX 20u    /* any 64-bit number */
 #define NO_FIELD     UINT32_MAX
 
@@ -29,13 +29,13 @@ struct libsvm {
     uint32_t field_count, label_count;
     const struct reader_column *field, *label;
     uint32_t all;             /* the field "features", or NO_FIELD                                        */
-    uint32_t number_count;    /* numbers of fields that are wanted are below                                */
+    uint32_t number_count;    /* numbers of wanted fields are below this                                    */
     uint32_t *of_number;      /* [number_count]: the field Fn, or NO_FIELD                                */
-    uint32_t *base;           /* [field_count]: where its keys may begin                                   */
+    uint32_t *base;           /* [field_count]: where the field's keys may begin                           */
     struct text_seeds seeds;  /* [field_count] */
-    struct text_seeds of_all; /* [TEXT_FEATURES]: all of them that of `all`                             */
+    struct text_seeds of_all; /* [TEXT_FEATURES]: the seed of `all`, repeated                           */
     uint32_t *ids_max;        /* [field_count]                                                           */
-    uint32_t *count;          /* [field_count]: of this line, be they more than ids_max                    */
+    uint32_t *count;          /* [field_count]: keys of this line, even if more than ids_max               */
     struct label_map label_map;
     bool has_value, has_group, missing_is_key, ids_over_is_error, label_optional;
 };
@@ -174,7 +174,7 @@ static inline uint64_t word_at(const char *at)
     return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? word : __builtin_bswap64(word);
 }
 
-/* The top bits of bytes that are c, the lowest of which is right; bytes above it may be marked without being c. */
+/* The top bits of bytes that are c. The lowest one is right; bytes above it may be marked without being c. */
 static inline uint64_t bytes_equal(uint64_t word, char c)
 {
     const uint64_t each = UINT64_C(0x0101010101010101);
@@ -205,7 +205,7 @@ static inline const char *digits_end(const char *at, const char *end)
 /* The end of the word at `at`: a blank or the end of the line. */
 static inline const char *word_end(const char *at, const char *end)
 {
-    /* Lengths are hard to predict, so eight bytes are looked at in one step; those behind the line may be anything. */
+    /* Lengths are hard to predict, so each step looks at eight bytes; bytes behind the line may be anything. */
     for (; at < end; at += 8) {
         uint64_t marks = bytes_equal(word_at(at), ' ') | bytes_equal(word_at(at), '\t');
         if (!marks) continue;
@@ -223,7 +223,7 @@ static enum reader_found bad_word(char *why, const char *line, const char *at, c
                       reader_quote(quote, at, (size_t)(word_end(at, end) - at)));
 }
 
-/* Of field:id:value or id:value the last two: which of them is bad, or how large the value may be. */
+/* The id or the value of field:id:value or id:value is bad: says which form is expected, or the value's bound. */
 static enum reader_found bad_feature(char *why, const char *line, const char *at, const char *end, bool has_field)
 {
     char expected[160];
@@ -234,7 +234,7 @@ static enum reader_found bad_feature(char *why, const char *line, const char *at
     return bad_word(why, line, at, end, expected);
 }
 
-/* Digits without zeros in front; moves *at behind them. False: none, or too many. */
+/* Takes digits without leading zeros; moves *at behind them. False: no digits, or too many. */
 static inline bool digits_take(const char **at, const char *end, const char **first, size_t *bytes)
 {
     const char *from = *at, *stop = digits_end(from, end);
@@ -246,7 +246,7 @@ static inline bool digits_take(const char **at, const char *end, const char **fi
     return *bytes <= ID_BYTES_MAX;
 }
 
-/* A number of a field: 0 .. NUMBER_MAX. */
+/* Takes the number of a field: 0 .. NUMBER_MAX. */
 static inline bool number_take(const char **at, const char *end, uint32_t *number)
 {
     const char *first;
@@ -257,7 +257,7 @@ static inline bool number_take(const char **at, const char *end, uint32_t *numbe
     return *number <= NUMBER_MAX;
 }
 
-/* What follows an id: its value, or a blank. */
+/* Takes what follows an id: its value, or a blank. */
 static inline bool value_take(const char **at, const char *end, float *value)
 {
     *value = 1;
@@ -280,7 +280,7 @@ static inline void feature_put(const struct libsvm *l, struct reader_example *ex
     if (l->has_value) example->value[at] = value;
 }
 
-/* Features of field "features". */
+/* Puts features into field "features". */
 static void features_put_all(const struct libsvm *l, struct reader_example *example, const char *text,
                              const struct text_features *found)
 {
@@ -294,7 +294,7 @@ static void features_put_all(const struct libsvm *l, struct reader_example *exam
     if (l->has_value) memcpy(example->value + at, found->value, count * sizeof *found->value);
 }
 
-/* Features of the fields of these numbers. */
+/* Puts features into the fields of their numbers. */
 static void features_put_each(const struct libsvm *l, struct reader_example *example, const char *text,
                               const struct text_features *found)
 {
@@ -315,9 +315,8 @@ static void features_put_each(const struct libsvm *l, struct reader_example *exa
     }
 }
 
-/* Puts the features at the front of the text, the first of which has this place in its line, as many as are
- * found at a time. Returns how many bytes they take, and how many they are; 0: the next one must be read by
- * itself. */
+/* Puts the features at the front of the text, as many as are found at a time; the first has this place in its line.
+ * Returns how many bytes they take, and their number in *count; 0: the next one must be read by itself. */
 static inline __attribute__((always_inline)) size_t features_take(const struct libsvm *l, enum reader_format format,
                                                                   const char *text, size_t bytes,
                                                                   struct reader_example *example, uint32_t place,
@@ -351,7 +350,9 @@ static enum reader_found fields_close(const struct libsvm *l, struct reader_exam
             if (l->has_value) example->value[base] = 1;
             count = 1;
         }
-        if (count <= 1) { /* which of the two is hard to predict: both copy one, and the next field's takes its place */
+        /* Whether there is one key or none is hard to predict: both copy one, and the next field overwrites a missing
+         * one. */
+        if (count <= 1) {
             example->key[total] = example->key[base];
             if (l->has_value) example->value[total] = example->value[base];
         } else if (total != base) {
@@ -364,7 +365,7 @@ static enum reader_found fields_close(const struct libsvm *l, struct reader_exam
     return FOUND_EXAMPLE;
 }
 
-/* The label at the front, if it is there. */
+/* Takes the label at the front, if there is one. */
 static enum reader_found label_take(const struct libsvm *l, const char *line, const char **at, const char *end,
                                     struct reader_example *example, char *why)
 {

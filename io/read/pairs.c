@@ -1,15 +1,14 @@
-/* The format of implicit feedback: a line a user, with the items that it has had to do with, separated by
- * spaces or tabs:
+/* The format of implicit feedback: a line a user, with the user's items, separated by spaces or tabs:
  *
  *     user item item item …
  *
- * An example is a pair, with the columns user, item and history; its group is its user. The history are items of the
- * line other than the pair's: those behind it, then those from the line's begin on, ids_max of them at most, so that
- * each item is left out as often as any other; where the target is optional (predict) all of the line, from its
- * begin on. In front of them come those of the reader's histories. A user without items gives none. A text that is
- * no word of its column's vocabulary has no key (or that of the unknown word), and where it is the target of
- * candidates the pair is left out and counted. Where the target is optional (predict), such a pair stays, without a
- * target, and a user without items is an example too.
+ * An example is a pair, with the columns user, item and history; its group is its user. The history has the line's
+ * other items, at most ids_max of them: those behind the pair's, then those from the line's begin on, so that each item
+ * is left out as often as any other. Where the target is optional (predict), the history has all of the line, from its
+ * begin on. Items of the reader's histories come first. A text that is no word of its column's vocabulary has no key
+ * (or that of the unknown word); if it is the target of candidates, the pair is left out and counted. A user without
+ * items gives no example. Where the target is optional (predict), a pair whose target is no word stays, without a
+ * target, and a user without items is an example, too.
  *
  * Workload: a pair of 6 bytes, 30 ns; the user's part of a line is looked up once. */
 #include "io/read/histories.h"
@@ -21,24 +20,24 @@
 struct pairs {
     struct text_fields texts;
     uint32_t field_count;
-    bool *is_user; /* [field_count]: of the column user, else item or history */
-    bool *has_key; /* [field_count], of the user's: the line's user has one */
-    uint64_t *key; /* [field_count], of the user's */
+    bool *is_user; /* [field_count]: the field is of the column user, else of item or history */
+    bool *has_key; /* [field_count], for user fields: the line's user has a key */
+    uint64_t *key; /* [field_count], for user fields */
     bool missing_is_key, has_group, target_optional;
     uint64_t *missing_key;             /* [field_count] */
-    uint32_t history, history_max;     /* the field of that column, or NONE; its ids_max */
+    uint32_t history, history_max;     /* the field of the column history, or NONE; its ids_max */
     const struct histories *histories; /* NULL: there are none */
     bool histories_alone;
     /* of the line; NULL: the next line begins */
     const char *at;
     uint64_t group;
-    bool has_items; /* some have been found */
-    /* with a history: of the line's items */
-    uint32_t item_number, item_count; /* the present one's; all                     */
+    bool has_items; /* the line has an item */
+    /* with a history: the line's items */
+    uint32_t item_number, item_count; /* the present one's number; the number of all */
     bool *item_has;                   /* [ITEMS_MAX]: it has a key in the history    */
-    uint64_t *item_key;               /* [ITEMS_MAX], of those                      */
+    uint64_t *item_key;               /* [ITEMS_MAX]: its key                       */
 };
-/* Of a line: a letter and a blank each. */
+/* Most items of a line: a letter and a blank each. */
 #define ITEMS_MAX (READER_LINE_BYTES_MAX / 2 + 1)
 
 /* The field that is the history, or NONE. */
@@ -84,9 +83,8 @@ static status pairs_place(void **state, struct arena *arena, const struct reader
     p->item_key = arena_take(arena, sizeof *p->item_key * items);
     if (p->history != READER_NONE) {
         p->history_max = schema->field[p->history].ids_max;
-        p->has_group = p->has_group || p->histories; /* by which those are found */
-        if (schema->field[p->history].negative_count)
-            FAIL(INVALID, "candidates are of an item, and not of a history");
+        p->has_group = p->has_group || p->histories; /* histories are found by it */
+        if (schema->field[p->history].negative_count) FAIL(INVALID, "candidates are of an item, and not of a history");
     }
     for (uint32_t f = 0; f < p->field_count; f++) {
         const char *name = schema->field[f].name;
@@ -121,7 +119,7 @@ static void items_find(struct pairs *p, const char *at, const char *stop)
         p->item_has[p->item_count] = text_field_find(field, item, bytes, &p->item_key[p->item_count]);
 }
 
-/* Appends what the user has had to do with, but for the example's item. */
+/* Appends the user's history, without the example's item. */
 static void history_make(const struct pairs *p, struct reader_example *e, uint32_t *key_count)
 {
     const uint32_t count = p->item_count, own = p->item_number, end = *key_count + p->history_max;
@@ -136,7 +134,7 @@ static void history_make(const struct pairs *p, struct reader_example *e, uint32
     }
 }
 
-/* `item` NULL: there is none. False: its target is no word. */
+/* `item` NULL: there is no item. False: the target is no word. */
 static bool pair_make(const struct pairs *p, const char *item, size_t item_bytes, struct reader_example *e)
 {
     uint32_t key_count = 0;
@@ -159,7 +157,7 @@ static bool pair_make(const struct pairs *p, const char *item, size_t item_bytes
     return true;
 }
 
-/* Whether the line has another item behind a pair, so that nobody waits for the next line to know. */
+/* Whether the line has another item behind a pair: so this is known without the next line. */
 static enum reader_found pair_found(struct pairs *p, const char *stop)
 {
     while (p->at < stop && (*p->at == ' ' || *p->at == '\t')) p->at++;

@@ -9,7 +9,7 @@
 #include "engine/base/ring.h"
 #include "engine/base/thread.h"
 
-/* Of a block's examples. */
+/* For the examples of a block. */
 #define RECORDS_BYTES ((size_t)1 << 20)
 #define RECORDS_MIN   16u
 #define RECORDS_MAX   2048u
@@ -40,7 +40,7 @@ struct parsers {
     uint64_t pushed, released;
 };
 
-/* Two a parser: one that it parses, one that waits or is read out. */
+/* Two blocks a parser: one that it parses, one that waits or is read out. */
 static uint32_t block_count_of(const struct parsers_options *o) { return 2 * o->count + 1; }
 
 static uint32_t record_count_of(const struct parsers_options *o)
@@ -102,8 +102,8 @@ static const char *line_cut(const struct parsers *p, void *state, struct parsers
     return line;
 }
 
-/* Fills the block's entries, up to the end of its text, a bad line that is an error, or the last entry that
- * there is room for. */
+/* Fills the block's entries, up to the end of its text, to a bad line that is an error, or to the last entry for which
+ * there is room. */
 static void block_parse(const struct parsers *p, void *state, struct parsers_block *b)
 {
     uint32_t count = 0, unknown_count = 0, cut_count = 0;
@@ -160,7 +160,7 @@ static bool todo_look(void *context)
 static bool parsed_look(void *context)
 {
     struct wanted *w = context;
-    /* Acquire pairs with the release in block_run(): what the block holds comes before it. */
+    /* Acquire pairs with the release in block_run(): the block's contents come before it. */
     return atomic_load_explicit(&w->block->shared_is_parsed, memory_order_acquire);
 }
 

@@ -1,4 +1,4 @@
-/* What every reader does the same way: what its table leaves out, and examples into micro-batches. */
+/* The common part of all readers: what follows where a table lacks a function, and examples into micro-batches. */
 #include "io/read/reader_internal.h"
 
 status reader_pass_start(struct reader *reader, struct reader_pass pass) { return reader->vt->start(reader, pass); }
@@ -31,7 +31,7 @@ void reader_example_copy(struct example_shape shape, struct reader_example *to, 
     to->group = from->group;
 }
 
-/* Takes the example, whose dense columns and keys lie in their places already, into the batch. */
+/* Takes the example into the batch; its dense columns and keys lie in their places already. */
 static void micro_batch_append(const struct text_kernels *kernels, struct micro_batch *m, uint32_t field_count,
                                const struct reader_example *example)
 {
@@ -42,7 +42,7 @@ static void micro_batch_append(const struct text_kernels *kernels, struct micro_
     if (is_done && field_count) position += example->key_end[field_count - 1];
     for (uint32_t field = 0; !is_done && field < field_count; field++) {
         uint32_t stop = key_base + example->key_end[field];
-        /* Most fields have one key; the home of none is overwritten by the next field's, for which there is room. */
+        /* Most fields have one key. A field without keys writes one home too many, which the next field overwrites. */
         m->key_home[position] = home + field;
         for (position++; position < stop; position++) m->key_home[position] = home + field;
         position = stop;
@@ -55,7 +55,7 @@ static void micro_batch_append(const struct text_kernels *kernels, struct micro_
     m->example_count++;
 }
 
-/* Appends the next example; *end: there is none. */
+/* Appends the next example; *end: there is no next one. */
 static status fill_one(struct reader *reader, struct micro_batch *m, bool *end)
 {
     const struct example_shape shape = reader->shape;

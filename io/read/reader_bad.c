@@ -1,4 +1,4 @@
-/* What is wrong with a line, in words. */
+/* The reason why a line is bad, in words. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

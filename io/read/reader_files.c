@@ -1,4 +1,4 @@
-/* The reader of files: examples in their order, from their text or from what wraps that, then mixed, with their
+/* The reader of files: examples in their order, from their text or from a reader that wraps it, then mixed, and with
  * candidates. */
 #include "io/read/candidates.h"
 #include "io/read/reader_text.h"
@@ -11,22 +11,23 @@ struct files_reader {
     /* set at open */
     struct arena arena;
     struct reader_text text;
-    struct texts_reader texts; /* in its place, where texts come one by one */
-    struct reader *from;       /* the text, or what wraps it: examples before anything is mixed or drawn */
+    struct texts_reader texts; /* with the options' texts: in place of the text */
+    /* the text, or a reader that wraps it: examples before they are mixed and candidates drawn */
+    struct reader *from;
     bool is_shuffled;
     uint64_t seed;
     struct reader_example spare;   /* where a dropped example goes; lends key_end to the others */
     struct candidates *candidates; /* NULL: no field has any                                    */
-    bool lists_words;              /* and there are no files */
+    bool lists_words;              /* then there are no files */
     uint32_t words_field;
-    uint64_t list_count; /* examples of the list */
+    uint64_t list_count; /* examples that list words */
     /* of the pass */
     bool is_started;
-    bool is_over;            /* the files are, that is; the shuffle window may hold more     */
-    uint64_t example_number; /* how many it has given                                         */
-    uint64_t bytes_before;   /* that had been read when it began                              */
+    bool is_over;            /* the files have ended; the shuffle window may hold more       */
+    uint64_t example_number; /* examples that the pass has given                              */
+    uint64_t bytes_before;   /* bytes that had been read when it began                        */
     struct shuffle shuffle;
-    struct reader_example drawn; /* that the window has given last */
+    struct reader_example drawn; /* the window's last example */
 };
 
 static struct files_reader *files_of(struct reader *reader) { return (struct files_reader *)reader; }
@@ -55,7 +56,7 @@ static status room_fill(struct files_reader *f, struct reader_example *room, boo
     return ST_OK;
 }
 
-/* *found is `place`, filled in, or an example that lies in the window or in a block until the next call. */
+/* *found is `place`, filled in, or an example in the window or in a block, valid until the next call. */
 static status pass_example_next(struct files_reader *f, struct reader_example *place,
                                 const struct reader_example **found, bool *over)
 {
@@ -117,7 +118,7 @@ static status files_skip(struct reader *reader, uint64_t count, bool *end)
     return ST_OK;
 }
 
-/* Fills the window as it is behind `drawn` draws, from the oldest example on that it holds by then. */
+/* Fills the window as it is after `drawn` draws, from example `from` on, the oldest that it then holds. */
 static status window_fill(struct files_reader *f, uint64_t from, uint64_t drawn)
 {
     const uint64_t end = drawn + f->shuffle.window - 1;
@@ -135,7 +136,8 @@ static status window_fill(struct files_reader *f, uint64_t from, uint64_t drawn)
     return ST_OK;
 }
 
-/* Towards the end of a pass the window is not full any more; so the last draws, as many as it holds, are made anew. */
+/* Towards the end of a pass the window is no longer full. So the last draws, as many as the window holds, are made
+ * again. */
 static status window_seek(struct files_reader *f, uint64_t count, const struct reader_mark *mark, uint32_t mark_count,
                           uint64_t *passed)
 {
@@ -170,7 +172,7 @@ static const struct reader_mark *files_marks(const struct reader *reader, uint32
 static status files_start(struct reader *reader, struct reader_pass pass)
 {
     struct files_reader *f = files_of(reader);
-    /* What opening has read belongs to the first pass. */
+    /* The bytes that opening has read belong to the first pass. */
     f->bytes_before = f->is_started ? reader_counts(f->from).byte_count : 0;
     f->example_number = 0;
     f->is_over = false;

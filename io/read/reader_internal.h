@@ -1,6 +1,6 @@
-/* Between reader_text.c and the files of the formats. A format is a line of reader_format_table (reader_text.c)
- * and three functions: how much state it keeps, how it sets that up, and how it turns one line into one
- * example. What else has to know a new one: io/README.md. */
+/* Between reader_text.c and the files of the formats. A format is a line of reader_format_table (reader_text.c) and
+ * three functions: how much state it keeps, how it sets up the state, and how it turns one line into one example. Other
+ * places that have to know a new format: io/README.md. */
 #ifndef HETERPS_IO_READ_READER_INTERNAL_H
 #define HETERPS_IO_READ_READER_INTERNAL_H
 
@@ -19,47 +19,44 @@
 /* Room for the reason why a line is bad. */
 #define READER_WHY_BYTES 400
 
-/* What parse() has found. */
+/* The result of parse(). */
 enum reader_found {
     FOUND_BAD,     /* the line is malformed                                            */
-    FOUND_NONE,    /* no example, or none any more                                     */
+    FOUND_NONE,    /* no example, or no further one                                    */
     FOUND_EXAMPLE, /* the line's only one, or its last                                 */
     FOUND_MORE     /* one of several: the next call, with the same line, gives the next */
 };
 
-/* Of a field of candidates parse() writes one key, the number of the target's word; io/read/candidates.c makes
- * keys of it and of the words that it draws. Where the target is no word there is no example: the format goes
- * on to the next, and counts it in the example's unknown_count. */
+/* Of a field of candidates parse() writes one key, the number of the target's word; io/read/candidates.c makes keys of
+ * it and of the words that it draws. Where the target is no word there is no example: the format goes on to the next
+ * one, and adds the one that it left out to the example's unknown_count. */
 struct reader_format_functions {
     const char *name;
     /* What place() takes from the arena. */
     size_t (*bytes)(const struct reader_options *options);
-    /* Sets up *state, keeping of options only what the schema points to. INVALID if the schema asks for what
-     * the format lacks. */
+    /* Sets up *state; keeps only what the schema points to. INVALID if the schema asks for what the format lacks. */
     status (*place)(void **state, struct arena *arena, const struct reader_options *options);
     /* A file of a pass begins; NULL: nothing to do. */
     void (*file_begin)(void *state);
-    /* NULL, or called with the first line of each file (NULL: it is too long), before parse: *is_header says
-     * whether it was no example. INVALID, with a sentence without place, if the file is not what the schema
-     * asks for: bad lines may be skipped, such files not. */
+    /* NULL, or called with the first line of each file (NULL: it is too long), before parse: *is_header says that the
+     * line is no example. INVALID, with a sentence without place, if the file is not what the schema asks for: bad
+     * lines may be skipped, such files not. */
     status (*header)(void *state, const char *line, size_t bytes, bool *is_header);
-    /* What a line gives depends on no other line, headers aside: several threads may parse, each with a state
-     * of its own. */
+    /* A line's examples depend on no other line but a header: several threads may parse, each with its own state. */
     bool lines_are_apart;
-    /* What a line gives depends on lines before it in its file: a file cannot be read from its middle. */
+    /* A line's examples depend on earlier lines of its file: a file cannot be read from its middle. */
     bool keeps_context;
-    /* NULL, or cuts a line off a text of `bytes` bytes in which it begins: returns its length without "\n", and
-     * `bytes` if it does not end there. What is noted on the way serves the next parse, if that is of this
-     * line. */
+    /* NULL, or cuts off the line with which a text of `bytes` bytes begins. Returns the line's length without "\n", or
+     * `bytes` if the line does not end in the text. The state may keep notes of the line for the next parse, if it
+     * parses this line. */
     size_t (*line_find)(void *state, const char *text, size_t bytes);
-    /* Writes a line's example: all but is_bad, which is false. After FOUND_BAD it is undefined, and the reason
-     * is in `why` (READER_WHY_BYTES) if that is not NULL: "column 3 (I2): expected an integer, found \"abc\"".
-     * Empty lines come too if takes_empty. */
+    /* Writes a line's example: all but is_bad, which is false. After FOUND_BAD the example is undefined, and `why`
+     * (READER_WHY_BYTES), if not NULL, has the reason: "column 3 (I2): expected an integer, found \"abc\"". Empty lines
+     * come only if takes_empty. */
     enum reader_found (*parse)(void *state, const char *line, size_t bytes, struct reader_example *example, char *why);
     bool takes_empty;
-    /* Hands each text of the schema's only field in a line to `word`, as often as it occurs in examples; NULL:
-     * the format has no words. An empty line comes only if takes_empty, and a malformed one gives what it
-     * gives. */
+    /* Hands each text of the schema's only field in a line to `word`, as often as it occurs in examples; NULL: the
+     * format has no words. An empty line comes only if takes_empty; what it hands of a malformed line is undefined. */
     status (*words)(void *state, const char *line, size_t bytes,
                     status (*word)(void *to, const char *text, size_t bytes), void *to);
     /* About how many examples these bytes hold, for estimates; NULL: one a line. */
@@ -81,9 +78,9 @@ static inline void reader_list_cut(struct reader_example *example, uint32_t foun
 #define READER_QUOTE_BYTES (2 + 40 * 4 + 4)
 const char *reader_quote(char out[READER_QUOTE_BYTES], const char *text, size_t bytes);
 
-/* Writes the reason, if somebody wants it. Always FOUND_BAD, so that a parser can return it. */
+/* Writes the reason, if `why` is not NULL. Returns FOUND_BAD always, so that a parser can return it. */
 enum reader_found reader_bad(char *why, const char *format, ...) PRINTF_LIKE(2, 3);
-/* What is expected of a number whose distance from the mean, in deviations, is beyond float32. */
+/* The expected text for a number whose distance from the mean, in deviations, is beyond float32. */
 #define READER_STANDARD_WITHIN "a number of at most 3.4028235e38 deviations from its column's mean"
 /* "column 3 (I2): expected EXPECTED, found "abc"" */
 enum reader_found reader_bad_column(char *why, uint32_t column, const char *name, const char *expected,
@@ -97,7 +94,7 @@ static inline void reader_mark_skip(const char **line, size_t *bytes)
     *bytes -= 3;
 }
 
-/* What a line (NULL: it is too long) holds; where it is bad why (if not NULL) says what is wrong. */
+/* Parses a line (NULL: it is too long); if it is bad, `why` (if not NULL) says the reason. */
 enum reader_found reader_line_parse(const struct reader_format_functions *format, void *state, const char *line,
                                     size_t bytes, struct reader_example *example, char *why);
 

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Stays in the second-level cache between read(2) and the parser. */
+/* A block stays in the second-level cache between read(2) and the parser. */
 #define BLOCK_BYTES  ((size_t)256 << 10)
 #define BUFFER_BYTES (READER_LINE_BYTES_MAX + BLOCK_BYTES)
-/* Least distance of marks: what is parsed in half a millisecond. */
+/* Least distance of marks: bytes that are parsed in half a millisecond. */
 #define MARK_BYTES_MIN ((uint64_t)512 << 10)
-/* Whoever writes lines one after another takes less between two of them. */
+/* Longer than a writer of lines takes between two of them. */
 #define DRY_MS 2
 
 static const struct reader_format_functions *const reader_format_table[READER_FORMAT_COUNT] = {
@@ -24,7 +24,7 @@ uint64_t reader_key(uint64_t seed, const char *text, size_t bytes) { return read
 
 /* --- lines ------------------------------------------------------------------------------------ */
 
-/* Reads a block behind what the buffer holds, after moving that to the front. *bytes = 0 at the end of the file. */
+/* Moves the rest in the buffer to the front, and reads a block behind it. *bytes = 0 at the end of the file. */
 static status buffer_refill(struct reader_text *text, size_t *bytes)
 {
     size_t left = text->end - text->begin;
@@ -47,7 +47,7 @@ static status text_file_next(struct reader_text *text, bool *over)
     return source_next(&text->source, over);
 }
 
-/* Goes on where the buffer holds no further line end: drops the front of a line that is too long, and reads a block. */
+/* Where the buffer holds no further line end: drops the front of a line that is too long, and reads a block. */
 static status buffer_more(struct reader_text *text, size_t *bytes)
 {
     text->scan = text->end;
@@ -60,7 +60,7 @@ static status buffer_more(struct reader_text *text, size_t *bytes)
     return buffer_refill(text, bytes);
 }
 
-/* At the end of a file: whether its last line, which may lack its end, is still to be cut. */
+/* At the end of a file: whether its last line, which may lack its line end, is still to be cut. */
 static bool line_is_left(const struct reader_text *text) { return text->begin < text->end || text->is_discarding; }
 
 static void file_begin(struct reader_text *text)
@@ -70,7 +70,7 @@ static void file_begin(struct reader_text *text)
 
 /* --- marks ------------------------------------------------------------------------------------ */
 
-/* Whether a mark is due `ahead` bytes before the end of what has been read. */
+/* Whether a mark is due `ahead` bytes before the end of the bytes read. */
 static bool mark_is_due(const struct reader_text *text, uint64_t ahead)
 {
     return text->mark != NULL && text->pass_bytes - ahead >= text->marked_bytes + text->mark_every_bytes;
@@ -90,21 +90,21 @@ void reader_text_mark(struct reader_text *text, const struct reader_mark *place)
     atomic_store_explicit(&text->shared_mark_count, count + 1, memory_order_release);
 }
 
-/* Keeps a mark where the next line begins, `ahead` bytes before the end of what has been read. */
+/* Keeps a mark where the next line begins, `ahead` bytes before the end of the bytes read. */
 static void mark_keep(struct reader_text *text, uint32_t path, uint64_t byte, uint64_t line, uint64_t ahead)
 {
     text->marked_bytes = text->pass_bytes - ahead;
     reader_text_mark(text, &(struct reader_mark){.byte = byte, .line = line, .path = path});
 }
 
-/* Where a file begins: sooner, if there is none in its middle. */
+/* Keeps a mark where a file begins; sooner, if there is no mark in its middle. */
 static void mark_file(struct reader_text *text, uint32_t path, bool is_plain, uint64_t ahead)
 {
     bool is_wanted = text->mark && !is_plain && text->source.path[path].size_bytes >= text->mark_every_bytes / 2;
     if (text->stream.hash == NULL && (is_wanted || mark_is_due(text, ahead))) mark_keep(text, path, 0, 0, ahead);
 }
 
-/* In front of the line that is cut next out of the buffer. */
+/* Keeps a mark, if one is due, where the next line of the buffer begins. */
 static status mark_line(struct reader_text *text)
 {
     uint64_t ahead = text->end - text->begin;
@@ -118,7 +118,7 @@ static status mark_line(struct reader_text *text)
 static const struct reader_mark *text_marks(const struct reader *reader, uint32_t *count)
 {
     const struct reader_text *text = (const struct reader_text *)reader;
-    /* Acquire pairs with the release in mark_keep(): the marks come before their number. */
+    /* Acquire pairs with the release in reader_text_mark() and marks_take(): the marks come before their number. */
     *count = atomic_load_explicit(&text->shared_mark_count, memory_order_acquire);
     return text->mark;
 }
@@ -134,7 +134,7 @@ static char *line_end(struct reader_text *text)
     return line_bytes < bytes ? from + line_bytes : NULL;
 }
 
-/* Whether nothing follows in the file. What has been cut so far is not valid any more. */
+/* Whether nothing follows in the file. A line that was cut before is no longer valid. */
 static status file_look_over(struct reader_text *text, bool *is_over)
 {
     size_t got = 0;
@@ -145,8 +145,8 @@ static status file_look_over(struct reader_text *text, bool *is_over)
 }
 
 /* Cuts the next line, without its "\n" or "\r\n"; it is valid until the next call. *line is NULL for a line that is too
- * long; where that ends the run it is told before its end is found, which may never come. An empty line at the end of a
- * file is none, where empty lines have no meaning. *over: the files have ended. */
+ * long; where such a line ends the run, it is told before its end is found, which may never come. An empty line at the
+ * end of a file does not count, where empty lines have no meaning. *over: the files have ended. */
 static status line_next(struct reader_text *text, const char **line, size_t *bytes, bool *over)
 {
     *over = false;
@@ -213,7 +213,7 @@ static status line_fail(const struct reader_text *text, uint32_t path_index, uin
     FAIL(INVALID, "%s:%" PRIu64 ": %s", source_path_name(&text->source, path_index), line_number, why);
 }
 
-/* Where the empty line at the buffer's end begins, which may be the file's last and none; without one, that end. */
+/* The begin of an empty line at the buffer's end, which may be the file's last and not count; else the buffer's end. */
 static size_t empty_line_begin(const struct reader_text *text)
 {
     const char *first = text->buffer + text->begin, *end = text->buffer + text->end, *at = end;
@@ -229,7 +229,7 @@ void reader_example_empty(struct example_shape shape, struct reader_example *exa
 {
     example->is_bad = false;
     example->weight = 1;
-    example->group = 0; /* whatever a line had before what is wrong with it */
+    example->group = 0; /* the bad line may have set them */
     memset(example->label, 0, sizeof(float) * shape.label_count);
     memset(example->dense, 0, sizeof(float) * shape.dense_count);
     memset(example->key_end, 0, sizeof(uint32_t) * shape.field_count);
@@ -292,7 +292,7 @@ static status file_example_next(struct reader_text *text, struct reader_example 
 
 /* --- the same, parsed by several threads ------------------------------------------------------- */
 
-/* Fills a block with whole lines, by exchanging its memory for the reader's buffer; *over: the files have ended. */
+/* Fills a block with whole lines, by exchanging its memory with the reader's buffer; *over: the files have ended. */
 static status block_fill(struct reader_text *text, struct parsers_block *block, bool *over)
 {
     size_t cut;
@@ -306,7 +306,7 @@ static status block_fill(struct reader_text *text, struct parsers_block *block, 
         size_t got;
         TRY(buffer_more(text, &got));
         if (got) continue;
-        /* What is left of the file is an empty line. */
+        /* The rest of the file is an empty line. */
         if (text->begin < text->end && empty_line_begin(text) == text->begin) text->begin = text->scan = text->end;
         cut = text->end;
         if (line_is_left(text)) break;
@@ -333,7 +333,7 @@ static status block_fill(struct reader_text *text, struct parsers_block *block, 
     return ST_OK;
 }
 
-/* Cuts blocks as long as there is room; what ends that comes after the blocks before it. */
+/* Cuts blocks as long as there is room; the end of the files, or a failure, comes after the blocks before it. */
 static void blocks_fill(struct reader_text *text)
 {
     struct parsers_block *block;
@@ -344,7 +344,7 @@ static void blocks_fill(struct reader_text *text)
     }
 }
 
-/* A mark where the block begins, before anything of it is taken. */
+/* Keeps a mark where the block begins, before any of its examples is taken. */
 static void mark_block(struct reader_text *text, struct parsers_block *block)
 {
     uint64_t ahead = text->pass_bytes - block->pass_bytes;
@@ -415,11 +415,11 @@ static status block_example_next(struct reader_text *text, struct reader_example
     return ST_OK;
 }
 
-/* --- lists that are longer than they may be ----------------------------------------------------- */
+/* --- lists that are too long --------------------------------------------------------------------- */
 
-/* Of so many keys it can be said what part is lost; of fewer when the pass is over. */
+/* With as many keys the lost part is checked at once, with fewer at the end of the pass. */
 #define LISTS_WINDOW 10000u
-/* The most: one in so many. */
+/* At most one key in so many may be lost. */
 #define LOST_PART 100u
 
 /* Counts an example's keys; NULL: the pass is over. INVALID: too many keys are lost. */
@@ -457,7 +457,7 @@ static status text_next(struct reader *reader, struct reader_example *place, con
     return text->listener->example(text->listener->context, text->line, text->line_bytes);
 }
 
-/* No whole line is there, nor does one come soon. An empty line alone may be the last, which is none. */
+/* Whether no whole line is there, and none comes soon. An empty line alone may be the last, which does not count. */
 static bool text_is_dry(const struct reader *reader)
 {
     const struct reader_text *text = (const struct reader_text *)reader;
@@ -483,7 +483,7 @@ static uint64_t lines_count(const char *text, size_t bytes)
     return count;
 }
 
-/* From what the first block holds and the stored bytes that it took. */
+/* From the examples in the first block, and the stored bytes that it took. */
 static uint64_t examples_estimate(const struct reader_text *text)
 {
     const struct source *source = &text->source;
@@ -494,8 +494,8 @@ static uint64_t examples_estimate(const struct reader_text *text)
     return taken_bytes ? (uint64_t)((double)count / (double)taken_bytes * (double)source->size_bytes * part) + 1 : 0;
 }
 
-/* Reads the first block, and tries its first line if that is whole, so that a wrong file shows before anything long
- * begins. The line stays where it is. */
+/* Reads the first block, and tries its first line if it is whole, so that a wrong file shows before long work begins.
+ * The line stays in the buffer. */
 static status first_line_check(struct reader_text *text, const struct reader_example *spare)
 {
     char why[READER_WHY_BYTES];
@@ -521,7 +521,7 @@ static status first_line_check(struct reader_text *text, const struct reader_exa
     return is_bad ? line_fail(text, text->source.path_index, 1, why) : ST_OK;
 }
 
-/* Several threads parse: how many. */
+/* How many threads parse. */
 static uint32_t readers_of(const struct reader_options *o, const struct reader_format_functions *format)
 {
     bool has_headers = format->header && o->schema.has_header;
@@ -595,7 +595,7 @@ static status text_start(struct reader *reader, struct reader_pass pass)
     return ST_OK;
 }
 
-/* Goes to a byte of a path; the buffer is empty then. */
+/* Goes to a byte of a path, with an empty buffer. */
 static status place_seek(struct reader_text *text, uint32_t path, uint64_t byte)
 {
     TRY(source_seek(&text->source, path, byte));
@@ -605,7 +605,7 @@ static status place_seek(struct reader_text *text, uint32_t path, uint64_t byte)
     return ST_OK;
 }
 
-/* Where a file is read from its middle, formats that have headers want its first line first. */
+/* Before a file is read from its middle, formats that have headers get its first line. */
 static status header_seek(struct reader_text *text, uint32_t path)
 {
     const char *line = NULL;
@@ -618,7 +618,7 @@ static status header_seek(struct reader_text *text, uint32_t path)
     return over ? ST_OK : header_take(text, line, bytes, &is_header);
 }
 
-/* Takes the marks for its own: those up to the one that the pass goes on from. */
+/* Keeps the given marks up to the one where the pass goes on. */
 static void marks_take(struct reader_text *text, const struct reader_mark *mark, uint32_t count)
 {
     if (text->mark == NULL || atomic_load_explicit(&text->shared_mark_count, memory_order_relaxed)) return;

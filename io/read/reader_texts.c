@@ -1,6 +1,7 @@
-/* Texts that come one by one. What a text gives is what a file of the same bytes gives: the rules of lines are those
- * of reader_text.c. Each text has a last example, so that who answers texts knows when one is answered: the one
- * behind which nothing but an empty line is left, or, where further lines turn out to give none, an empty extra one.
+/* Texts that come one by one. A text gives the same examples as a file of the same bytes: the rules of lines are those
+ * of reader_text.c. Each text has a last example, so that a server knows when the text is answered. It is the one
+ * behind which nothing but an empty line is left or, where further lines turn out to give no example, an empty extra
+ * one.
  *
  * Workload: a text of one line of 240 bytes, twenty thousand a second; or of thousands. */
 #include "io/read/reader_texts.h"
@@ -10,7 +11,7 @@ static struct texts_reader *texts_of(struct reader *reader) { return (struct tex
 static status texts_start(struct reader *reader, struct reader_pass pass)
 {
     (void)reader;
-    CHECK(pass.number == 0); /* who asks has one answer */
+    CHECK(pass.number == 0); /* a text is answered once */
     return ST_OK;
 }
 
@@ -27,7 +28,7 @@ static bool text_begin(struct texts_reader *t)
     return true;
 }
 
-/* The length of the line that begins at t->at, which is before the end, without its line end. */
+/* The length, without line end, of the line that begins at t->at, which is before the text's end. */
 static size_t line_length(struct texts_reader *t)
 {
     size_t left = (size_t)(t->end - t->at);
@@ -36,7 +37,7 @@ static size_t line_length(struct texts_reader *t)
     return stop ? (size_t)(stop - t->at) : left;
 }
 
-/* Whether nothing is left of the text but, where that is no line, an empty one. */
+/* Whether the text has ended: nothing is left but, where it does not count, an empty line. */
 static bool text_is_over(const struct texts_reader *t)
 {
     size_t left = (size_t)(t->end - t->at);
@@ -56,11 +57,11 @@ static bool line_is_header(struct texts_reader *t)
     return true;
 }
 
-/* Cuts the next line; t->line is NULL if it is too long. False: there is none. */
+/* Cuts the next line; t->line is NULL if it is too long. False: there is no line. */
 static bool line_cut(struct texts_reader *t)
 {
     size_t left = (size_t)(t->end - t->at);
-    if (text_is_over(t)) { /* an empty first line is none, but may have to name columns */
+    if (text_is_over(t)) { /* an empty first line does not count, but may have to name columns */
         t->line = left && t->line_number == 0 && t->end[-1] == '\n' ? t->at : NULL;
         t->line_bytes = 0;
         t->line_number++;
@@ -122,7 +123,7 @@ static status texts_next(struct reader *reader, struct reader_example *place, co
     }
 }
 
-/* Whoever goes on with a training gives it what comes behind what is done. */
+/* A resumed training gives only texts after those that are done. */
 static status texts_skip(struct reader *reader, uint64_t count, bool *end)
 {
     (void)reader, (void)count;

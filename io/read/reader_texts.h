@@ -15,11 +15,11 @@ struct texts_reader {
     bool is_inside;
     const char *at, *end;
     uint64_t line_number;
-    /* A line that has more examples; valid as long as it is not over. */
+    /* A line that has more examples; valid until the last of them. */
     const char *line;
     size_t line_bytes;
     bool line_has_more;
-    /* since open; byte_count of texts that have come */
+    /* since open; byte_count: of texts that have come */
     struct reader_counts counts;
 };
 

@@ -7,7 +7,7 @@ static status word_count_one(void *to, const char *text, size_t bytes)
     return word_table_add(to, text, bytes, READER_TEXTS_MAX);
 }
 
-/* Counts what is left of the pass. */
+/* Counts the rest of the pass. */
 static status words_count(struct reader_text *text, struct word_table *table)
 {
     for (;;) {

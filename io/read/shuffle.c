@@ -109,12 +109,12 @@ void shuffle_keep(struct shuffle *shuffle, const struct reader_example *example)
         shuffle->held++;
 }
 
-/* Of `held` records; the product's high word is uniform up to held / 2^64. */
+/* A record of `held`; the product's high word is uniform up to held / 2^64. */
 static uint32_t record_among(uint32_t held, uint64_t bits) { return (uint32_t)((unsigned __int128)bits * held >> 64); }
 
 static uint32_t record_of(const struct shuffle *shuffle, uint64_t bits) { return record_among(shuffle->held, bits); }
 
-/* --- going on behind a number of draws ---------------------------------------------------------- */
+/* --- going on after a number of draws ------------------------------------------------------------ */
 
 /* The record of a draw from a full window. */
 static uint32_t full_record_of(const struct shuffle *shuffle, uint64_t draw)
@@ -138,7 +138,7 @@ uint64_t shuffle_oldest(struct shuffle *shuffle, uint64_t drawn)
         uint64_t *word = &shuffle->seen[record / 64], bit = UINT64_C(1) << record % 64;
         left -= (*word & bit) == 0;
         *word |= bit;
-        /* What the last draw has left is a hole; the place of an earlier one has the example that came next. */
+        /* The last draw has left a hole; the place of an earlier draw has the example that came next. */
         if (left == 0) return draw + 1 == drawn ? drawn + window - 1 : window + draw;
     }
     uint64_t oldest = 0;
@@ -176,7 +176,7 @@ bool shuffle_draw(struct shuffle *shuffle, struct reader_example *example)
     if (shuffle->held == 0) return false;
     shuffle->hole = record_of(shuffle, shuffle->next);
     example_at(shuffle, shuffle->hole, example);
-    /* A window lies in no near cache. As long as it stays full, the next draw is from as many. */
+    /* No near cache holds a window. As long as it stays full, the next draw is from as many records. */
     shuffle->next = bits_of(shuffle, ++shuffle->draw_count);
     const uint8_t *ahead = shuffle->record + shuffle->record_bytes * record_of(shuffle, shuffle->next);
     for (size_t at = 0; at < shuffle->record_bytes && at < PREFETCH_BYTES; at += CACHE_LINE_BYTES)

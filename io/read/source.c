@@ -17,21 +17,21 @@
 #include "engine/base/inputs.h"
 #include "engine/base/paths.h"
 
-/* A quarter of a common second-level cache: compressed bytes, and the first bytes of a plain file. */
+/* A quarter of a common second-level cache: for compressed bytes, and the first bytes of a plain file. */
 #define RAW_BYTES ((size_t)128 << 10)
-/* inflate keeps a state of about 10 KiB and a window of 32 KiB; they are planned memory as everything else. */
+/* inflate keeps a state of about 10 KiB and a window of 32 KiB, in planned memory like everything else. */
 #define INFLATE_BYTES ((size_t)128 << 10)
-/* Of zstd: what its levels up to 19 use, and its state. */
+/* The largest zstd window, that of levels up to 19; the state comes on top. */
 #define ZSTD_WINDOW_BYTES ((size_t)8 << 20)
 
-/* Smaller files are read before reading ahead has begun. */
+/* A smaller file is read before reading ahead has begun. */
 #define AHEAD_FILE_BYTES ((uint64_t)4 << 20)
 
 #define AHEAD_OPTIONS    .depth = SOURCE_AHEAD, .thread_count = 2
 
 /* --- how files are packed --------------------------------------------------------------------- */
 
-/* Of the first bytes of a file; ? is any byte. `unpack`: what unpacks it, which this program does not. */
+/* First bytes of a packed file; ? is any byte. `unpack`: the program that unpacks what this one does not. */
 #define MAGIC_BYTES_MAX 10
 static const struct magic {
     const char *name, *text;
@@ -50,7 +50,7 @@ static const struct magic {
     {"compress", "\x1f\x9d", 2, PACKING_NONE, "uncompress -c"},
 };
 
-/* The magic that the bytes begin with, NULL: none; *is_cut: more bytes would tell. */
+/* The magic that the bytes begin with, or NULL; *is_cut: more bytes would tell. */
 static const struct magic *magic_find(const uint8_t *bytes, size_t count, bool *is_cut)
 {
     *is_cut = count == 0;
@@ -76,10 +76,10 @@ static status packing_find(const char *name, const uint8_t *bytes, size_t count,
          name, m->name, m->unpack);
 }
 
-/* Whether another reads, and this one gets what that has read. */
+/* Whether another node reads, and this one takes the bytes from it. */
 static bool is_taken(const struct source_share *share) { return share && !share->reads; }
 
-/* Whether a list has files that are packed by zstd, or may be: whether it is asked before they are opened. */
+/* Whether a list has files packed by zstd, or may have: asked before they are opened. */
 static bool may_be_zstd(const char *paths, const struct source_share *share)
 {
     char path[PATH_MAX];
@@ -91,7 +91,7 @@ static bool may_be_zstd(const char *paths, const struct source_share *share)
         struct stat about;
         bool is_cut;
         if (path_is_address(name, bytes) || strcmp(path_copy(path, name, bytes), "-") == 0) return true;
-        if (stat(path, &about) != 0) continue; /* opening says so */
+        if (stat(path, &about) != 0) continue; /* opening reports it */
         if (!S_ISREG(about.st_mode)) return true;
         int fd = open(path, O_RDONLY | O_CLOEXEC);
         ssize_t got = fd < 0 ? 0 : pread(fd, first, sizeof first, 0);
@@ -124,7 +124,7 @@ static bool is_web(const struct source *source) { return source->path[source->pa
 
 const char *source_name(const struct source *source) { return source_path_name(source, source->path_index); }
 
-/* zlib's allocator: front to back through inflate_memory. inflate allocates twice and is only ever reset, so nothing
+/* zlib's allocator: front to back through inflate_memory. inflate allocates twice and is only ever reset, so no memory
  * needs to be given back. */
 static void *inflate_take(void *context, unsigned count, unsigned size)
 {
@@ -142,7 +142,7 @@ static void inflate_give(void *context, void *memory)
     (void)memory;
 }
 
-/* Asked once here for its first bytes, by which it is known; whoever reads is told here, once, how that goes. */
+/* Asks the address for its first bytes, which tell its packing; tells the user once how it is read. */
 static status address_check(struct source *source, struct source_path *path, const struct notices *notices)
 {
     uint8_t first[MAGIC_BYTES_MAX];
@@ -185,14 +185,15 @@ static status path_check(struct source_path *path)
     bool is_cut;
     int fd = open(path->name, O_RDONLY | O_CLOEXEC);
     if (fd < 0) FAIL(IO, "%s: %s", path->name, strerror(errno));
-    ssize_t got = pread(fd, first, sizeof first, 0); /* what cannot be read says so when it is */
+    ssize_t got = pread(fd, first, sizeof first, 0); /* a failure shows when the file is read */
     close(fd);
     TRY(packing_find(path->name, first, got > 0 ? (size_t)got : 0, &packing, &is_cut));
     path->size_bytes = (uint64_t)about.st_size;
     return inputs_add(NULL, path->name);
 }
 
-/* A comma ends an address: what follows one with a query, and is no file, may be a secret that it has cut. */
+/* A comma ends an address. The text after an address with a query, if it is no file, may be a secret that the comma has
+ * cut off. */
 static status query_end_check(const struct source *source, uint32_t i)
 {
     const struct source_path *path = &source->path[i], *before = path - 1;
@@ -209,7 +210,7 @@ static status query_end_check(const struct source *source, uint32_t i)
 
 /* --- reading ahead ---------------------------------------------------------------------------- */
 
-/* Takes what is done; waits until block n is. */
+/* Takes finished reads; waits until block n is there. */
 static void ahead_await(struct source *source, uint32_t n)
 {
     struct uring_done done;
@@ -219,7 +220,7 @@ static void ahead_await(struct source *source, uint32_t n)
     }
 }
 
-/* Ends it: what is in flight comes back and is forgotten. */
+/* Ends reading ahead: waits for reads in flight, and drops their bytes. */
 static void ahead_end(struct source *source)
 {
     for (uint32_t n = source->ahead_taken; source->is_ahead && n != source->ahead_asked; n++) ahead_await(source, n);
@@ -258,8 +259,8 @@ static status ahead_ask(struct source *source)
     return count ? uring_submit(source->uring, request, count) : ST_OK;
 }
 
-/* As preadv2(2) at offset_bytes, out of the blocks in flight; *is_over: they have ended, and what follows is
- * read as it is wanted. */
+/* As preadv2(2) at offset_bytes, out of the blocks in flight; *is_over: these have ended, and the rest is read when it
+ * is wanted. */
 static status ahead_read(struct source *source, void *buffer, size_t capacity, ssize_t *got, bool *is_over)
 {
     TRY(ahead_ask(source));
@@ -270,7 +271,7 @@ static status ahead_read(struct source *source, void *buffer, size_t capacity, s
     }
     ahead_await(source, source->ahead_taken);
     struct source_block *block = &source->ahead[source->ahead_taken % SOURCE_AHEAD];
-    if (block->result == -EAGAIN || block->result == -EINTR) { /* not now: read it as it is wanted */
+    if (block->result == -EAGAIN || block->result == -EINTR) { /* not now: read it when it is wanted */
         ahead_end(source);
         *is_over = true;
         return ST_OK;
@@ -306,7 +307,7 @@ static void file_close(struct source *source)
     source->fd = -1;
 }
 
-/* Of a regular file; what the page cache lacks begins reading ahead. */
+/* Reads a regular file; bytes that the page cache lacks begin reading ahead. */
 static status file_read(struct source *source, void *buffer, size_t capacity, ssize_t *got)
 {
     if (source->is_ahead) {
@@ -319,8 +320,8 @@ static status file_read(struct source *source, void *buffer, size_t capacity, ss
         struct iovec vector = {.iov_base = buffer, .iov_len = capacity};
         *got = preadv2(source->fd, &vector, 1, offset, RWF_NOWAIT);
         if (*got > 0) return ST_OK;
-        /* Of an end before the file's pread(2) has the last word: Linux 5.9 and 5.10 say so where the page
-         * cache lacks something. */
+        /* pread(2) decides whether an early end of the file is one: Linux 5.9 and 5.10 report an end where the page
+         * cache lacks bytes. */
         source->has_nowait = *got == 0 || errno == EAGAIN;
         if (*got < 0 && source->has_nowait) {
             bool is_over;
@@ -333,13 +334,13 @@ static status file_read(struct source *source, void *buffer, size_t capacity, ss
     return ST_OK;
 }
 
-/* Of a stream that is read for others: returns when there is something to read, or an end. */
+/* For a stream that is read for others: returns when there are bytes to read, or an end. */
 static status stream_await(struct source *source)
 {
     struct source_share *share = source->share;
     struct pollfd fds[2] = {{source->fd, POLLIN, 0}, {share->stop_fd, POLLIN, 0}};
     int found = poll(fds, 2, 0);
-    /* Relaxed: for who looks now and then. */
+    /* Relaxed: for threads that look now and then. */
     atomic_store_explicit(&share->shared_is_dry, found == 0, memory_order_relaxed);
     while (found == 0 || (found < 0 && errno == EINTR)) found = poll(fds, 2, -1);
     atomic_store_explicit(&share->shared_is_dry, false, memory_order_relaxed);
@@ -347,8 +348,8 @@ static status stream_await(struct source *source)
     return ST_OK;
 }
 
-/* As read(2), of whatever the current file is; what an address, or another who reads, fails with is described
- * already. */
+/* As read(2), of the current file, whatever it is. The failure of an address, or of another node that reads, is
+ * described already. */
 static status stored_read(struct source *source, void *buffer, size_t capacity, ssize_t *got)
 {
     if (is_taken(source->share)) {
@@ -382,7 +383,7 @@ static status own_read(struct source *source, void *buffer, size_t capacity, siz
     return ST_OK;
 }
 
-/* The same, and the others get it. */
+/* The same, and gives the bytes to the other nodes. */
 static status fd_read(struct source *source, void *buffer, size_t capacity, size_t *bytes)
 {
     struct source_share *share = source->share;
@@ -391,7 +392,7 @@ static status fd_read(struct source *source, void *buffer, size_t capacity, size
     return st == ST_OK ? share->vt->give(share, buffer, *bytes) : share->vt->give_failure(share, st);
 }
 
-/* In every pass an address is what it was when it was checked. */
+/* In every pass an address must be what it was when it was checked. */
 static status web_file_open(struct source *source, const struct source_path *path, uint64_t end)
 {
     return web_begin(source->web, path->name, &path->facts, 0, end);
@@ -405,19 +406,19 @@ static status fd_open(struct source *source, const struct source_path *path)
     if (source->fd < 0) FAIL(IO, "%s: %s", path->name, strerror(errno));
     source->has_nowait = true;
     source->file_bytes = !path->is_stream && fstat(source->fd, &about) == 0 ? (uint64_t)about.st_size : 0;
-    /* Only advice: whoever refuses it changes nothing. */
+    /* Only advice: a refusal changes nothing. */
     if (!path->is_stream) (void)posix_fadvise(source->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     return ST_OK;
 }
 
-/* Who waits for what this one reads hears that it cannot be. */
+/* A failure to open is told to the nodes that wait for the bytes. */
 static status stored_open(struct source *source, const struct source_path *path, uint64_t end)
 {
     const status st = path->is_address ? web_file_open(source, path, end) : fd_open(source, path);
     return st == ST_OK || source->share == NULL ? st : source->share->vt->give_failure(source->share, st);
 }
 
-/* Opens the current path and reads until its first bytes tell what it is; of an address up to `end`. */
+/* Opens the current path and reads until its first bytes tell its packing; an address only up to `end`. */
 static status file_open_until(struct source *source, uint64_t end)
 {
     const struct source_path *path = &source->path[source->path_index];
@@ -441,7 +442,7 @@ static status file_open_until(struct source *source, uint64_t end)
 
 static status file_open(struct source *source) { return file_open_until(source, UINT64_MAX); }
 
-/* Where a file is large enough for it. */
+/* Opens what reading ahead needs, if a file is large enough. */
 static status ahead_open(struct source *source, struct arena *arena, const struct source_options *o)
 {
     const struct uring_options options = {AHEAD_OPTIONS, .threads_only = o->io_threads, .faults = o->faults};

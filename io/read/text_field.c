@@ -1,4 +1,4 @@
-/* Sets up fields and labels of texts: an index for each vocabulary that one of them has. */
+/* Sets up fields and labels of texts: an index for each vocabulary that one of them uses. */
 #include "io/read/text_field.h"
 
 #include <string.h>

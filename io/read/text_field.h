@@ -1,5 +1,5 @@
-/* What fields and labels of texts have in common, whatever the format: a text's key, or its word's number, by
- * the vocabulary that the column may have. */
+/* What fields and labels of texts share in all formats: a text's key, or its word's number in the column's
+ * vocabulary. */
 #ifndef HETERPS_IO_READ_TEXT_FIELD_H
 #define HETERPS_IO_READ_TEXT_FIELD_H
 
@@ -10,9 +10,10 @@
 struct text_field {
     uint64_t seed, unknown_key;
     const struct vocabulary *vocabulary; /* NULL: every text has its key                                     */
-    bool is_number;                      /* candidates and labels: of the word, which must be one            */
+    /* candidates and labels: the key is the word's number, and the text must be a word */
+    bool is_number;
     bool is_label;
-    bool keeps_unknown; /* a text that is no word is found, too: READER_UNKNOWN and its key, of a label 0 */
+    bool keeps_unknown; /* a text that is no word is found, too: READER_UNKNOWN and its key; of a label 0 */
 };
 
 struct text_fields {
@@ -20,11 +21,11 @@ struct text_fields {
 };
 
 size_t text_fields_bytes(const struct reader_schema *schema);
-/* INVALID: candidates without a vocabulary; labels too, where the format has no numbers for them. */
+/* INVALID: candidates without a vocabulary; labels without one, where the format has no numbers for them. */
 MUST_USE status text_fields_place(struct text_fields *fields, struct arena *arena, const struct reader_options *options,
                                   bool labels_are_words);
 
-/* The text's key, or of candidates and labels its word's number; false: it is no word. */
+/* Finds the text's key, for candidates and labels its word's number; false: it is no word. */
 static inline bool text_field_find(const struct text_field *f, const char *text, size_t bytes, uint64_t *key)
 {
     if (!f->vocabulary) {
@@ -42,7 +43,7 @@ static inline bool text_field_find(const struct text_field *f, const char *text,
     return true;
 }
 
-/* Cuts the next word off *at: bytes between blanks (spaces and tabs). False: there is none. */
+/* Cuts the next word off *at: bytes between blanks (spaces and tabs). False: there is no word. */
 static inline bool text_word_next(const char **at, const char *stop, const char **word, size_t *bytes)
 {
     const char *from = *at;
@@ -55,7 +56,7 @@ static inline bool text_word_next(const char **at, const char *stop, const char 
     return end > from;
 }
 
-/* How many words these bytes hold, and line ends. */
+/* Counts words and line ends. */
 void text_words_count(const char *text, size_t bytes, uint64_t *word_count, uint64_t *line_count);
 
 #endif

@@ -1,16 +1,16 @@
-/* The format of running text for language models: words separated by spaces or tabs. Behind the last word of a
- * line comes the word <eos>; a line without words gives nothing.
+/* The format of running text for language models: words separated by spaces or tabs. The word <eos> follows the last
+ * word of a line; a line without words gives nothing.
  *
  *     data        the cat sat        │ it slept
  *     tokens      the  cat  sat  <eos>  it  slept  <eos>           (window = 3)
  *     example 0   └─ context ──┘  next
  *     example 1        └── context ──┘  next
  *
- * An example is a token that has `window` tokens before it in its file: the field context has their keys in
- * order, the field next its own; the label next is the number of its word. Lines do not end a context, files
- * do. A text that is no word of its column's vocabulary has no key (or that of the unknown word), and where it
- * is a label or the target of candidates the example is left out and counted; where those are optional
- * (predict) it stays, without a target, its label 0.
+ * An example is a token that has `window` tokens before it in its file. The field context has their keys in order, the
+ * field next the token's own key; the label next is the number of its word. Files end a context, lines do not. A text
+ * that is no word of its column's vocabulary has no key (or that of the unknown word); if it is a label or the target
+ * of candidates, the example is left out and counted. Where these are optional (predict), the example stays, without a
+ * target and with label 0.
  *
  * Workload: a token of 5 bytes, 40 ns and 1 ns a word of the context. */
 #include "io/read/text_field.h"
@@ -23,10 +23,10 @@ static const char eos[] = "<eos>";
 struct tokens {
     struct text_fields texts;
     uint32_t field_count, window;
-    uint32_t context; /* its field; field_count: none */
+    uint32_t context; /* the field of the column context; field_count: none */
     bool missing_is_key, has_label, target_optional;
     uint64_t *missing_key; /* [field_count] */
-    /* The last `window` tokens of the file, the oldest at `oldest` once there are so many. */
+    /* The last `window` tokens of the file; once there are as many, the oldest is at `oldest`. */
     uint64_t *key; /* [window] */
     bool *has_key; /* [window] */
     uint32_t oldest, seen;
@@ -112,7 +112,7 @@ static void window_push(struct tokens *t, const char *token, size_t bytes)
     if (t->seen == t->window) t->oldest = place + 1 < t->window ? place + 1 : 0;
 }
 
-/* False: its label or target is no word. */
+/* False: the label or the target is no word. */
 static bool token_example(const struct tokens *t, const char *token, size_t bytes, struct reader_example *e)
 {
     uint32_t key_count = 0;
@@ -148,7 +148,7 @@ static enum reader_found tokens_parse(void *state, const char *line, size_t byte
         bool is_whole = t->seen == t->window, is_example = is_whole && token_example(t, token, token_bytes, e);
         window_push(t, token, token_bytes);
         if (is_example && t->has_words) return FOUND_MORE;
-        if (is_example) { /* of <eos> */
+        if (is_example) { /* it is that of <eos> */
             t->at = NULL;
             return FOUND_EXAMPLE;
         }

@@ -6,12 +6,12 @@
  *
  *     (3 runs (1 dog (0 the)) (2 fast))               a word and children, as dependency trees have them
  *
- * Nodes are counted from 0 in the order in which their brackets close. A node that names no kind is of the first if it
- * has no children, else of the second. The field word has the keys of the words, in the order of the nodes; the field
- * tree a key a node (engine/base/tree.h); the label is the number of the last node that has no parent, the root, or
- * what data.label_map makes of its text.
+ * Nodes are counted from 0 in the order in which their brackets close. A node that names no kind is of the first kind
+ * if it has no children, else of the second. The field word has the keys of the words, in the order of the nodes; the
+ * field tree has a key a node (engine/base/tree.h). The label is the number of the root, the last node without a
+ * parent, or what data.label_map makes of its text.
  *
- * Nothing is cut: a line with more words or nodes than ids_max is malformed. Open brackets lie on a stack of as many
+ * Nothing is cut: a line with more words or nodes than ids_max is malformed. Open brackets lie on a stack of ids_max
  * places.
  *
  * Workload: a node of 8 bytes, 40 ns. */
@@ -27,11 +27,11 @@
 
 /* A bracket that is open. */
 struct open_node {
-    uint32_t kind; /* or NONE: none is said */
+    uint32_t kind; /* or NONE: the node names no kind */
     uint32_t child_count;
     float number;
     bool has_word, is_again;
-    uint64_t word; /* its key */
+    uint64_t word; /* the word's key */
 };
 
 struct trees {
@@ -49,11 +49,11 @@ struct trees {
     struct open_node *open;        /* [tree_max]                          */
 };
 
-/* A line on its way. */
+/* A line that is being parsed. */
 struct line {
     const char *begin, *at, *end;
     uint32_t depth, word_count, key_count, node_count;
-    const char *root; /* the number's text of the last node without a parent, of root_bytes; none: 0 */
+    const char *root; /* text of the number of the last node without a parent; root_bytes 0: it has no number */
     size_t root_bytes;
     char *why;
 };
@@ -74,7 +74,7 @@ static size_t trees_bytes(const struct reader_options *options)
            arena_bytes(sizeof(struct open_node) * ids_max_of(s, "tree"));
 }
 
-/* Which columns there are. Without kinds of nodes only words are counted, of the one column that has some. */
+/* Finds the columns. Without kinds of nodes only words are counted, of the only column with words. */
 static status fields_find(struct trees *t, const struct reader_schema *s)
 {
     for (uint32_t f = 0; f < t->field_count; f++) {
@@ -93,7 +93,7 @@ static status fields_find(struct trees *t, const struct reader_schema *s)
     return ST_OK;
 }
 
-/* Whether the number of any node is a label. */
+/* Whether every node's number is a label. */
 static bool labels_are_of_nodes(const struct trees *t)
 {
     return t->label_count > 0 && t->label && t->label->label_is_of_nodes;
@@ -172,7 +172,7 @@ static enum reader_found again_parse(const struct line *l, const char *text, siz
     return FOUND_EXAMPLE;
 }
 
-/* Neither a number nor a kind. */
+/* Refuses a head that is neither a number nor a kind. */
 static enum reader_found head_refuse(const struct trees *t, const struct line *l, const char *text, size_t bytes)
 {
     char quote[READER_QUOTE_BYTES], word[NEAREST_BYTES_MAX];
@@ -189,7 +189,7 @@ static enum reader_found head_refuse(const struct trees *t, const struct line *l
                       near ? near : "", near ? "?" : "");
 }
 
-/* What stands behind an opening bracket: a number, a kind, or both. */
+/* Takes the head behind an opening bracket: a number, a kind, or both. */
 static enum reader_found head_parse(const struct trees *t, struct line *l, struct open_node *node)
 {
     char quote[READER_QUOTE_BYTES];
@@ -335,7 +335,7 @@ static enum reader_found trees_parse(void *state, const char *line, size_t bytes
 {
     const struct trees *t = state;
     struct line l = {.begin = line, .at = line, .end = line + bytes, .why = why};
-    if (t->kind_count == 0) return FOUND_NONE; /* words are counted, and nothing else */
+    if (t->kind_count == 0) return FOUND_NONE; /* only words are counted */
     for (;;) {
         while (l.at < l.end && (*l.at == ' ' || *l.at == '\t')) l.at++;
         if (l.at == l.end) break;
@@ -356,7 +356,7 @@ static enum reader_found trees_parse(void *state, const char *line, size_t bytes
     return label_take(t, &l, e);
 }
 
-/* Texts that are neither heads nor brackets. */
+/* Hands over the texts that are neither heads nor brackets. */
 static status trees_words(void *state, const char *line, size_t bytes,
                           status (*word)(void *to, const char *text, size_t bytes), void *to)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* At most three of four slots are taken, so that a look-up sees two of them on average. */
+/* At most three of four slots are taken, so that a look-up sees two slots on average. */
 static size_t slots_of(const struct reader_vocabulary *words)
 {
     size_t count = 2;
@@ -18,7 +18,7 @@ size_t vocabulary_bytes(const struct reader_vocabulary *words)
     return arena_bytes(sizeof(struct vocabulary_slot) * slots_of(words));
 }
 
-/* The slot of the word, or the empty one where it would be. */
+/* The slot of the word, or the empty one where it belongs. */
 static struct vocabulary_slot *slot_find(const struct vocabulary *v, const char *text, size_t bytes, uint32_t *hash)
 {
     uint64_t whole = XXH3_64bits(text, bytes);

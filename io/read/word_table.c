@@ -8,7 +8,7 @@
 
 static status memory_fail(uint64_t count) { FAIL(MEMORY, "no memory to count more than %" PRIu64 " texts", count); }
 
-/* Twice as many cells; each entry finds its new one. */
+/* Doubles the cells; each entry finds its new one. */
 static status cells_grow(struct word_table *t)
 {
     uint64_t count = t->cell_count ? 2 * t->cell_count : 1024;

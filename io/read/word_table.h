@@ -1,5 +1,5 @@
-/* Distinct texts with how often each has come, in the order in which they first came: what a vocabulary is made
- * of. Grows as it needs to, at compile time, when a whole data set is read once. */
+/* Distinct texts, each with its number of occurrences, in the order in which they first came: a vocabulary is made of
+ * them. Grows as needed, at compile time, when a whole data set is read once. */
 #ifndef HETERPS_IO_READ_WORD_TABLE_H
 #define HETERPS_IO_READ_WORD_TABLE_H
 
