@@ -10,7 +10,7 @@
 #include "engine/base/file.h"
 #include "io/net/dns.h"
 
-#define HOST_BYTES 256u /* of a name, as of DNS's, and its end */
+#define HOST_BYTES 256u /* of a name, with room for names of DNS and the end */
 
 uint16_t address_port(const struct address *a)
 {
@@ -57,7 +57,7 @@ char *address_text(char text[ADDRESS_TEXT_BYTES], const struct address *a)
     return text;
 }
 
-/* Of numbers alone; false: it is a name, or nothing. */
+/* Takes only numbers; false: the host is a name, or empty. */
 static bool numbers_parse(struct address *a, const char *host)
 {
     char copy[HOST_BYTES];
@@ -74,7 +74,7 @@ static bool numbers_parse(struct address *a, const char *host)
     return inet_pton(AF_INET6, copy, &a->v6.sin6_addr) == 1;
 }
 
-/* Looks for a name behind the addresses of a hosts file's lines, whatever its case. */
+/* Looks for a name behind the addresses in the lines of a hosts file, whatever its case. */
 static bool hosts_find(const char *hosts, struct address *a, const char *name)
 {
     struct file_map map;

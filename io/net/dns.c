@@ -6,7 +6,7 @@
 #include <event2/dns.h>
 #include <event2/event.h>
 
-/* A server that says nothing for so long has failed an attempt; another is asked then, if there is one. */
+/* A server that is silent for this long has failed an attempt; another one is then asked, if there is one. */
 #define WAIT_SECONDS "2"
 #define ATTEMPTS     "2"
 

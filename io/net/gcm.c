@@ -1,5 +1,5 @@
-/* Calls of the library's kernels themselves: its manager of jobs, and its one call for a key, would link all other
- * ciphers and processors, 4 to 12 MB of them. */
+/* Calls the library's kernels directly: its manager of jobs, and its one call for a key, would link all other ciphers
+ * and processors, 4 to 12 MB of them. */
 #include "io/net/gcm.h"
 
 #include <cpuid.h>
@@ -16,19 +16,19 @@ typedef void crypt(const struct gcm_key_data *key, struct gcm_context_data *cont
                    uint64_t bytes, const uint8_t *nonce, const uint8_t *seen, uint64_t seen_bytes, uint8_t *tag,
                    uint64_t tag_bytes);
 
-/* The library has these for its manager and its aes_gcm_pre_256_…, and declares the others only. */
+/* The library has these for its manager and for its aes_gcm_pre_256_…; it declares only the others. */
 key_powers aes_gcm_precomp_256_vaes_avx512, aes_gcm_precomp_256_sse;
 crypt aes_gcm_enc_256_vaes_avx512, aes_gcm_dec_256_vaes_avx512;
 
 static const struct {
-    key_powers *powers; /* of the hash key, for as many blocks at once as the way takes */
+    key_powers *powers; /* of the hash key, for as many blocks as the way takes at once */
     crypt *encrypt, *decrypt;
 } ways[GCM_WAYS] = {
     [GCM_VAES] = {aes_gcm_precomp_256_vaes_avx512, aes_gcm_enc_256_vaes_avx512, aes_gcm_dec_256_vaes_avx512},
     [GCM_AES] = {aes_gcm_precomp_256_sse, aes_gcm_enc_256_sse, aes_gcm_dec_256_sse},
 };
 
-/* Vectors of AES, and of products without carries: not every compiler has names for these bits. */
+/* Whether there are vectors of AES and of carry-less products: not every compiler names these bits. */
 static bool has_vector_aes(void)
 {
     unsigned eax, ebx, ecx, edx;
@@ -56,7 +56,7 @@ enum gcm_way gcm_way_best(void)
 void gcm_key_set(struct gcm_key *key, enum gcm_way way, const uint8_t secret[GCM_KEY_BYTES])
 {
     struct gcm_key_data *data = (struct gcm_key_data *)key->expanded;
-    _Alignas(16) uint8_t reverse[sizeof data->expanded_keys]; /* of no use to GCM */
+    _Alignas(16) uint8_t reverse[sizeof data->expanded_keys]; /* GCM does not use it */
     key->way = way;
     aes_keyexp_256_sse(secret, data->expanded_keys, reverse);
     ways[way].powers(data);

@@ -1,5 +1,5 @@
 /* Lives of links: listening, connecting, greeting, losing, closing; their events; and the loop that hands requests to
- * the kernel and takes back what is done.
+ * the kernel and takes the finished ones.
  *
  *     link_connect ──▶ CONNECTING ──▶ GREETING ──▶ OPEN ──▶ LOST ──▶ link_close ──▶ FREE
  *     accepted     ──────────────────▶ GREETING ──▶ OPEN   (lost before it is open: freed here, and counted) */
@@ -19,8 +19,8 @@
 #include "engine/base/clock.h"
 
 #define GREETING_NS   UINT64_C(1000000000)
-#define FILES_REST_NS UINT64_C(100000000) /* how long nobody is accepted when files have run out */
-#define ACCEPTS_MAX   16u                 /* at a time: links that are open have their turn between */
+#define FILES_REST_NS UINT64_C(100000000) /* no connection is accepted for this long when files have run out */
+#define ACCEPTS_MAX   16u                 /* at a time: open links have their turn between */
 #define BACKLOG       128
 #define UNSENT_BYTES  (256 << 10)
 
@@ -43,7 +43,7 @@ static struct uring_options uring_options_of(const struct links_options *o)
 static uint32_t events_max(const struct links_options *o)
 {
     return o->link_count *
-           (o->queued_max + 4); /* sent: queued_max; opened, arrives or arrived, lost: once each until it is taken */
+           (o->queued_max + 4); /* sent: queued_max; opened, arrives or arrived, lost: each once until it is taken */
 }
 
 static void links_layout(struct links *all, struct layout *l, const struct links_options *o)
@@ -118,7 +118,7 @@ void link_lose(struct links *all, struct link *l, status code, const char *forma
     l->code = code;
     const bool is_unseen = l->is_incoming && l->state == LINK_IS_GREETING;
     l->state = LINK_IS_LOST;
-    (void)shutdown(l->fd, SHUT_RDWR); /* whatever is under way is done now */
+    (void)shutdown(l->fd, SHUT_RDWR); /* ends the requests under way */
     if (!is_unseen) {
         all->counts.lost_count++;
         link_tell(all, l, &(struct link_event){.what = LINK_LOST, .code = code});
@@ -136,7 +136,7 @@ void link_lose(struct links *all, struct link *l, status code, const char *forma
 
 static bool link_is_busy(const struct link *l) { return l->sender.is_busy || l->receiver.is_busy || l->is_awaiting; }
 
-/* As it was at first: nothing of its keys is left. */
+/* Resets the link, and wipes its keys. */
 static void link_wipe(struct link *l, int fd)
 {
     struct queued *queue = l->sender.queue;
@@ -172,7 +172,7 @@ static struct secure_handshake *handshake_begin(const struct links *all, struct 
     return &l->handshake;
 }
 
-/* Puts this end's greeting on its way; false: the other end's is of no use. */
+/* Puts this end's greeting on its way; false: the other end's greeting is of no use. */
 static bool link_greet(struct links *all, struct link *l, enum frame_seal seal)
 {
     struct sender *s = &l->sender;
@@ -192,7 +192,7 @@ void link_opened(struct links *all, struct link *l)
     link_tell(all, l, &(struct link_event){.what = LINK_OPENED});
 }
 
-/* Whether nobody has greeted with this point lately; from now on somebody has. */
+/* Whether nobody has greeted with this point lately; remembers it. */
 static bool point_is_new(struct links *all, const uint8_t point[32])
 {
     uint64_t first;
@@ -203,7 +203,7 @@ static bool point_is_new(struct links *all, const uint8_t point[32])
     return true;
 }
 
-/* An initiator's greeting: by any of the keys. */
+/* Answers an initiator's greeting: by any of the keys. */
 static bool handshake_answers(struct links *all, struct link *l, const uint8_t *greeting)
 {
     const uint8_t *message = greeting + FRAME_PREAMBLE_BYTES;
@@ -224,7 +224,7 @@ static bool handshake_answers(struct links *all, struct link *l, const uint8_t *
     return false;
 }
 
-/* Behind its greeting, before anything of the caller's: what only one who has the key can say. */
+/* Appends to the greeting, before any message of the caller, a message that only an owner of the key can make. */
 static void confirm_add(struct sender *s)
 {
     const struct frame_header confirm = {.kind = FRAME_KIND_CONFIRM};
@@ -275,8 +275,8 @@ void link_greeted(struct links *all, struct link *l, const uint8_t greeting[FRAM
     link_opened(all, l);
 }
 
-/* Small messages go at once; buffers are the kernel's to size, but what is not on the wire yet waits here, for what
- * comes behind it may be more urgent to who sends. */
+/* Small messages go at once. The kernel sizes the buffers, but bytes that are not on the wire yet wait here, because a
+ * later message may be more urgent for the sender. */
 static void socket_tune(int fd)
 {
     const int yes = 1, unsent_bytes = UNSENT_BYTES;
@@ -314,7 +314,7 @@ static void link_connected(struct links *all, struct link *l)
     socklen_t bytes = sizeof error;
     if (l->state != LINK_IS_CONNECTING) return;
     if (getsockopt(l->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) error = errno;
-    if (error == 0 && fcntl(l->fd, F_SETFL, 0) != 0) error = errno; /* from now on it blocks, as requests want it */
+    if (error == 0 && fcntl(l->fd, F_SETFL, 0) != 0) error = errno; /* from now on it blocks, as requests need it */
     if (error) {
         link_lose(all, l, ST_PEER_LOST, "cannot connect: %s", strerror(error));
         return;
@@ -361,7 +361,7 @@ status links_listen_at(struct links *all, int socket)
     return ST_OK;
 }
 
-/* Whether another connection from there may be half open. */
+/* Whether another connection from this host may be half open. */
 static bool crowd_has_room(const struct links *all, const struct address *peer)
 {
     uint32_t all_count = 0, same_count = 0;
@@ -399,7 +399,7 @@ static void listener_accept(struct links *all, struct listener *listener)
 
 /* --- the loop ---------------------------------------------------------------------------------- */
 
-/* The requests of a link that may be made now; and when it is late. */
+/* The requests of a link that can be made now; also notes when it is late. */
 static uint32_t link_requests(struct links *all, struct link *l, struct uring_request *out)
 {
     const uint32_t index = index_of(all, l);
@@ -410,7 +410,7 @@ static uint32_t link_requests(struct links *all, struct link *l, struct uring_re
         l->is_awaiting = true;
     }
     if (l->state == LINK_IS_GREETING || l->state == LINK_IS_OPEN) {
-        /* Receiving first: what has come may be answered in the same call. */
+        /* Receiving first: the bytes that have come may be answered in the same call. */
         if (!l->receiver.is_busy && receiver_prepare(all, l, &out[count])) {
             out[count++].tag = tag_of(index, DUTY_RECEIVE);
             l->receiver.is_busy = true;
@@ -468,7 +468,7 @@ static void link_moved(struct links *all, struct link *l, enum duty duty, int32_
                   strerror(-result));
 }
 
-/* Whoever rings after this is read by writes again, and what was changed before the ring is seen from here on. */
+/* A ring after this call writes again, and changes before a ring that this call takes are seen from here on. */
 static void wake_take(struct links *all)
 {
     uint64_t count;
@@ -482,7 +482,7 @@ static void wake_take(struct links *all)
 void links_wake(struct links *all)
 {
     const uint64_t one = 1;
-    /* Release: what has changed before; acquire: a ring that nobody has read yet is read behind this one. */
+    /* Release: the changes before. Acquire: a ring that nobody has read yet is read after these changes. */
     if (atomic_exchange_explicit(&all->shared_is_rung, true, memory_order_acq_rel)) return;
     (void)!write(all->wake_fd, &one, sizeof one);
 }
@@ -588,7 +588,7 @@ void link_close(struct links *all, uint32_t link)
     CHECK(l->state != LINK_IS_FREE && !l->is_unseen);
     (void)shutdown(l->fd, SHUT_RDWR);
     l->state = LINK_IS_LOST;
-    while (link_is_busy(l)) { /* others' requests that are done meanwhile are taken as well */
+    while (link_is_busy(l)) { /* takes finished requests of other links, too */
         const uint32_t count = uring_reap(all->uring, all->done, uring_options_of(&all->o).depth, UINT64_MAX);
         for (uint32_t i = 0; i < count; i++) done_take(all, &all->done[i]);
     }
@@ -602,7 +602,7 @@ void links_close(struct links *all)
     for (uint32_t i = 0; i < all->o.link_count; i++)
         if (all->link[i].state != LINK_IS_FREE) (void)shutdown(all->link[i].fd, SHUT_RDWR);
     for (uint32_t i = 0; i < all->listener_count; i++) (void)shutdown(all->listener[i].fd, SHUT_RDWR);
-    links_wake(all); /* nobody waits for it any more: the request ends */
+    links_wake(all); /* ends the request of wake_fd, for which nobody waits any more */
     uring_close(all->uring);
     for (uint32_t i = 0; i < all->o.link_count; i++)
         if (all->link[i].state != LINK_IS_FREE) link_free(&all->link[i]);

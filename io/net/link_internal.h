@@ -1,4 +1,4 @@
-/* What the files of links share: a link's two directions and its life.
+/* What the files of links share: the two directions of a link, and its life.
  *
  *     link.c           lives: listen, connect, greet, lose, close; events; the loop
  *     link_send.c      queue to vectors
@@ -14,7 +14,7 @@
 #include "io/net/secure.h"
 #include "io/uring.h"
 
-/* Of a send or a receive: what has just been moved is checked while it lies in the second cache. */
+/* Of a send or a receive: bytes that have just been moved are checked while they lie in the second-level cache. */
 #define BATCH_BYTES  (256u << 10)
 #define STAGE_BYTES  4096u /* of a receive that may bring a header */
 #define VEC_MAX      48u
@@ -30,7 +30,7 @@ enum link_state {
     LINK_IS_LOST /* until link_close */
 };
 
-/* A check, behind the header that it may be of: as they lie on the wire. */
+/* A check behind its header, if it has one: as they lie on the wire. */
 struct slot {
     uint8_t header[FRAME_HEADER_BYTES];
     uint8_t check[FRAME_CHECK_MAX];
@@ -43,26 +43,26 @@ struct queued {
     uint64_t cookie;
     uint64_t wire_bytes;  /* header, payload and checks */
     uint64_t check_first; /* number of the header's check; pieces follow */
-    uint64_t made_count;  /* checks that are in their slots, or have been */
+    uint64_t made_count;  /* checks that are in their slots, or were */
 };
 
 struct sender {
     bool is_busy; /* a request is in flight */
     struct msghdr message;
     struct iovec vec[VEC_MAX];
-    /* The greeting, and of a sealed link's initiator the message that confirms it: sent before all messages. */
+    /* The greeting, and the confirming message of a sealed link's initiator: sent before all messages. */
     uint8_t greeting[FRAME_GREETING_BYTES + FRAME_HEADER_BYTES + FRAME_CHECK_MAX];
     uint32_t greeting_begin, greeting_end;
     struct queued *queue; /* [queued_max], a ring */
     uint32_t head, count;
-    uint64_t at;             /* wire bytes of the first one that are sent */
-    uint64_t number;         /* of the next message's first check */
+    uint64_t at;             /* wire bytes of the first message that are sent */
+    uint64_t number;         /* number of the next message's first check */
     struct slot slot[SLOTS]; /* of a plain link */
-    /* of a sealed one */
+    /* of a sealed link */
     struct secure_cipher cipher;
-    uint8_t *sealed; /* [SEALED_BYTES]: what is sealed and not sent yet */
+    uint8_t *sealed; /* [SEALED_BYTES]: sealed bytes that are not sent yet */
     uint32_t sealed_begin, sealed_end;
-    uint64_t sealed_number; /* checks up to here have been sealed */
+    uint64_t sealed_number; /* checks below this number have been sealed */
 };
 
 enum receive_phase {
@@ -83,8 +83,8 @@ struct receiver {
     struct frame_header header;
     struct iovec part[LINK_PARTS_MAX];
     uint32_t part_count;
-    uint64_t at;     /* bytes of the body, checks included, that have come */
-    uint64_t number; /* of the body's first check, or of the next header's */
+    uint64_t at;     /* bytes of the body, with checks, that have come */
+    uint64_t number; /* number of the body's first check, or of the next header's */
     struct slot slot[SLOTS];
     uint8_t stage[STAGE_BYTES];
     struct secure_cipher cipher;
@@ -93,8 +93,8 @@ struct receiver {
 struct link {
     enum link_state state;
     bool is_incoming, is_awaiting; /* is_awaiting: the request of LINK_IS_CONNECTING is in flight */
-    bool is_late;                  /* what it is lost for                                         */
-    /* lost before it was open, and nobody's but ours: freed when its requests are done */
+    bool is_late;                  /* the reason why it is lost                                   */
+    /* lost before it was open, so the caller never sees it: freed when its requests are done */
     bool is_unseen;
     int fd;
     struct address peer;
@@ -109,7 +109,7 @@ struct link {
 struct listener {
     int fd;
     bool is_awaiting;
-    uint64_t rest_end_ns; /* until then nobody is accepted; 0: at once */
+    uint64_t rest_end_ns; /* until then nobody is accepted; 0: accepts at once */
 };
 
 struct links {
@@ -118,39 +118,39 @@ struct links {
     frame_check *check;
     uint32_t check_bytes;
     bool is_sealed;
-    uint8_t *piece; /* [FRAME_PIECE_BYTES], if sealed: of one that lies in several vectors */
-    /* The first bytes of the points that others have greeted with: recent_count so far, the last ones kept. */
+    uint8_t *piece; /* [FRAME_PIECE_BYTES], if sealed: for a piece that lies in several vectors */
+    /* The first bytes of points in others' greetings: recent_count so far, of which the last ones are kept. */
     uint64_t recent[LINK_RECENT], recent_count;
     struct link *link;           /* [o.link_count] */
     struct uring_request *ready; /* [2 * o.link_count + LINK_LISTENERS_MAX] */
     struct uring_done *done;     /* the same */
     struct link_event *event;    /* [event_max], a ring */
     uint32_t event_head, event_count, event_max;
-    uint64_t next_end_ns; /* the next one of links' end_ns and listeners' rests, or a moment before */
+    uint64_t next_end_ns; /* the first of the links' end_ns and listeners' rests, or a moment before */
     struct listener listener[LINK_LISTENERS_MAX];
     uint32_t listener_count;
     int wake_fd; /* an eventfd(2) */
     bool is_awaiting_wake, is_woken;
-    _Atomic bool shared_is_rung; /* links_wake has written, and nobody has read yet */
+    _Atomic bool shared_is_rung; /* links_wake has written, and nobody has read it yet */
     struct link_counts counts;
 };
 
-/* Loses the link, once: why it is said of, and the words. Under way is then what its requests still do. */
+/* Loses the link, once: code and reason. After it, only its requests are still under way. */
 void link_lose(struct links *all, struct link *l, status code, const char *format, ...) PRINTF_LIKE(4, 5);
 void link_tell(struct links *all, struct link *l, const struct link_event *event);
-/* The greeting has come, whole: goes on, or loses the link. */
+/* The whole greeting has come: goes on, or loses the link. */
 void link_greeted(struct links *all, struct link *l, const uint8_t greeting[FRAME_GREETING_BYTES]);
-/* The other end is who it says. */
+/* The other end has proved who it is. */
 void link_opened(struct links *all, struct link *l);
 
-/* Whether there is something to send: then the request of it is prepared. */
+/* Whether there is something to send; if so, prepares the request. */
 bool sender_prepare(struct links *all, struct link *l, struct uring_request *request);
-/* So many bytes have gone. */
+/* Notes bytes that have gone. */
 void sender_moved(struct links *all, struct link *l, uint64_t bytes);
-/* Looks at what has come, and prepares the request for more; false: nothing is wanted now. */
+/* Looks at the bytes that have come, and prepares the request for more; false: no more are wanted now. */
 bool receiver_prepare(struct links *all, struct link *l, struct uring_request *request);
 void receiver_moved(struct links *all, struct link *l, uint64_t bytes);
-/* " within a message of kind 3, after 100 of its 4120 bytes": where it is broken off, or nothing. */
+/* Where receiving breaks off, or nothing: " within a message of kind 3, after 100 of its 4120 bytes". */
 const char *receiver_where(const struct links *all, const struct link *l, char *text, size_t bytes);
 
 #endif

@@ -21,7 +21,7 @@ static void core_deny(void)
     (void)setrlimit(RLIMIT_CORE, &limit);
 }
 
-/* Neither swap nor a core shall have it; where the system refuses, it is no worse than others' programs. */
+/* Keeps the key out of swap and cores; where the system refuses, this program is no worse than others. */
 static void key_guard(struct secure_key *key)
 {
     core_deny();
@@ -89,7 +89,7 @@ static status fd_read(struct secure_key *key, int fd, const char *name)
 
 status key_read(struct secure_key *key, const char *path)
 {
-    /* Not to wait for a pipe's other end: that is no key file. */
+    /* Does not wait for a pipe's other end: a pipe is no key file. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) FAIL(IO, "%s: %s", path, strerror(errno));
     struct stat about;
@@ -110,7 +110,7 @@ status key_read_fd(struct secure_key *key, int fd)
     return st;
 }
 
-/* Writes to where nothing was, and what it wrote is there after a crash. */
+/* Writes a new file, which survives a crash. */
 static status file_make(const char *path, const char text[KEY_TEXT_BYTES])
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -164,7 +164,7 @@ status key_make(const char *path)
     char text[KEY_TEXT_BYTES + 1];
     TRY(text_make(text));
     status st = strcmp(path, "-") == 0 ? ST_OK : file_make(path, text);
-    if (strcmp(path, "-") == 0) (void)fputs(text, stdout); /* whether that could be written is asked for at the end */
+    if (strcmp(path, "-") == 0) (void)fputs(text, stdout); /* a failure to write shows at the end */
     sodium_memzero(text, sizeof text);
     return st;
 }

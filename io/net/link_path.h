@@ -1,4 +1,4 @@
-/* What a link's connection is like: for who looks at a cluster, never in steady state. */
+/* Facts about a link's connection: for reports on a cluster, never in steady state. */
 #ifndef HETERPS_IO_NET_LINK_PATH_H
 #define HETERPS_IO_NET_LINK_PATH_H
 
@@ -6,9 +6,9 @@
 #include "io/net/link.h"
 
 struct link_path {
-    struct address own, peer; /* the two ends, by their addresses and the ports of this connection */
+    struct address own, peer; /* the two ends: their addresses, and the ports of this connection */
     enum frame_seal seal;
-    uint32_t mtu_bytes;     /* of the path, as far as the kernel knows it; 0: it does not */
+    uint32_t mtu_bytes;     /* of the path, as far as the kernel knows it; 0: unknown     */
     uint32_t segment_bytes; /* of a TCP segment's payload                                 */
 };
 

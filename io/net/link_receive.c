@@ -1,6 +1,6 @@
-/* From the socket to memory. A header comes into `stage`, with whatever is behind it; of the payload, what has come
- * so is copied to its place, and the rest goes there by itself, up to 256 KiB a receive, each piece's check into a
- * slot:
+/* From the socket to memory. A header comes into `stage`, with the bytes behind it. Bytes of the payload there are
+ * copied to their place; the rest is received into its place directly, up to 256 KiB a receive, each piece's check into
+ * a slot:
  *
  *     stage    │ … header check piece │
  *     vectors                         │ piece check piece check piece check │ */
@@ -15,8 +15,8 @@ static uint64_t body_bytes(const struct links *all, const struct receiver *r)
     return frame_body_bytes(r->header.bytes, all->check_bytes);
 }
 
-/* Vectors of the body from what has come on, for at most `max` bytes; at least one, as long as the body has not come.
- * Returns how many bytes. */
+/* Vectors of the body from its present end on, for at most `max` bytes; at least one vector, as long as the body is not
+ * complete. Returns how many bytes. */
 static uint64_t body_vectors(const struct links *all, struct receiver *r, uint64_t max, uint32_t *vec_count)
 {
     const uint64_t unit_bytes = FRAME_PIECE_BYTES + all->check_bytes, whole = body_bytes(all, r);
@@ -42,7 +42,7 @@ static uint64_t body_vectors(const struct links *all, struct receiver *r, uint64
     return at - r->at;
 }
 
-/* Decrypts a piece where it lies, or, in several vectors, by way of one place. */
+/* Decrypts a piece in its place, or, if it lies in several vectors, by way of one buffer. */
 static bool piece_unseal(const struct links *all, struct receiver *r, uint64_t number, const struct iovec *part,
                          uint32_t count, uint32_t bytes)
 {
@@ -83,7 +83,7 @@ static void arrived(struct links *all, struct link *l)
                   .what = LINK_ARRIVED, .kind = r->header.kind, .bytes = r->header.bytes, .tag = r->header.tag});
 }
 
-/* So many further bytes of the body are in their places: looks at the pieces that these complete. */
+/* Further bytes of the body are in their places: checks the pieces that they complete. */
 static void body_advance(struct links *all, struct link *l, uint64_t bytes)
 {
     struct receiver *r = &l->receiver;
@@ -104,7 +104,7 @@ static void body_advance(struct links *all, struct link *l, uint64_t bytes)
     if (r->at == whole) arrived(all, l);
 }
 
-/* Whether what lies in stage is a header that was checked so, which it then is in the clear. */
+/* Whether stage has a header with the right check; decrypts it on a sealed link. */
 static bool header_is_right(const struct links *all, struct receiver *r, uint8_t *at)
 {
     if (all->is_sealed) return secure_open(&r->cipher, r->number, at, at, FRAME_HEADER_BYTES, at + FRAME_HEADER_BYTES);
@@ -156,7 +156,7 @@ static void header_take(struct links *all, struct link *l, uint8_t *at)
                   .what = LINK_ARRIVES, .kind = r->header.kind, .bytes = r->header.bytes, .tag = r->header.tag});
 }
 
-/* Copies what lies in stage of the body to its place. */
+/* Copies the body's bytes in stage to their place. */
 static void stage_to_body(struct links *all, struct link *l)
 {
     struct receiver *r = &l->receiver;
@@ -169,8 +169,8 @@ static void stage_to_body(struct links *all, struct link *l)
     body_advance(all, l, bytes);
 }
 
-/* Looks at what is in stage, one greeting, header or body after another; false: the link is lost, or an event is to
- * be taken first. */
+/* Looks at the bytes in stage, one greeting, header or body after another; false: the link is lost, or an event must be
+ * taken first. */
 static bool stage_look(struct links *all, struct link *l)
 {
     struct receiver *r = &l->receiver;

@@ -1,5 +1,5 @@
-/* From the queue of a link to vectors for one sendmsg: headers and checks from slots, payloads from where they lie;
- * of a sealed link all of it encrypted into one buffer, which is filled again when it has gone.
+/* From the queue of a link to vectors for one sendmsg: headers and checks from slots, payloads from the sender's
+ * memory. A sealed link encrypts all of these into one buffer, which is filled again when its bytes have gone.
  *
  *     queue   │ message 7, half sent │ message 8 │ message 9 …
  *     vectors        piece check piece check  header check piece check …     up to 256 KiB, 48 vectors, 32 checks
@@ -40,7 +40,7 @@ struct batch {
     struct sender *s;
     uint32_t vec_count;
     uint64_t bytes;
-    uint64_t slot_end; /* checks from here on have no slot now */
+    uint64_t slot_end; /* checks from here on have no slot yet */
 };
 
 static void batch_add(struct batch *b, const void *at, size_t bytes)
@@ -69,15 +69,15 @@ static void check_make(const struct links *all, struct queued *q, struct slot *s
     q->made_count = index + 1;
 }
 
-/* Adds what is left of the header (index 0) or of a piece, and of its check, from byte `at` of it; false: there is no
- * room for all of it. */
+/* Adds the rest of the header (index 0) or of a piece, and of its check, from its byte `at` on; false: there is no room
+ * for all of it. */
 static bool unit_add(const struct links *all, struct batch *b, struct queued *q, uint64_t index, uint64_t at)
 {
     const uint64_t number = q->check_first + index;
     struct slot *slot = &b->s->slot[number % SLOTS];
     if (number >= b->slot_end || b->vec_count + LINK_PARTS_MAX + 1 > VEC_MAX) return false;
     if (q->made_count == index) check_make(all, q, slot, index);
-    if (index == 0) { /* side by side */
+    if (index == 0) { /* header and check lie side by side */
         batch_add(b, slot->header + at, FRAME_HEADER_BYTES + all->check_bytes - at);
         return true;
     }
@@ -93,7 +93,7 @@ static bool unit_add(const struct links *all, struct batch *b, struct queued *q,
     return true;
 }
 
-/* Adds a message from byte `at` of it on; false: the batch is full. */
+/* Adds a message from its byte `at` on; false: the batch is full. */
 static bool message_add(const struct links *all, struct batch *b, struct queued *q, uint64_t at)
 {
     const uint64_t head_bytes = FRAME_HEADER_BYTES + all->check_bytes,
@@ -107,7 +107,7 @@ static bool message_add(const struct links *all, struct batch *b, struct queued 
     return true;
 }
 
-/* Seals header (index 0) or piece of a message behind what is sealed; false: there is no room for it. */
+/* Seals the header (index 0) or a piece of a message behind the bytes sealed so far; false: there is no room. */
 static bool unit_seal(struct sender *s, const struct queued *q, uint64_t index)
 {
     uint8_t *out = s->sealed + s->sealed_end;
@@ -133,7 +133,7 @@ static bool unit_seal(struct sender *s, const struct queued *q, uint64_t index)
     return true;
 }
 
-/* Fills the buffer, which is empty, from where the last filling ended. */
+/* Fills the empty buffer, from where the last filling ended. */
 static void queue_seal(const struct links *all, struct sender *s)
 {
     s->sealed_begin = s->sealed_end = 0;
@@ -156,7 +156,7 @@ bool sender_prepare(struct links *all, struct link *l, struct uring_request *req
         if (s->sealed_begin < s->sealed_end)
             batch_add(&b, s->sealed + s->sealed_begin, s->sealed_end - s->sealed_begin);
     } else if (l->state == LINK_IS_OPEN && s->count) {
-        /* Of the first message the checks that have gone have given their slots back. */
+        /* The checks of the first message that have gone have given their slots back. */
         const uint64_t head_bytes = FRAME_HEADER_BYTES + all->check_bytes,
                        unit_bytes = FRAME_PIECE_BYTES + all->check_bytes;
         const uint64_t gone = s->at < head_bytes ? 0 : 1 + (s->at - head_bytes) / unit_bytes;

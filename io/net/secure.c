@@ -65,7 +65,7 @@ static bool decrypt(const struct secure_cipher *c, uint64_t number, const uint8_
                                                               c->key) == 0;
 }
 
-/* REKEY: 32 zeros encrypted under the number that no message has. */
+/* REKEY: encrypts 32 zeros under a number that no message has. */
 static void rekey_until(struct secure_cipher *c, uint64_t epoch)
 {
     CHECK(epoch >= c->epoch);
@@ -95,7 +95,7 @@ bool secure_open(struct secure_cipher *c, uint64_t number, const uint8_t *in, ui
 
 /* --- the symmetric state ------------------------------------------------------------------------ */
 
-/* HMAC of RFC 2104 with BLAKE2b, whose own keyed form Noise does not use. */
+/* HMAC of RFC 2104 with BLAKE2b; Noise does not use BLAKE2b's own keyed form. */
 static void hmac(const uint8_t key[SECURE_HASH_BYTES], const void *a, size_t a_bytes, const void *b, size_t b_bytes,
                  uint8_t out[SECURE_HASH_BYTES])
 {
@@ -159,7 +159,7 @@ void secure_handshake_begin(struct secure_handshake *h, enum frame_seal seal, bo
     memset(h, 0, sizeof *h);
     h->cipher.seal = seal;
     h->is_initiator = is_initiator;
-    memcpy(h->hash, protocol_names[seal], strlen(protocol_names[seal])); /* shorter than a hash: as it is */
+    memcpy(h->hash, protocol_names[seal], strlen(protocol_names[seal])); /* shorter than a hash: taken as it is */
     memcpy(h->chain, h->hash, sizeof h->chain);
     hash_mix(h, prologue, prologue_bytes);
     if (ephemeral)
@@ -167,10 +167,10 @@ void secure_handshake_begin(struct secure_handshake *h, enum frame_seal seal, bo
     else
         randombytes_buf(h->secret, 32);
     (void)crypto_scalarmult_base(h->own, h->secret);
-    key_mix(h, key->bytes, true); /* psk, of the initiator's message, which is the first for both */
+    key_mix(h, key->bytes, true); /* psk of the initiator's message, which is the first for both */
 }
 
-/* e, of whoever it is; with a psk its point is mixed into the key, too. */
+/* e, of either end; with a psk its point is mixed into the key, too. */
 static void point_mix(struct secure_handshake *h, const uint8_t point[32])
 {
     hash_mix(h, point, 32);

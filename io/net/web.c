@@ -1,4 +1,4 @@
-/* Whoever asks: hands over what it wants, and takes bytes out of the ring. */
+/* The asker: hands over what it wants, and takes bytes out of the ring. */
 #include "io/net/web_internal.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #define SILENCE_MS  20000u
 #define PATIENCE_MS 60000u
 
-/* What libevent may hold for a connection: heads of answers, and what it has read and not handed over. */
+/* Memory that libevent may hold for a connection: heads of answers, and bytes that it has not handed over yet. */
 #define CONNECTION_BYTES ((size_t)2 << 20)
 
 static size_t noted_bytes(const struct web *web) { return web->o.connections * CONNECTION_BYTES; }
@@ -90,7 +90,7 @@ void web_close(struct web *web)
 static bool look_begun(void *context)
 {
     struct web *web = context;
-    /* Acquire pairs with the release in run_begin(): what was before is over, and the ring is empty. */
+    /* Acquire pairs with the release in web_on_wake(): the run before is over, and the ring is empty. */
     return atomic_load_explicit(&web->shared_run, memory_order_acquire) ==
            atomic_load_explicit(&web->shared_ask, memory_order_relaxed);
 }
@@ -100,7 +100,7 @@ status web_begin(struct web *web, const char *address, const struct web_facts *f
     struct web_address to;
     TRY(web_address_parse(&to, address));
     CHECK(at < end || facts);
-    /* The thread may still be at the last ask, whose fields it reads: it leaves it first. */
+    /* The thread may still read the fields of the last ask: it leaves the last run first. */
     atomic_fetch_add_explicit(&web->shared_ask, 1, memory_order_release);
     bell_ring(&web->room);
     thread_wake(web);
@@ -169,11 +169,11 @@ status web_read(struct web *web, void *buffer, size_t capacity, size_t *bytes)
     memcpy(buffer, piece + web->read_used, *bytes);
     web->read_used += (uint32_t)*bytes;
     if (web->read_used < web->o.piece_bytes) return ST_OK;
-    /* Relaxed: the thread leaves it alone until shared_taken says so. */
+    /* Relaxed: the thread leaves the piece alone until shared_taken says so. */
     atomic_store_explicit(&web->piece[web->read_piece % web->o.piece_count].shared_got, 0, memory_order_relaxed);
     web->read_piece++;
     web->read_used = 0;
-    /* Release: what was copied comes before the piece is filled anew. */
+    /* Release: the copy is done before the piece is filled again. */
     atomic_store_explicit(&web->shared_taken, web->read_piece, memory_order_release);
     bell_ring(&web->room);
     thread_wake(web);

@@ -1,4 +1,4 @@
-/* Places of the web from text. */
+/* Addresses of the web from text. */
 #include "io/net/web_address.h"
 
 #include <stdio.h>
@@ -8,12 +8,12 @@
 #include "engine/base/paths.h"
 #include "io/net/address.h"
 
-/* Where the host and the port behind "//" end. */
+/* Bytes of the host and port behind "//". */
 static size_t host_bytes(const char *host) { return strcspn(host, "/?#"); }
 
 static bool is_plain(char c) { return (unsigned char)c > ' ' && c != 0x7f; }
 
-/* Of a text that may be a stranger's: shown without its query, and without what is not for a terminal. */
+/* Shows a text that may be a stranger's: without its query, and without bytes that are not for a terminal. */
 static const char *shown(char room[200], const char *text)
 {
     size_t bytes = path_shown_bytes(text, strlen(text)), kept = 0;
@@ -47,7 +47,7 @@ static status scheme_skip(const char *text, const char **rest)
     return ST_OK;
 }
 
-/* Keeps a target up to its fragment, which is the reader's own. */
+/* Keeps a target without its fragment, which is the reader's own. */
 static status target_take(struct web_address *a, const char *text, const char *target)
 {
     char room[200];
@@ -65,7 +65,7 @@ static status target_take(struct web_address *a, const char *text, const char *t
     return ST_OK;
 }
 
-/* An empty port is none. Several colons without brackets are the matter of whoever connects. */
+/* An empty port is no port. Several colons without brackets are left to the code that connects. */
 static status port_check(struct web_address *a, const char *text)
 {
     char room[200];
@@ -118,7 +118,7 @@ status web_address_follow(struct web_address *to, const struct web_address *from
     } else if (*location == '/') {
         TRY(target_take(&found, location, location));
     } else {
-        /* Beside the target: behind the last slash of its path; a query alone is asked of the path itself. */
+        /* Beside the target: behind the last slash of its path; a location of only a query keeps the path itself. */
         char joined[2 * WEB_TARGET_BYTES];
         size_t folder = strcspn(from->target, "?");
         while (*location != '?' && folder > 1 && from->target[folder - 1] != '/') folder--;
@@ -138,7 +138,7 @@ char *web_address_shown(char text[WEB_SHOWN_BYTES], const struct web_address *a)
     return text;
 }
 
-/* A number of at most 18 digits, which no file exceeds. */
+/* Takes a number of at most 18 digits, more than any file's size. */
 static bool number_take(uint64_t *number, const char **text)
 {
     const size_t digits = strspn(*text, "0123456789");

@@ -1,5 +1,5 @@
-/* What the web calls a place: "http://HOST[:PORT]/PATH?QUERY", taken apart for a request, and what an answer says about
- * places: where something has moved, which bytes it has. From the command line, from settings and from servers. */
+/* Addresses of the web: "http://HOST[:PORT]/PATH?QUERY", taken apart for a request; and the addresses and ranges of
+ * bytes in an answer's head. From the command line, from settings and from servers. */
 #ifndef HETERPS_IO_NET_WEB_ADDRESS_H
 #define HETERPS_IO_NET_WEB_ADDRESS_H
 
@@ -9,7 +9,7 @@
 
 #include "engine/base/status.h"
 
-#define WEB_HOST_BYTES   272u  /* of "HOST:PORT", as of DNS's names */
+#define WEB_HOST_BYTES   272u  /* of "HOST:PORT", with room for names of DNS */
 #define WEB_TARGET_BYTES 8192u /* of "/PATH?QUERY" */
 
 struct web_address {
@@ -17,27 +17,27 @@ struct web_address {
     char target[WEB_TARGET_BYTES]; /* begins with a slash; has no fragment                       */
 };
 
-/* INVALID: it is none, it is longer than the above, it has blanks, control characters, or a name and a password before
- * the host; https, which this program does not speak, and what to do. What is shown of an address ends before its
- * query (path_shown_bytes). */
+/* INVALID: no address, longer than the above, blanks, control characters, or a name and a password before the host;
+ * https, which this program does not speak, and what to do. Messages show an address without its query
+ * (path_shown_bytes). */
 MUST_USE status web_address_parse(struct web_address *address, const char *text);
 
-/* Where an answer of `from` sends who asks: an address, or a path on the same host, or beside the target's. INVALID.
- * May be the same memory. */
+/* The place to which an answer of `from` sends the asker: an address, a path on the same host, or one beside the
+ * target's. INVALID. May be the same memory. */
 MUST_USE status web_address_follow(struct web_address *to, const struct web_address *from, const char *location);
 
 /* "http://HOST/PATH" without the query; `text` has room for it, and is returned. */
 #define WEB_SHOWN_BYTES (WEB_HOST_BYTES + WEB_TARGET_BYTES + 8)
 char *web_address_shown(char text[WEB_SHOWN_BYTES], const struct web_address *address);
 
-/* A Content-Range of an answer: "bytes 0-99/1000", or, where nothing satisfies a request, "bytes * /1000" (is_none). */
+/* A Content-Range of an answer: "bytes 0-99/1000", or "bytes * /1000" where no byte satisfies the request (is_none). */
 struct web_range {
-    uint64_t first, last, total; /* first <= last < total; none: total alone */
+    uint64_t first, last, total; /* first <= last < total; is_none: only total */
     bool is_none;
 };
-/* False: it is none of the above, or its total is not told. NULL is none. */
+/* False: NULL, another form, or no total. */
 bool web_range_parse(struct web_range *range, const char *text);
-/* A Content-Length; false: none. */
+/* A Content-Length; false: it is none. */
 bool web_length_parse(uint64_t *length, const char *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* What an answer says, before its body comes. */
+/* Judges the head of an answer, before its body comes. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #include "io/net/web_internal.h"
 
-/* An answer, and what is kept of its head. */
+/* An answer, and the facts in its head. */
 struct answer {
     struct lane *lane;
     struct web *web;
@@ -79,7 +79,7 @@ static enum web_verdict part_judge(struct answer *a)
     return facts_hold(a);
 }
 
-/* 200: all of it. */
+/* 200: the whole data. */
 static enum web_verdict whole_judge(struct answer *a)
 {
     const char *coding = evhttp_find_header(a->head, "Transfer-Encoding"),
@@ -91,7 +91,7 @@ static enum web_verdict whole_judge(struct answer *a)
                     "%s: %s answers with neither a Content-Length nor chunks, so that nobody can tell the end of the "
                     "data from a cut",
                     a->shown, a->lane->to.host);
-    if (a->web->is_hdfs) { /* of the part that was asked for */
+    if (a->web->is_hdfs) { /* the body is the part that was asked for */
         const struct lane *lane = a->lane;
         const uint64_t wanted = web_piece_bytes(a->web, lane->piece) - lane->got;
         if (a->facts.has_size && a->facts.size_bytes > wanted)
@@ -103,7 +103,7 @@ static enum web_verdict whole_judge(struct answer *a)
     return facts_hold(a);
 }
 
-/* 416: there is no such byte. Of data that is known nobody asks for bytes that it does not have. */
+/* 416: there is no such byte. Once the data is known, nobody asks for bytes that it does not have. */
 static enum web_verdict none_judge(struct answer *a)
 {
     struct web_range range;
@@ -135,7 +135,7 @@ static enum web_verdict moved_judge(struct answer *a)
     return WEB_MOVED;
 }
 
-/* What to do about a refusal. */
+/* How to get past a refusal. */
 static const char *advice(int code)
 {
     switch (code) {
@@ -151,7 +151,7 @@ static const char *advice(int code)
 static enum web_verdict refused_judge(struct answer *a)
 {
     const char *line = evhttp_request_get_response_code_line(a->request);
-    const bool is_never = a->code == 501 || a->code == 505; /* it cannot, and will not be able to */
+    const bool is_never = a->code == 501 || a->code == 505; /* the server cannot, and will not be able to */
     const bool is_busy = a->code == 408 || a->code == 425 || a->code == 429 || (a->code >= 500 && !is_never);
     if (!is_busy)
         ANSWER_FAIL(a, IO, "%s: %s answers %d %.100s; %s", a->shown, a->lane->to.host, a->code, line ? line : "",

@@ -1,9 +1,9 @@
-/* The thread of a web client: lanes, each a connection that fetches a piece at a time.
+/* The thread of a web client, with lanes: each is a connection that fetches a piece at a time.
  *
  *     IDLE ──piece──▶ ASKING ──answer is over, or none comes──▶ ENDED ──▶ IDLE, or ASKING elsewhere, or
  *                       ▲                                         WAITING ──a while──▶ ASKING, from the next byte on
  *
- * libevent's callbacks only note what has happened; what follows is done by the lane's timer, outside of them. */
+ * libevent's callbacks only note what has happened; the lane's timer then acts on it, outside of them. */
 #include "io/net/web_internal.h"
 
 #include <errno.h>
@@ -26,13 +26,13 @@
 #define HTTP_PORT      80u
 #define HEAD_BYTES_MAX (64 << 10)
 #define MOVED_MAX      5u
-/* A body that nobody wants: of more than this the connection is closed. */
+/* Of a body that nobody wants: after more bytes the connection is closed. */
 #define IGNORED_BYTES_MAX (64u << 10)
 /* A chunk of an answer is whole in memory before its bytes are handed over. */
 #define CHUNK_BYTES_MAX (1u << 20)
 /* The asker is told of bytes in such steps. */
 #define TELL_BYTES (64u << 10)
-/* Before a request is made anew: 100 ms, 200 ms, … */
+/* The wait before a request is made again: 100 ms, 200 ms, … */
 #define WAIT_MS     100u
 #define WAIT_MS_MAX 3000u
 #define MS_NS       UINT64_C(1000000)
@@ -47,7 +47,7 @@ static void lane_turn_soon(struct lane *lane, uint64_t ms)
     evtimer_add(lane->timer, &wait);
 }
 
-/* The lanes hang up: what is still to come is nobody's, however much it is. */
+/* The lanes hang up: nobody wants the bytes that are still to come. */
 void web_fail(struct web *web, status st)
 {
     if (web->is_failed) return;
@@ -65,8 +65,8 @@ static void end_tell(struct web *web, uint64_t end)
     bell_ring(&web->bell);
 }
 
-/* WebHDFS's parts tell no version: where the data is read to its end, the end is told when GETFILESTATUS has said
- * behind the last byte what it said before the first. */
+/* The parts of WebHDFS tell no version. Where the data is read to its end, the end is told only when GETFILESTATUS has
+ * answered after the last byte as it did before the first. */
 static bool is_asked_at_end(const struct web *web)
 {
     return web->is_hdfs && web->ask.at < web->end && web->end == web->facts.size_bytes;
@@ -86,7 +86,7 @@ void web_facts_take(struct web *web, const struct web_facts *facts)
     bell_ring(&web->bell);
 }
 
-/* Tells the asker of the lane's bytes, unless it knows: a piece that is whole may be its own already. */
+/* Tells the asker of the lane's new bytes; a piece that it knows to be whole may be its own already. */
 static void got_tell(struct lane *lane)
 {
     struct web *web = lane->web;
@@ -96,7 +96,7 @@ static void got_tell(struct lane *lane)
     bell_ring(&web->bell);
 }
 
-/* Of a request that is under way nothing more is heard. */
+/* Ends a request under way: nothing more is heard of it. */
 static void lane_hang_up(struct lane *lane)
 {
     if (lane->connection) evhttp_connection_free(lane->connection);
@@ -120,7 +120,7 @@ static int on_head(struct evhttp_request *request, void *context)
     lane->since_ns = clock_ns();
     lane->web->is_met = true;
     if (code == 100 || (code >= 102 && code < 200)) {
-        /* A word on the way, and the answer follows: libevent reads on behind 100, and behind 100 alone. */
+        /* An interim answer; the real one follows. libevent reads on only after 100. */
         evhttp_clear_headers(evhttp_request_get_input_headers(request));
         request->response_code = 100;
         return 0;
@@ -129,7 +129,7 @@ static int on_head(struct evhttp_request *request, void *context)
     return 0;
 }
 
-/* Whether the run that the thread works on is not wanted any more. */
+/* Whether the run on which the thread works is no longer wanted. */
 static bool is_overtaken(const struct web *web)
 {
     return atomic_load_explicit(&web->shared_ask, memory_order_acquire) != web->run ||
@@ -143,8 +143,8 @@ static bool look_room(void *context)
     return web->next_piece - taken < web->o.piece_count || is_overtaken(web);
 }
 
-/* Of one stream: goes on with the next piece, and waits until there is room for it. That stops the server, too. False:
- * it is not wanted. */
+/* For one stream: goes on with the next piece, and waits until there is room for it, which stops the server, too.
+ * False: the run is not wanted. */
 static bool lane_piece_next(struct lane *lane)
 {
     struct web *web = lane->web;
@@ -156,7 +156,7 @@ static bool lane_piece_next(struct lane *lane)
     return true;
 }
 
-/* Takes what the piece has room for; false: the rest is not wanted. */
+/* Takes bytes as long as the piece has room; false: the rest is not wanted. */
 static bool bytes_take(struct lane *lane, struct evbuffer *body)
 {
     struct web *web = lane->web;
@@ -185,7 +185,7 @@ static bool bytes_take(struct lane *lane, struct evbuffer *body)
     return true;
 }
 
-/* False: it is longer than any of a file. */
+/* False: the text is longer than that of any file. */
 static bool status_take(struct lane *lane, struct evbuffer *body)
 {
     struct web *web = lane->web;
@@ -217,7 +217,7 @@ static void on_body(struct evhttp_request *request, void *context)
         is_wanted = lane->ignored_bytes <= IGNORED_BYTES_MAX;
     }
     if (is_wanted) return;
-    evhttp_cancel_request(request); /* whose callback is not called then */
+    evhttp_cancel_request(request); /* its callback is then not called */
     lane_end(lane);
 }
 
@@ -248,7 +248,7 @@ static void on_done(struct evhttp_request *request, void *context)
     lane_end(lane);
 }
 
-/* Bytes come. A chunk is kept by libevent until it is whole, whatever its size. */
+/* Bytes come. libevent keeps a chunk until it is whole, whatever its size. */
 static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *info, void *context)
 {
     struct lane *lane = context;
@@ -264,7 +264,7 @@ static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *info
 
 /* --- asking --------------------------------------------------------------------------------------- */
 
-/* Opens the way to the host, unless it is there. INVALID: nobody knows it. */
+/* Connects to the host, unless the connection exists. INVALID: nobody knows the host. */
 static status lane_connect(struct lane *lane)
 {
     struct web *web = lane->web;
@@ -274,14 +274,14 @@ static status lane_connect(struct lane *lane)
     if (lane->connection && strcmp(lane->connected, lane->to.host) == 0) return ST_OK;
     lane_hang_up(lane);
     TRY(address_parse(&a, lane->to.host, HTTP_PORT));
-    /* In numbers, without port and brackets: nothing is asked of a name server for it. */
+    /* In numbers, without port and brackets: then no name server is asked. */
     CHECK(address_split(&parts, address_text(text, &a)) == NULL);
     text[parts.host - text + (ptrdiff_t)parts.host_bytes] = 0;
     lane->connection = evhttp_connection_base_new(web->base, web->dns, parts.host, address_port(&a));
     if (lane->connection == NULL) FAIL(MEMORY, "no memory for a connection to %s", lane->to.host);
     snprintf(lane->connected, sizeof lane->connected, "%s", lane->to.host);
     evhttp_connection_set_max_headers_size(lane->connection, HEAD_BYTES_MAX);
-    /* Silence is this file's own matter: while the asker takes its time nobody is late. */
+    /* This file itself watches for silence: while the asker takes its time nobody is late. */
     evhttp_connection_set_timeout(lane->connection, 1 << 30);
     struct bufferevent *stream = evhttp_connection_get_bufferevent(lane->connection);
     evbuffer_add_cb(bufferevent_get_input(stream), on_input, lane);
@@ -308,7 +308,7 @@ static status lane_request(struct lane *lane)
     evhttp_request_set_error_cb(request, on_error);
     lane->request = request;
     lane->state = LANE_ASKING;
-    /* From here on it is libevent's. After a failure it may be freed or not, which nobody tells: it is left alone. */
+    /* The request is now libevent's. After a failure it may be freed or not, and nothing tells: it is left alone. */
     if (evhttp_make_request(lane->connection, request, EVHTTP_REQ_GET, lane->to.target) != 0) {
         lane_hang_up(lane);
         FAIL(IO, "cannot connect to %s", lane->to.host);
@@ -335,7 +335,7 @@ static void lane_ask(struct lane *lane)
     }
 }
 
-/* From the address itself, wherever it leads. */
+/* Asks the address itself, wherever it leads. */
 static void lane_start(struct lane *lane)
 {
     struct web *web = lane->web;
@@ -364,7 +364,7 @@ static void lane_piece_start(struct lane *lane, uint64_t piece)
     lane_start(lane);
 }
 
-/* Of WebHDFS: asks behind the last byte what the data is. */
+/* For WebHDFS: asks for the file status after the last byte. */
 static void end_ask(struct web *web)
 {
     if (!web->has_status || web->has_ended || web->is_failed || !is_asked_at_end(web)) return;
@@ -375,7 +375,7 @@ static void end_ask(struct web *web)
     lane_piece_start(&web->lane[0], web->next_piece);
 }
 
-/* Gives pieces to lanes that have none: all to the first one until it is known whether there are ranges. */
+/* Gives pieces to idle lanes: only to the first lane until it is known whether there are ranges. */
 static void lanes_feed(struct web *web)
 {
     const bool is_shared = web->is_known && web->facts.has_ranges && (!web->is_hdfs || web->has_status);
@@ -393,7 +393,7 @@ static void lanes_feed(struct web *web)
 
 /* --- after an answer ------------------------------------------------------------------------------ */
 
-/* Asks again after a while, from the byte on that is next. */
+/* Asks again after a while, from the next byte on. */
 static void lane_again(struct lane *lane)
 {
     struct web *web = lane->web;
@@ -425,7 +425,7 @@ static void lane_again(struct lane *lane)
     lane_turn_soon(lane, wait < WAIT_MS_MAX ? wait : WAIT_MS_MAX);
 }
 
-/* The body was what was asked for, or its front. */
+/* The body was the one that was asked for, or its front. */
 static void lane_taken(struct lane *lane)
 {
     struct web *web = lane->web;
@@ -439,7 +439,7 @@ static void lane_taken(struct lane *lane)
                                   web_address_shown(shown, &web->ask.address), lane->asked, lane->skip));
         return;
     }
-    if (lane->has_answer && !web->facts.has_size) { /* chunks, and the last one is there */
+    if (lane->has_answer && !web->facts.has_size) { /* it was chunked, and the last chunk is there */
         web->end = byte;
         end_tell(web, byte);
         return;
@@ -452,14 +452,14 @@ static void lane_taken(struct lane *lane)
     if (lane->has_answer)
         snprintf(lane->why, sizeof lane->why, "the answer ended %" PRIu64 " bytes before what was asked for",
                  web->ask.at + lane->piece * web->o.piece_bytes + web_piece_bytes(web, lane->piece) - byte);
-    /* Of a range a part is as good as the whole: servers may bound what they send at once. */
+    /* A part of a range is as good as the whole: servers may bound what they send at once. */
     if (lane->has_answer && byte > lane->asked && !web_is_stream(web))
         lane_start(lane);
     else
         lane_again(lane);
 }
 
-/* Of WebHDFS: what the data is. */
+/* For WebHDFS: takes the file status. */
 static void lane_status_taken(struct lane *lane)
 {
     struct web *web = lane->web;
@@ -545,7 +545,7 @@ void web_on_turn(evutil_socket_t fd, short what, void *context)
 
 /* --- the thread ----------------------------------------------------------------------------------- */
 
-/* Leaves what was under way; connections that wait for nothing stay for later. */
+/* Leaves the requests under way; idle connections stay for later. */
 static void run_leave(struct web *web)
 {
     for (uint32_t i = 0; i < web->o.connections; i++) {

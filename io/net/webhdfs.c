@@ -8,7 +8,7 @@
 
 #define FOLDER "/webhdfs/v1/"
 
-/* Where the value of a word of the query begins, up to '&' or the end; NULL: it has none. */
+/* Finds the value of a word of the query, up to '&' or the end; NULL: the query lacks the word. */
 static const char *word_find(const char *target, const char *name)
 {
     const size_t bytes = strlen(name);
