@@ -1,4 +1,4 @@
-/* Records of events. Numbers of fields are those of TensorFlow's event.proto and summary.proto. */
+/* Records of events. The numbers of fields are those of TensorFlow's event.proto and summary.proto. */
 #include "io/event_file.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 enum { EVENT_TIME = 1, EVENT_STEP = 2, EVENT_VERSION = 3, EVENT_SUMMARY = 5, EVENT_SESSION = 7 };
 enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_NUMBER = 2, SESSION_STATUS = 1, SESSION_START = 1 };
-/* Of a number with its name, and of what an event has besides. */
+/* Most bytes of a number with its name, and of the rest of an event. */
 #define SCALAR_BYTES (EVENT_FILE_TAG + 32)
 #define OTHER_BYTES  256u
 #define NAMES_MAX    1000
@@ -111,7 +111,7 @@ status event_file_end(struct event_file *f)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* A name that TensorBoard knows, and that nothing in the folder has. */
+/* Makes a file whose name TensorBoard knows, and no other file of the folder has. */
 static status file_make(struct event_file *f, const char *folder)
 {
     char name[160], host[64] = "";
@@ -128,7 +128,7 @@ static status file_make(struct event_file *f, const char *folder)
     return ST_OK;
 }
 
-/* All the memory that events will need. */
+/* Takes all the memory that events will need. */
 static status room_take(struct event_file *f)
 {
     struct protobuf *const all[] = {&f->value, &f->summary, &f->event, &f->record};

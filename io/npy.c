@@ -1,5 +1,5 @@
-/* Writes and reads .npy files (the format is in the header). A model has tens of them, each read once a start:
- * the header is parsed in place, by hand, since of Python's literals it needs five kinds. */
+/* Writes and reads .npy files (the format is in the header). A model has tens of them, each read once a start: the
+ * header is parsed in place, by hand, because it needs only five kinds of Python's literals. */
 #include "io/npy.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #define MAGIC_BYTES 6u
 /* Magic, version, and the length of the header. */
 #define START_BYTES(major) (MAGIC_BYTES + 2 + ((major) == 1 ? 2u : 4u))
-/* The longest that this file writes: eight dimensions of 20 digits. */
+/* The longest header that this file writes: eight dimensions of 20 digits. */
 #define HEADER_ROOM 384u
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements and lengths are used as they lie in memory");
 
@@ -28,7 +28,7 @@ struct cursor {
     const uint8_t *file, *at, *end; /* of the header */
 };
 
-/* What stands at the cursor, for messages; into 16 bytes. */
+/* The byte at the cursor, for messages, as a text of 16 bytes. */
 static const char *found(const struct cursor *c, char text[16])
 {
     if (c->at == c->end)
@@ -51,7 +51,7 @@ static void spaces_skip(struct cursor *c)
     while (c->at < c->end && (*c->at == ' ' || *c->at == '\t' || *c->at == '\n' || *c->at == '\r')) c->at++;
 }
 
-/* Whether the next byte that is no space is `byte`, which then is behind the cursor. */
+/* Whether the next byte that is no space is `byte`; then passes over it. */
 static bool is_next(struct cursor *c, char byte)
 {
     spaces_skip(c);
@@ -111,7 +111,7 @@ static status bool_read(struct cursor *c, bool *value)
     return ST_OK;
 }
 
-/* Digits; behind them an L, as Python 2 wrote it, is passed over. */
+/* Digits; an L behind them, as Python 2 wrote it, is passed over. */
 static status number_read(struct cursor *c, uint64_t *number)
 {
     spaces_skip(c);
@@ -138,7 +138,7 @@ static status shape_read(struct cursor *c, struct safetensors_tensor *array)
                  SAFETENSORS_RANK_MAX);
         TRY(number_read(c, &array->shape[array->rank++]));
         has_comma = is_next(c, ',');
-        /* (3) is a number, and no shape. */
+        /* (3) is a number, not a shape. */
         if (!has_comma && array->rank == 1) return unexpected(c, "\",\"");
     }
     return ST_OK;

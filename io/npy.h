@@ -9,24 +9,24 @@
  *                   {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
  *   then    rest    the elements: row-major, or column-major if fortran_order is True
  *
- * What is written is version 1.0, its data 64-byte aligned. Versions 2 and 3 differ in nothing else here:
- * longer headers, and names of fields, which only structured types have. */
+ * Files are written in version 1.0, with the data 64-byte aligned. Versions 2 and 3 differ only in longer headers, and
+ * in names of fields, which only structured types have. */
 #ifndef HETERPS_IO_NPY_H
 #define HETERPS_IO_NPY_H
 
 #include "io/safetensors.h"
 
 struct npy {
-    /* Has no name; type, rank, shape, data and bytes are set. Types are named as safetensors names them: '<f4'
-     * is F32, and '<V2', as which NumPy stores bfloat16, is BF16. */
+    /* Has no name; type, rank, shape, data and bytes are set. Types have the names of safetensors: '<f4' is F32, and
+     * '<V2', as NumPy stores bfloat16, is BF16. */
     struct safetensors_tensor array;
-    bool is_fortran; /* column-major; false if that is the same */
+    bool is_fortran; /* column-major; false if both orders are the same */
 };
 
-/* Reads a file's bytes, whatever they are: then the array fills them exactly, or INVALID says what is wrong at
- * which byte: a format that is none, another version, a big-endian type, a type without a name above (texts,
- * objects, fields, complex numbers), more than SAFETENSORS_RANK_MAX dimensions, a file that is cut. `path` is
- * for messages. Allocates nothing; npy points into `data`. */
+/* Reads a file's bytes, whatever they are. The array fills them exactly, or INVALID says what is wrong at which byte:
+ * another format or version, a big-endian type, a type without a name above (texts, objects, fields, complex numbers),
+ * more than SAFETENSORS_RANK_MAX dimensions, a file that is cut. `path` is for messages. Allocates nothing; npy points
+ * into `data`. */
 MUST_USE status npy_open(struct npy *npy, const char *path, const uint8_t *data, size_t bytes);
 
 /* Writes the header of a row-major array: type, rank and shape are read. The caller then puts the elements until

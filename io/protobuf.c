@@ -19,7 +19,7 @@ void protobuf_clear(struct protobuf *p)
     p->is_cut = false;
 }
 
-/* Room for so many bytes more; NULL: there is no memory. */
+/* Makes room for `bytes` more bytes; NULL: there is no memory. */
 static uint8_t *more(struct protobuf *p, size_t bytes)
 {
     if (p->is_cut) return NULL;

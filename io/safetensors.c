@@ -24,7 +24,7 @@ static const struct {
 
 const char *safetensors_type_name(enum safetensors_type type) { return types[type].name; }
 
-/* Names come from files: a message shows this much of one. */
+/* Names come from files: a message shows only this much of one. */
 #define NAME_SHOWN ".120s"
 
 bool safetensors_tensor_bytes(const struct safetensors_tensor *t, uint64_t *bytes)
@@ -97,7 +97,7 @@ status safetensors_header_put(struct file_writer *writer, const struct safetenso
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* A natural number that JSON can hold. */
+/* Takes a natural number that JSON can hold. */
 static bool natural(const json_t *value, uint64_t *number)
 {
     if (!json_is_integer(value) || json_integer_value(value) < 0) return false;
@@ -105,7 +105,7 @@ static bool natural(const json_t *value, uint64_t *number)
     return true;
 }
 
-/* Fills in *t from its entry; `data` and `bytes` are where the file's data lies. */
+/* Fills in *t from its entry; `data` and `bytes`: the file's data. */
 static status tensor_read(struct safetensors_tensor *t, const char *path, const char *name, const json_t *entry,
                           const uint8_t *data, uint64_t bytes)
 {
@@ -146,7 +146,7 @@ static status tensor_read(struct safetensors_tensor *t, const char *path, const 
     return ST_OK;
 }
 
-/* In the order of data; an array of no bytes comes before the one that starts where it does. */
+/* In the order of data; an empty array comes before the one that starts at the same byte. */
 static int tensor_compare(const void *a, const void *b)
 {
     const struct safetensors_tensor *x = a, *y = b;
@@ -155,7 +155,7 @@ static int tensor_compare(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* The arrays, sorted, fill the data exactly. */
+/* Checks that the sorted arrays fill the data exactly. */
 static status coverage_check(const struct safetensors *file, const char *path, const uint8_t *data, uint64_t bytes)
 {
     const uint8_t *end = data;

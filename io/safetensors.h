@@ -6,8 +6,8 @@
  *                   NAME: {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, …}
  *   8 + H   rest    data: the arrays, row-major; begin and end count from here
  *
- * The arrays fill the data without gap or overlap. What is written keeps the order it is given and pads the
- * header so that the data starts 64-byte aligned; what is read may be in any order and alignment. */
+ * The arrays fill the data without gap or overlap. The writer keeps the order of its arrays and pads the header so that
+ * the data starts 64-byte aligned; the reader takes any order and alignment. */
 #ifndef HETERPS_IO_SAFETENSORS_H
 #define HETERPS_IO_SAFETENSORS_H
 
@@ -60,9 +60,9 @@ struct safetensors {
     void *json; /* owns the names */
 };
 
-/* Reads the header of a file's bytes, whatever they are: then every array lies within them, or INVALID says what is
- * wrong at which byte or with which array. `path` is for messages. Keeps `data` (a file_map's) until
- * safetensors_close; on failure *file is empty. */
+/* Reads the header of a file's bytes, whatever they are. Every array lies within them, or INVALID says what is wrong at
+ * which byte or with which array. `path` is for messages. Keeps `data` (a file_map's) until safetensors_close; on
+ * failure *file is empty. */
 MUST_USE status safetensors_open(struct safetensors *file, const char *path, const uint8_t *data, size_t bytes);
 void safetensors_close(struct safetensors *file);
 

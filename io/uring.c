@@ -1,7 +1,7 @@
-/* io_uring by liburing, and threads that do the same. Registered files and buffers, coop_taskrun and defer_taskrun
- * are not used: on a two-core machine 1 to 256 random reads in flight gained nothing by any of them that repeats
- * could tell from noise, neither in reads a second nor in processor time a read (1.4 to 3.5 us); `heterps-run bench
- * disk` shows it for others.
+/* io_uring by liburing, and threads that do the same. Registered files and buffers, coop_taskrun and defer_taskrun are
+ * not used for files. On a two-core machine with 1 to 256 random reads in flight, no gain by any of them could be told
+ * from noise, neither in reads a second nor in processor time a read (1.4 to 3.5 us); `heterps-run bench disk` shows it
+ * for other machines.
  *
  * Threads: a request keeps one of `depth` places until it is reaped; the places' numbers travel
  *
@@ -9,10 +9,10 @@
  *
  * so a ring with a cell for every place always has room.
  *
- * Sockets: a request is tried when it is submitted; what would wait is io_uring's or poll's. 1 KiB there and back
- * over loopback takes 9 us so, spinning, and 32 us where io_uring has all of it (two virtual cores). io_uring runs
- * with defer_taskrun here, so that what comes does not interrupt who computes. Poll: whenever poll(2) finds the
- * socket ready, the request is tried again; it stays in its place meanwhile. */
+ * Sockets: a request is tried when it is submitted; if it would wait, io_uring or poll takes it. 1 KiB there and back
+ * over loopback takes 9 us so, spinning, and 32 us where io_uring has all of it (two virtual cores). For sockets
+ * io_uring runs with defer_taskrun, so that incoming bytes do not interrupt threads that compute. Poll: whenever
+ * poll(2) finds the socket ready, the request is tried again; it stays in its place meanwhile. */
 #include "io/uring.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@
 
 #define DEPTH_MAX 4096u
 
-/* A stream of its own among those of RANDOM_SCHEDULE. */
+/* A stream apart from the others of RANDOM_SCHEDULE. */
 #define FAULT_STREAM 0xfa17u
 
 struct uring_place {
@@ -47,16 +47,16 @@ struct uring_place {
 struct uring {
     uint32_t depth, in_flight; /* in_flight: of the back end */
     bool is_kernel, is_for_sockets;
-    /* Of the kernel's: it works only when it is asked; it has not begun, and whoever asks first will be the one
-     * who asks. */
+    /* Of io_uring. is_deferred: it works only when it is asked. is_disabled: it has not begun, and the first thread
+     * that asks becomes the one that asks. */
     bool is_deferred, is_disabled;
     struct uring_faults *faults;
     /* [depth]: requests that were done when they were submitted, by faults or as sockets', until they are reaped. */
     struct uring_done *kept;
     uint32_t kept_count;
     struct io_uring kernel;
-    struct pollfd *polled;     /* [depth], of sockets: of the place of the same index       */
-    struct uring_place *place; /* [depth]; of poll the first in_flight are taken            */
+    struct pollfd *polled;     /* [depth], for sockets: of the place with the same index    */
+    struct uring_place *place; /* [depth]; with poll the first in_flight are taken          */
     /* of the back end of threads */
     uint32_t *free; /* [depth - in_flight]: places without a request */
     struct ring todo, done;
@@ -190,7 +190,7 @@ static int transfer_flags(const struct uring_request *r)
     return (r->kind == URING_SEND ? MSG_NOSIGNAL : 0) | (r->is_whole ? MSG_WAITALL : 0);
 }
 
-/* Whether the request is done: its result. */
+/* Tries a request of a socket; true: it is done, with this result. */
 static bool socket_try(const struct uring_request *r, short ready, int32_t *result)
 {
     ssize_t moved;
@@ -213,7 +213,7 @@ static void poll_submit(struct uring *u, const struct uring_request *r)
     u->polled[u->in_flight++] = (struct pollfd){.fd = r->fd, .events = is_in ? POLLIN : POLLOUT};
 }
 
-/* Sleeps until one of the sockets is ready; false: it is time, or a signal came. */
+/* Sleeps until one of the sockets is ready; false: the time is over, or a signal came. */
 static bool poll_wait(struct uring *u, uint64_t end_ns)
 {
     uint64_t now_ns = clock_ns(), left_ns = end_ns > now_ns ? end_ns - now_ns : 0;
@@ -232,7 +232,7 @@ static uint32_t poll_reap(struct uring *u, struct uring_done *done, uint32_t max
             if (u->polled[i].revents == 0 || !socket_try(&u->place[i].request, u->polled[i].revents, &result)) continue;
             done[count++] = (struct uring_done){.tag = u->place[i].request.tag, .result = result};
             u->in_flight--;
-            u->place[i] = u->place[u->in_flight]; /* which has been looked at */
+            u->place[i] = u->place[u->in_flight]; /* that place has been looked at */
             u->polled[i] = u->polled[u->in_flight];
         }
     } while (count == 0 && end_ns != 0 && (end_ns == UINT64_MAX || clock_ns() < end_ns));
@@ -257,12 +257,12 @@ static void sqe_prepare(struct io_uring_sqe *sqe, const struct uring_request *r)
 static void kernel_add(struct uring *u, const struct uring_request *r)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&u->kernel);
-    CHECK(sqe != NULL); /* the kernel has taken all earlier ones */
+    CHECK(sqe != NULL); /* the kernel has taken all earlier requests */
     sqe_prepare(sqe, r);
     sqe->user_data = r->tag;
 }
 
-/* Hands over what was added. */
+/* Hands over the requests that were added. */
 static status kernel_enter(struct uring *u)
 {
     if (u->is_disabled) {
@@ -285,7 +285,7 @@ static status kernel_submit(struct uring *u, const struct uring_request *request
     return kernel_enter(u);
 }
 
-/* Waits for one that is done; false: it is time. */
+/* Waits for a finished request; false: the time is over. */
 static bool kernel_wait(struct uring *u, uint64_t end_ns)
 {
     struct io_uring_cqe *cqe;
@@ -327,12 +327,12 @@ static uint32_t kernel_reap(struct uring *u, struct uring_done *done, uint32_t m
     return count;
 }
 
-/* Why io_uring cannot be had; NULL: it is open. A kernel must know its waits with a time (5.11), or they would
- * be requests of their own. */
+/* Opens io_uring; returns why it cannot be opened, or NULL. The kernel must know waits with a time (5.11), or they
+ * would be requests of their own. */
 static const char *kernel_open(struct uring *u)
 {
     int result = -EINVAL;
-    if (u->is_for_sockets) { /* one thread, whichever it is: that of the first request */
+    if (u->is_for_sockets) { /* one thread, the one of the first request */
         result = io_uring_queue_init(u->depth, &u->kernel,
                                      IORING_SETUP_R_DISABLED | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
         u->is_deferred = u->is_disabled = result == 0;
@@ -346,7 +346,7 @@ static const char *kernel_open(struct uring *u)
 
 /* --- faults, in front of either ------------------------------------------------------------------ */
 
-/* What need not wait is done at once. */
+/* Does requests that need not wait at once. */
 static status sockets_submit(struct uring *u, const struct uring_request *requests, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -370,7 +370,7 @@ static status back_end_submit(struct uring *u, const struct uring_request *reque
     return ST_OK;
 }
 
-/* Which fault the next request meets; URING_FAULT_COUNT: none. */
+/* The fault that the next request meets; URING_FAULT_COUNT: none. */
 static enum uring_fault fault_draw(struct uring_faults *f, const struct uring_request *r, uint32_t *draw)
 {
     uint32_t random[4];
@@ -389,7 +389,7 @@ static enum uring_fault fault_draw(struct uring_faults *f, const struct uring_re
     return URING_FAULT_COUNT;
 }
 
-/* Keeps the first bytes of a request. */
+/* Cuts a request to its first bytes. */
 static void request_cut(struct uring_request *r, uint32_t bytes)
 {
     struct msghdr *m = r->buffer;
@@ -409,7 +409,7 @@ static status faulty_submit(struct uring *u, const struct uring_request *request
         uint32_t draw = 0;
         enum uring_fault fault = fault_draw(u->faults, &r, &draw);
         if (fault == URING_FAULT_COUNT || fault == URING_SHORT) {
-            if (fault == URING_SHORT) { /* 1 .. units - 1 of them */
+            if (fault == URING_SHORT) { /* 1 .. units - 1 of the units */
                 uint32_t unit = u->faults->align_bytes, units = (r.bytes + unit - 1) / unit;
                 request_cut(&r, (1 + draw % (units - 1)) * unit);
             }
@@ -421,7 +421,7 @@ static status faulty_submit(struct uring *u, const struct uring_request *request
     return ST_OK;
 }
 
-/* --- what there is ------------------------------------------------------------------------------- */
+/* --- what the kernel offers ----------------------------------------------------------------------- */
 
 static bool ring_fits(unsigned flags)
 {
@@ -515,7 +515,7 @@ uint32_t uring_reap(struct uring *u, struct uring_done *done, uint32_t max, uint
 void uring_await(struct uring *u, uint32_t least)
 {
     struct awaited awaited = {.uring = u, .least = least < u->in_flight ? least : u->in_flight};
-    if (awaited.least == 0 || u->kept_count) return; /* what is done is to be reaped at once */
+    if (awaited.least == 0 || u->kept_count) return; /* finished requests are reaped at once */
     CHECK(!u->is_for_sockets);
     if (u->is_kernel)
         kernel_await(u, awaited.least);

@@ -1,5 +1,5 @@
-/* Blocks of the data cache: columns out of examples and back. A column's values pass through one array of
- * 64-bit words, whatever their size. */
+/* Blocks of the data cache: columns out of examples and back. The values of a column pass through one array of 64-bit
+ * words, whatever their size. */
 #include "io/cache/block.h"
 
 #include <inttypes.h>
@@ -15,15 +15,15 @@
 /* Enough for dictionaries to pay, few enough for a block to stay in a second-level cache while it is decoded. */
 #define ROWS_MAX 16384u
 #define ROWS_MIN 64u
-/* Of a block's rows as they are before they become columns. */
+/* Most bytes of a block's rows before they become columns. */
 #define PLAIN_BYTES ((size_t)16 << 20)
-/* Keys that there is room for, a field: lists are usually shorter than they may be. */
+/* Room for keys, a field: lists are usually shorter than they may be. */
 #define KEYS_A_FIELD 4u
-/* LZ4 where it saves an eighth of a stream: less is not worth the time that unpacking takes. */
+/* LZ4 is used where it saves an eighth of a stream: less is not worth the time of unpacking. */
 #define LZ4_PART 8u
 
 struct block_head {
-    uint64_t hash; /* of what follows */
+    uint64_t hash; /* of the bytes behind it */
     uint32_t magic, bytes, row_count, zero;
     uint64_t text_bytes;
 };
@@ -55,11 +55,11 @@ struct block_shape block_shape_of(struct example_shape e)
 
 uint32_t block_piece_rows(struct block_shape shape) { return (shape.row_count_max + BLOCK_PIECES - 1) / BLOCK_PIECES; }
 
-/* Columns of four bytes that have a value a row. */
+/* Columns of four bytes with a value a row. */
 static size_t row_columns(struct example_shape e) { return (size_t)e.label_count + e.dense_count + e.has_weight + 4; }
 
-/* Bound of all columns but their heads, and of their streams, too: a dictionary is taken where it is smaller
- * than the values, or where it adds codes of two bytes a row to keys that there are. */
+/* Bound of all columns without their heads, and of their streams, too: a dictionary is used where it is smaller than
+ * the values, or where it adds codes of two bytes a row to existing keys. */
 static size_t columns_bytes(struct block_shape s)
 {
     size_t rows = (size_t)s.row_count_max + 1;
@@ -135,8 +135,8 @@ bool block_writer_has_room(const struct block_writer *w)
            w->shape.key_count_max - w->rows.key_count >= w->shape.example.key_count_max;
 }
 
-/* Codes of the `count` values, and the distinct ones in `entry`; returns how many there are, 0 for more than
- * ENTRIES_MAX. With `has`, entry 0 is kept for values that are none. */
+/* Makes codes of the `count` values, and puts the distinct values into `entry`; returns how many, 0 for more than
+ * ENTRIES_MAX. With `has`, entry 0 is kept for absent values. */
 static uint32_t codes_make(struct block_writer *w, size_t count, const uint8_t *has)
 {
     uint32_t mask = table_size(count) - 1, entry_count = has ? 1 : 0;
@@ -170,7 +170,7 @@ static void words_put(uint8_t *out, const uint64_t *word, size_t count, size_t v
     for (size_t i = 0; i < count; i++) out4[i] = (uint32_t)word[i];
 }
 
-/* Appends the `count` values of value8, of `value_bytes` each, as a column; returns its end. */
+/* Appends the `count` values of value8, each of `value_bytes`, as a column; returns its end. */
 static uint8_t *column_put(struct block_writer *w, uint8_t *out, size_t count, size_t value_bytes, const uint8_t *has,
                            enum block_lengths lengths)
 {
@@ -321,7 +321,7 @@ void block_reader_place(struct block_reader *reader, struct arena *arena, struct
     reader->kernels = all[chosen];
 }
 
-/* What is left of a block, and of the memory for streams. */
+/* The rest of a block, and of the memory for streams. */
 struct cursor {
     const uint8_t *at, *end;
     uint8_t *scratch, *scratch_end;
@@ -344,7 +344,7 @@ static uint32_t code_max(const struct block_column *c)
     return most;
 }
 
-/* Takes a column off. `count` of values: what it must have; ANY: up to `count_max`. */
+/* Takes a column off. `count`: the number of values that it must have; ANY: up to `count_max`. */
 #define ANY UINT32_MAX
 static status column_read(struct cursor *c, size_t value_bytes, uint32_t count, uint32_t count_max,
                           struct block_column *column, enum block_lengths *lengths)
@@ -405,7 +405,7 @@ static bool has_key(const struct block_field *f, uint32_t row)
                                     : false;
 }
 
-/* Whether a row's keys lie where it itself does in the columns of all fields. */
+/* Whether a row's keys have the row's own index in the columns of all fields. */
 static bool is_simple(const struct block_reader *r) { return !r->has_lists && !r->shape.example.has_value; }
 
 static uint32_t length_at(const struct block_field *f, uint32_t row)
@@ -413,7 +413,7 @@ static uint32_t length_at(const struct block_field *f, uint32_t row)
     return f->lengths == BLOCK_LISTS ? value4_at(&f->length, row) : has_key(f, row);
 }
 
-/* Notes where the pieces' keys begin. */
+/* Notes where the keys of each piece begin. */
 static void begins_note(struct block_reader *r, struct block_field *f)
 {
     uint32_t piece_rows = block_piece_rows(r->shape), at = 0;
@@ -423,7 +423,7 @@ static void begins_note(struct block_reader *r, struct block_field *f)
     }
 }
 
-/* The lengths of a field of lists: their sum is the keys', and no row has too many. */
+/* Checks the lengths of a field of lists: their sum is the number of keys, and no row has too many. */
 static status lengths_check(struct block_reader *r, const struct block_field *f)
 {
     uint64_t sum = 0;
@@ -461,7 +461,7 @@ static status field_read(struct block_reader *r, struct cursor *c, struct block_
     return column_read(c, sizeof(uint32_t), key_count, 0, &f->value, NULL);
 }
 
-/* All fields; of rows with lists, that their keys are not too many in all. */
+/* Reads all fields; checks that rows with lists do not have too many keys in all. */
 static status fields_read(struct block_reader *r, struct cursor *c)
 {
     struct example_shape e = r->shape.example;
@@ -567,7 +567,7 @@ static void spread(const struct block_reader *r, float *out, size_t stride, cons
     r->kernels->spread4((uint32_t *)(void *)out, stride, c, r->row, count);
 }
 
-/* All of `count` rows but their keys. */
+/* Takes all of `count` rows but their keys. */
 static void numbers_take(const struct block_reader *r, struct micro_batch *m, uint32_t count, uint32_t dense_stride)
 {
     struct example_shape e = r->shape.example;

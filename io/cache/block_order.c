@@ -1,10 +1,10 @@
 /* The order of a pass over blocks. */
 #include "io/cache/block_order.h"
 
-/* What is permuted, for the draws: the block of their counters. */
+/* The level of a permutation: for the draws, the block of their counters. */
 enum level { BLOCKS, PIECES, ROWS };
 
-/* The draws of one permutation: place i's is word i % 4 of item (item, i / 4). */
+/* The draws of one permutation: place i's draw is word i % 4 of item (item, i / 4). */
 struct draws {
     struct random_stream stream;
     enum level level;

@@ -17,7 +17,7 @@
 #define VERSION 2u
 /* Blocks that are under way besides those in use. */
 #define AHEAD 4u
-/* The file's sync, among the numbers of buffers. */
+/* The tag of the file's sync, among the numbers of buffers. */
 #define SYNC_TAG UINT64_MAX
 /* Entries of the index that pass through a buffer at a time. */
 #define INDEX_RUN 256u
@@ -27,7 +27,7 @@ struct file_entry {
 };
 struct file_tail {
     uint64_t magic, block_count, index_bytes_at, index_hash;
-    uint64_t hash; /* of what stands before it, seeded by the head's */
+    uint64_t hash; /* of the bytes before it, seeded by the head's hash */
 };
 
 static uint64_t pages_of(uint64_t bytes) { return (bytes + CACHE_PAGE - 1) / CACHE_PAGE; }
@@ -79,8 +79,8 @@ static bool read_all(int fd, void *out, size_t bytes, uint64_t at)
     return true;
 }
 
-/* Whether what lies there is a data cache, or nothing that could be lost: an empty file; a directory, which no
- * file replaces. */
+/* Whether the path has a data cache, or nothing that could be lost: an empty file; a directory, which no file
+ * replaces. */
 static bool may_replace(const char *path)
 {
     struct stat about;
@@ -109,7 +109,7 @@ status cache_file_check(const struct cache_file *f)
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-/* There is no file from now on; its why says what was being done, and what failed. */
+/* There is no file any more; file->why says what was being done, and what failed. */
 static void file_give_up(struct cache_file *f, const char *doing, const char *why)
 {
     snprintf(f->why, sizeof f->why, "%s: %s%s%s", f->new_path, doing, *doing ? ": " : "", why);
@@ -123,7 +123,7 @@ static void file_fails(struct cache_file *f, const char *doing, const char *why)
     notices_tell(f->o.notices, NOTICE_WARNING, "cache: %s; no file is kept", f->why);
 }
 
-/* Hands over what is left of the buffer's request. */
+/* Hands over the rest of the buffer's request. */
 static bool buffer_submit(struct cache_file *f, struct cache_buffer *b)
 {
     struct uring_request r = {.kind = b->is_write ? URING_WRITE : URING_READ,
@@ -140,7 +140,7 @@ static bool buffer_submit(struct cache_file *f, struct cache_buffer *b)
     return false;
 }
 
-/* What has become of a buffer's request. */
+/* Takes the result of a buffer's request. */
 static void buffer_done(struct cache_file *f, struct cache_buffer *b, int32_t result)
 {
     bool is_again = result == -EAGAIN || result == -EINTR;
@@ -170,7 +170,7 @@ static void sync_done(struct cache_file *f, int32_t result)
         f->is_new = false;
 }
 
-/* Takes one request that is done; false: none was under way, or none is done and the caller does not wait. */
+/* Takes one finished request; false: none was under way, or none is finished and the caller does not wait. */
 static bool done_take(struct cache_file *f, bool waits)
 {
     struct uring_done done;
@@ -201,7 +201,7 @@ void cache_file_leave(struct cache_file *f, bool removes)
 {
     int fd = f->fd;
     if (fd < 0) return;
-    f->fd = -1; /* from here on nothing fails twice */
+    f->fd = -1; /* from here on nothing can fail twice */
     f->is_syncing = false;
     while (done_take(f, true)) continue;
     if (f->is_new || removes) unlink(f->is_new ? f->new_path : f->o.path);
@@ -220,7 +220,7 @@ void cache_file_close(struct cache_file *f)
     f->uring = NULL;
 }
 
-/* --- an earlier run's ------------------------------------------------------------------------- */
+/* --- an earlier run's file ---------------------------------------------------------------------- */
 
 static bool write_all(int fd, const void *data, size_t bytes, uint64_t at)
 {
@@ -257,7 +257,7 @@ void cache_file_head_make(struct cache_file *f)
     f->head.hash = head_hash(&f->head, s->source);
 }
 
-/* Whether the head is of this data; why not. */
+/* Whether the head is of this data; else `why` says the reason. */
 static bool head_fits(struct cache_file *f, char *why, size_t bytes)
 {
     struct cache_file_head head;
@@ -277,7 +277,7 @@ static bool head_fits(struct cache_file *f, char *why, size_t bytes)
     return *why == 0;
 }
 
-/* Reads the places of the blocks; false: they are not what was written. */
+/* Reads the places of the blocks; false: the index is damaged. */
 static bool index_read(struct cache_file *f, const struct file_tail *tail, struct cache_place *places)
 {
     struct file_entry run[INDEX_RUN];
@@ -300,7 +300,7 @@ static bool index_read(struct cache_file *f, const struct file_tail *tail, struc
     return hash == tail->index_hash && page * CACHE_PAGE == tail->index_bytes_at;
 }
 
-/* Whether the end of a file of so many bytes is what was written; why not. */
+/* Whether the end of a file of this many bytes is undamaged; else `why` says the reason. */
 static bool end_fits(struct cache_file *f, uint64_t file_bytes, struct cache_place *places, uint64_t *count, char *why,
                      size_t bytes)
 {
@@ -320,11 +320,12 @@ static bool end_fits(struct cache_file *f, uint64_t file_bytes, struct cache_pla
     return *why == 0;
 }
 
-/* A second way to the file, past the page cache, where that could not keep it. */
+/* Opens a second way to the file, past the page cache, where that could not keep the file. */
 static void direct_open(struct cache_file *f, const char *path)
 {
     if (f->used_bytes > memory_available_bytes()) f->direct_fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
-    if (f->direct_fd < 0) (void)posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM); /* what is wanted is asked for */
+    /* blocks are asked for when they are wanted */
+    if (f->direct_fd < 0) (void)posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM);
 }
 
 bool cache_file_find(struct cache_file *f, struct cache_place *places, uint64_t *count, char *why, size_t bytes)

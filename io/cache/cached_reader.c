@@ -1,4 +1,4 @@
-/* Examples out of the text or the data cache. */
+/* Examples from the text or from the data cache. */
 #include "io/cache/cached_reader.h"
 
 #include <stdio.h>
@@ -15,21 +15,21 @@ struct cached_reader {
     /* set at open */
     struct reader *from; /* the text; closed with this reader */
     struct data_cache *cache;
-    struct data_cache **kept;   /* where the cache goes then, or NULL */
+    struct data_cache **kept;   /* where to leave the cache when closing, or NULL */
     bool has_window;            /* passes but the first are in an order of blocks */
     uint64_t text_bytes_before; /* data_cache_text_bytes at open */
     const struct notices *notices;
     /* since open */
-    bool is_started;             /* some pass was */
-    struct reader_counts beside; /* what is to be added to the text's counts, modulo 2^64 */
+    bool is_started;             /* some pass was started */
+    struct reader_counts beside; /* to add to the text's counts, modulo 2^64 */
     /* of the pass */
     enum data_cache_pass pass;
-    struct reader_example drawn; /* that the cache has given last */
-    struct reader_counts told;   /* what the cache has been told of: counts of the text before the last example */
-    uint64_t number;             /* how many examples the pass has given or passed over */
+    struct reader_example drawn; /* the cache's last example */
+    struct reader_counts told;   /* counts of the text that the cache has been told, those before the last example */
+    uint64_t number;             /* examples that the pass has given or skipped */
     struct reader_pass run;      /* the pass */
     bool by_blocks;              /* the pass is in an order of blocks */
-    bool was_rebuilt;            /* the cache was made anew in the middle of it */
+    bool was_rebuilt;            /* the cache was made anew in the middle of the pass */
 };
 
 static struct cached_reader *cached_of(struct reader *reader) { return (struct cached_reader *)reader; }
@@ -48,7 +48,7 @@ static struct reader_counts cached_counts(const struct reader *reader)
     return counts;
 }
 
-/* What has been read since the counts were `before` was read once more: it is not counted, but for its bytes. */
+/* The text since the counts were `before` was read again: it is not counted, but for its bytes. */
 static void counts_return(struct cached_reader *c, struct reader_counts before)
 {
     struct reader_counts now = cached_counts(&c->reader);
@@ -68,10 +68,10 @@ static void cache_counts_take(struct cached_reader *c)
 
 /* --- a pass ------------------------------------------------------------------------------------ */
 
-/* A further pass over the text, beside those of the run: never the first, and in its own order. */
+/* A further pass over the text, beside those of the run: never the first, and in an order of its own. */
 static const struct reader_pass again = {.number = UINT64_MAX, .epoch = UINT64_MAX};
 
-/* Adds an example of the text to the cache, with what was counted since the one before; NULL: the text is over. */
+/* Adds an example of the text to the cache, with the counts since the one before; NULL: the text is over. */
 static status cache_add(struct cached_reader *c, const struct reader_example *example)
 {
     struct reader_counts is = reader_counts(c->from), *was = &c->told;
@@ -87,7 +87,7 @@ static status cache_add(struct cached_reader *c, const struct reader_example *ex
                    : data_cache_finish(c->cache, since, text_bytes);
 }
 
-/* Reads all of the text on its way into the cache, of which nothing is given. */
+/* Reads all of the text into the cache, and gives nothing of it. */
 static status cache_build(struct cached_reader *c)
 {
     struct reader_counts before = cached_counts(&c->reader);
@@ -105,7 +105,7 @@ static status cache_build(struct cached_reader *c)
     return ST_OK;
 }
 
-/* Begins a pass in an order of blocks, from whatever the cache is. */
+/* Begins a pass in an order of blocks, in whatever state the cache is. */
 static status blocks_start(struct cached_reader *c)
 {
     for (uint32_t builds = 0;; builds++) {
@@ -119,8 +119,8 @@ static status blocks_start(struct cached_reader *c)
     }
 }
 
-/* A block is not what was written: goes on behind the examples that the pass has had, from the text, or from a
- * cache that is made anew. */
+/* A block is damaged: goes on after the examples that the pass has had, from the text, or from a cache that is made
+ * anew. */
 static status cache_leave(struct cached_reader *c, status failed)
 {
     bool over;
@@ -164,7 +164,7 @@ static status cached_next(struct reader *reader, struct reader_example *place, c
     return ST_OK;
 }
 
-/* Whole runs out of the cache, as long as the pass comes from there. */
+/* Fills whole runs from the cache, as long as the pass comes from there. */
 static status cached_fill(struct reader *reader, struct micro_batch *m, uint32_t limit, bool *over)
 {
     struct cached_reader *c = cached_of(reader);
@@ -197,7 +197,7 @@ static status cached_skip(struct reader *reader, uint64_t count, bool *over)
     return ST_OK;
 }
 
-/* What comes from the text and goes into no cache need not be read to be passed over. */
+/* Examples that come from the text and go into no cache can be skipped without reading them. */
 static status cached_seek(struct reader *reader, uint64_t count, const struct reader_mark *mark, uint32_t mark_count,
                           uint64_t *passed)
 {
@@ -215,7 +215,7 @@ static const struct reader_mark *cached_marks(const struct reader *reader, uint3
 static status cached_start(struct reader *reader, struct reader_pass pass)
 {
     struct cached_reader *c = cached_of(reader);
-    /* The first block, which is read at open, is of the first pass. */
+    /* The first block, which is read at open, belongs to the first pass. */
     bool is_first = !c->is_started;
     c->number = 0;
     c->run = pass;
@@ -281,7 +281,7 @@ static void hash_columns(XXH3_state_t *hash, const struct reader_column *column,
     }
 }
 
-/* Of all that decides what a line becomes before anything is drawn: what the data cache is valid for. */
+/* A hash of all that decides what a line becomes before anything is drawn: the data cache is valid for it. */
 static uint64_t options_hash(const struct reader_options *o, struct example_shape shape)
 {
     const struct reader_schema *s = &o->schema;
@@ -318,7 +318,7 @@ static uint64_t options_hash(const struct reader_options *o, struct example_shap
     return XXH3_64bits_digest(&hash);
 }
 
-/* The cache that was left, or a new one. */
+/* Takes the cache that was left, or opens a new one. */
 static status cache_open(struct cached_reader *c, const struct reader_options *options,
                          const struct data_cache_budget *budget)
 {

@@ -1,4 +1,4 @@
-/* The data cache: which blocks there are, in RAM and in the file, and how they become passes. */
+/* The data cache: its blocks, in RAM and in the file, and the passes over them. */
 #include "io/cache/data_cache.h"
 
 #include <errno.h>
@@ -10,7 +10,8 @@
 #include "io/cache/block_order.h"
 #include "io/cache/cache_file.h"
 
-/* Blocks are rarely smaller: so much of the budgets makes room for one in the list of blocks, besides BLOCKS_MIN. */
+/* Blocks are rarely smaller: the list of blocks has room for one per so many bytes of the budgets, besides
+ * BLOCKS_MIN. */
 #define BLOCK_BYTES_MIN ((uint64_t)32 << 10)
 #define BLOCKS_MIN      ((uint64_t)65536)
 
@@ -38,11 +39,11 @@ struct data_cache {
     enum state state;
     struct cache_place *place; /* [block_count_max] */
     uint64_t block_count, row_count;
-    uint64_t ram_count, ram_pages; /* blocks in RAM, and their memory */
+    uint64_t ram_count, ram_pages; /* blocks in RAM, and their pages */
     uint64_t text_begin;           /* writing: text before the block that is being filled */
     /* a pass that reads */
     bool by_blocks;
-    uint64_t index;  /* blocks that were opened: the next one's place in the pass */
+    uint64_t index;  /* blocks that were opened: the next block's place in the pass */
     uint64_t wanted; /* places in the pass whose blocks were asked for */
     uint64_t row;
     uint32_t tile_at, group_at;
@@ -53,7 +54,7 @@ struct data_cache {
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* The name of the file, in `out` if that is not NULL; its bytes with the final 0. */
+/* Writes the name of the file to `out` if it is not NULL; returns its bytes, with the final 0. */
 static size_t path_make(const struct data_cache_options *o, char *out)
 {
     const char *given = o->budget.path, *suffix = o->budget.suffix ? o->budget.suffix : "";
@@ -196,10 +197,10 @@ static void pass_begin(struct data_cache *c, uint64_t epoch, bool by_blocks)
     c->tile_at = c->group_at = c->group_count = 0;
 }
 
-/* Whether passes to come can be had from the cache alone. */
+/* Whether later passes are possible from the cache alone. */
 static bool is_needed(const struct data_cache *c) { return c->sources.is_stream || c->budget.window; }
 
-/* Not all of the data is kept: why, and what to do where there is no other way to it. `is_late`: a pass begins
+/* Not all of the data is kept: says why, and what to do where later passes need the cache. `is_late`: a pass begins
  * that would need it. */
 static status cache_give_up(struct data_cache *c, bool is_late)
 {
@@ -231,7 +232,7 @@ static status cache_give_up(struct data_cache *c, bool is_late)
     return ST_OK;
 }
 
-/* Begins the file. Without it, a cache that has no memory either can only fail later. */
+/* Begins the file. Without a file, a cache that has no memory either can only fail later. */
 static status file_begin(struct data_cache *c)
 {
     cache_file_begin(&c->file);
@@ -285,7 +286,7 @@ static void ram_put(struct data_cache *c, struct cache_place *place, const uint8
     c->ram_count++;
 }
 
-/* Whether all blocks so far are somewhere. */
+/* Whether all blocks so far are in RAM or in the file. */
 static bool is_kept(const struct data_cache *c) { return c->file.fd >= 0 || c->ram_count == c->block_count; }
 
 static status block_end(struct data_cache *c, uint64_t text_bytes)
@@ -369,7 +370,7 @@ static uint32_t number_at(const struct data_cache *c, uint64_t at)
     return c->by_blocks ? c->order.block[at] : (uint32_t)at;
 }
 
-/* Asks for blocks that come next, as far as there are buffers. */
+/* Asks for the next blocks, as far as there are buffers. */
 static void blocks_want(struct data_cache *c)
 {
     if (c->wanted < c->index) c->wanted = c->index;
@@ -452,12 +453,12 @@ static status window_open(struct data_cache *c, bool *over)
     *over = !block_order_window(&c->order, rows_of, c);
     for (uint32_t slot = 0; slot < c->order.slot_count; slot++) {
         TRY(block_next(c, &c->reader[slot]));
-        sum_add(c, &c->reader[slot]); /* what only malformed lines stand in */
+        sum_add(c, &c->reader[slot]); /* counts of a block without rows */
     }
     return ST_OK;
 }
 
-/* Goes to the next group, or, if it has no more than `skips` rows, past it. */
+/* Goes to the next group, or, if it has at most `skips` rows, past it. */
 static status group_next(struct data_cache *c, uint64_t skips, uint64_t *skipped, bool *over)
 {
     uint32_t count, row_count;
@@ -509,7 +510,7 @@ status data_cache_fill(struct data_cache *c, struct micro_batch *m, uint32_t lim
     return st;
 }
 
-/* Fills the tile, of which everything has been given. */
+/* Fills the tile again, when all its examples have been given. */
 static status tile_next(struct data_cache *c, bool *over)
 {
     uint32_t dense_count = c->writer.shape.example.dense_count;
@@ -520,7 +521,7 @@ static status tile_next(struct data_cache *c, bool *over)
         *over = c->tile.example_count == 0;
         return ST_OK;
     }
-    /* Of one block at a time, so that what the text had is told where it had it, within a tile. */
+    /* From one block at a time, so that the counts of the text are told where they belong, within a tile. */
     TRY(rows_find(c, over));
     if (*over) return ST_OK;
     block_take(c->reader, &c->tile, BLOCK_TILE, dense_count);

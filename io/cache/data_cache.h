@@ -1,6 +1,6 @@
-/* The data cache: what a reader has parsed once, as blocks of columns (io/cache/block.h), in the order of the
- * files and before anything is drawn by chance, so that later passes, and later runs over the same files, give
- * the same examples without their text.
+/* The data cache: examples that a reader has parsed once, as blocks of columns (io/cache/block.h), in the order of the
+ * files and before anything random is drawn. Later passes, and later runs over the same files, give the same examples
+ * without the text.
  *
  *     first pass    text ──parse──▶ example ──┬──▶ shuffle, candidates ──▶ micro_batch
  *                                             └─▶ block ──▶ RAM, as long as there is room ──▶ file (cache_file.h)
@@ -20,57 +20,55 @@ struct data_cache_options {
     struct example_shape shape; /* as parsed                                                                   */
     const char *paths;          /* of the data, separated by commas                                            */
     bool is_stream;             /* the data can be read once: the file serves this run only                      */
-    bool io_threads;            /* the file is not read and written by io_uring                                  */
-    uint64_t seed;              /* of orders of blocks                                                         */
-    uint64_t schema;            /* hash of what decides what a line becomes                                     */
-    const char *isa;            /* of isa_io_names; NULL: the best */
+    bool io_threads;            /* not io_uring, but threads read and write the file                             */
+    uint64_t seed;              /* for orders of blocks                                                        */
+    uint64_t schema;            /* hash of all that decides what a line becomes                                 */
+    const char *isa;            /* a name of isa_io_names; NULL: the best */
     const struct notices *notices;
 };
 
-/* Takes all memory, as part "data cache", and looks for a file of an earlier run; one that is of other data is
- * told of. Keeps nothing of the options. IO: the data cannot be read; INVALID: no name for the file. */
+/* Takes all memory, as part "data cache", and looks for a file of an earlier run; tells if it is of other data. Keeps
+ * nothing of the options. IO: the data cannot be read; INVALID: the file has no name, or another file has it. */
 MUST_USE status data_cache_open(struct data_cache **cache, const struct data_cache_options *options);
 void data_cache_close(struct data_cache *cache);
 
 enum data_cache_pass {
-    /* the pass comes out of the text; the data does not fit, or the file fails, or there is no cache */
+    /* the pass comes from the text; the data does not fit, or the file fails, or there is no cache */
     DATA_CACHE_RESTS,
-    DATA_CACHE_READS,  /* it comes out of the cache                                        */
-    DATA_CACHE_WRITES, /* it comes out of the text: every example is to be added               */
+    DATA_CACHE_READS,  /* it comes from the cache                                          */
+    DATA_CACHE_WRITES, /* it comes from the text: add every example                            */
 };
-/* Begins a pass. Looks whether the files are still what they were. `by_blocks`: if it reads, the order is that
- * of blocks for the epoch (the budget's window is not 0), else that of the files. IO: they cannot be read.
- * INVALID: nothing can be kept, and the data is a stream or orders of blocks are to come (the file and what it
- * lacks). */
+/* Begins a pass. Looks whether the files are unchanged. `by_blocks`: if the pass reads, its order is that of blocks for
+ * the epoch (the budget's window is not 0), else that of the files. IO: the files cannot be read. INVALID: nothing can
+ * be kept, and the data is a stream or orders of blocks are to come (the file and what it lacks). */
 MUST_USE status data_cache_start(struct data_cache *cache, uint64_t epoch, bool by_blocks, enum data_cache_pass *pass);
 
 /* --- a pass that writes ---------------------------------------------------------------------- */
 
-/* Adds the next example, before which the text had `counts`; text_bytes: of the text so far. What does not fit
- * ends the cache, with a warning; that is INVALID where the data is a stream or orders of blocks are to come,
- * and says what it was that failed. */
+/* Adds the next example, before which the text had `counts`; text_bytes: of the text so far. Data that does not fit
+ * ends the cache, with a warning; it is INVALID where the data is a stream or orders of blocks are to come. */
 MUST_USE status data_cache_add(struct data_cache *cache, const struct reader_example *example,
                                struct block_counts counts, uint64_t text_bytes);
-/* The pass is over; `counts` behind its last example. Fails like data_cache_add. */
+/* Ends the pass; `counts` are those behind its last example. Fails like data_cache_add. */
 MUST_USE status data_cache_finish(struct data_cache *cache, struct block_counts counts, uint64_t text_bytes);
 
 /* --- a pass that reads ----------------------------------------------------------------------- */
 
-/* Appends examples to m until it has `limit`, or the pass is over (*over). CORRUPT, IO: the block, its file and
- * byte; what m has is right. */
+/* Appends examples to m until it has `limit`, or the pass is over (*over). CORRUPT: the block, its file and byte, also
+ * where it cannot be read; the examples in m are right. */
 MUST_USE status data_cache_fill(struct data_cache *cache, struct micro_batch *m, uint32_t limit, uint32_t dense_stride,
                                 bool *over);
-/* *example is the next, valid until the next call, and not for writing. */
+/* *example is the next one, valid until the next call, and read-only. */
 MUST_USE status data_cache_next(struct data_cache *cache, struct reader_example *example, bool *over);
-/* Passes over up to `count` examples. */
+/* Skips up to `count` examples. */
 MUST_USE status data_cache_skip(struct data_cache *cache, uint64_t count, bool *over);
-/* What the text had where the pass has come by: since the last call. */
+/* Counts of the text where the pass has come by, since the last call. */
 struct block_counts data_cache_counts(struct data_cache *cache);
-/* Text that the blocks read so far stand for, since open. */
+/* Bytes of text for which the blocks read so far stand, since open. */
 uint64_t data_cache_text_bytes(const struct data_cache *cache);
-/* Examples that this pass has given or passed over. */
+/* Examples that this pass has given or skipped. */
 uint64_t data_cache_row(const struct data_cache *cache);
-/* Empties the cache, and removes its file: it is not what was written. */
+/* Empties the cache, and removes its file, which was damaged. */
 void data_cache_drop(struct data_cache *cache);
 
 #endif

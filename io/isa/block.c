@@ -50,16 +50,16 @@ static void mask_add(uint64_t *mask, const struct block_field *f, uint32_t field
     } else if (f->key.code_bytes == 2) {
         const uint16_t *code = (const uint16_t *)f->key.stream + from;
         for (uint32_t i = 0; i < count; i++) mask[i] |= (uint64_t)(code[i] != 0) << field;
-    } /* else the only entry is that of none */
+    } /* else the only entry is that of absent keys */
 }
 
-/* Appends the row's keys, those of the mask, and notes where they lie; returns the position behind them. */
+/* Appends the row's keys that the mask names, and notes where they lie; returns the position behind them. */
 #if defined(__AVX512VBMI2__)
 static uint32_t row_append(struct micro_batch *m, const uint64_t *key, uint64_t mask, uint32_t field_count,
                            uint32_t home, uint32_t position)
 {
     const __m512i iota = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    /* Bits of the fields up to each lane's. */
+    /* Bits of the fields up to that of each lane. */
     const __m512i up_to = _mm512_sub_epi32(_mm512_sllv_epi32(_mm512_set1_epi32(2), iota), _mm512_set1_epi32(1));
     for (uint32_t field = 0; field < field_count; field += 16, key += 16) {
         uint32_t left = field_count - field;
@@ -84,7 +84,7 @@ static uint32_t row_append(struct micro_batch *m, const uint64_t *key, uint64_t 
                            uint32_t home, uint32_t position)
 {
     for (uint32_t field = 0; field < field_count; field++) {
-        /* Of a field without a key the next overwrites what is written here, for which there is room. */
+        /* Without a key of the field, the next key overwrites this one; there is room for it. */
         m->key[position] = key[field];
         m->key_home[position] = home + field;
         position += mask >> field & 1;
@@ -94,7 +94,7 @@ static uint32_t row_append(struct micro_batch *m, const uint64_t *key, uint64_t 
 }
 #endif
 
-/* All rows have all keys. */
+/* For rows that have all keys. */
 static void rows_append(struct micro_batch *m, uint32_t home_count, uint32_t home, uint32_t position)
 {
     for (uint32_t i = 0; i < home_count; i++) m->key_home[position + i] = home + i;
