@@ -48,7 +48,7 @@ struct web_facts {
 struct web;
 /* SYSTEM, MEMORY: no thread, no descriptors. Notes the memory of the thread and of libevent in the plan of memory. */
 MUST_USE status web_open(struct web **web, const struct web_options *options);
-/* Ends what is under way. NULL is ignored. */
+/* Ends all requests. NULL is ignored. */
 void web_close(struct web *web);
 
 /* Begins to read bytes `at` .. `end` (UINT64_MAX: to its end) of an address; ends the reading before. With `facts` of

@@ -37,7 +37,7 @@ struct web_range {
 };
 /* False: NULL, another form, or no total. */
 bool web_range_parse(struct web_range *range, const char *text);
-/* A Content-Length; false: it is none. */
+/* A Content-Length; false: NULL, or another form. */
 bool web_length_parse(uint64_t *length, const char *text);
 
 #endif

@@ -75,14 +75,14 @@ struct reader_column {
 /* Set in the key of a target that is no word, where such a target is kept; the rest is the key of its text. */
 #define READER_UNKNOWN (UINT64_C(1) << 63)
 
-/* A kind of nodes of trees, and what such a node has. */
+/* A kind of nodes of trees, and what its nodes must have. */
 struct reader_kind {
     const char *name;
     uint32_t children_min, children_max;
     bool needs_word, needs_number;
 };
 
-/* What an example is; from the graph (engine/data/schema.h). The reader keeps the pointers. */
+/* An example's shape and columns; from the graph (engine/data/schema.h). The reader keeps the pointers. */
 struct reader_schema {
     struct example_shape example;
     const struct reader_column *dense; /* [dense_count]; NULL: the first columns of a format that numbers them   */
@@ -236,7 +236,7 @@ struct reader_vt {
     void (*close)(struct reader *reader);                        /* its owner closes it */
 };
 
-/* What all readers have: the first member of each. Set at open. */
+/* The first member of every reader. Set at open. */
 struct reader {
     const struct reader_vt *vt;
     const char *paths;          /* for messages, without queries of addresses; whoever opened it keeps them */
@@ -296,7 +296,7 @@ static inline bool reader_is_mixed(const struct reader *reader)
 /* NULL is ignored. */
 void reader_close(struct reader *reader);
 
-/* --- for those who are readers ------------------------------------------------------------------ */
+/* --- for readers themselves ---------------------------------------------------------------------- */
 
 static inline status reader_next(struct reader *reader, struct reader_example *place,
                                  const struct reader_example **found, bool *end)

@@ -1,16 +1,15 @@
 /* Which keys may have a row: those that have occurred often enough. Counts occurrences of keys in the order of the
  * data, up to admit - 1, and forgets none. So admission is a function of the data so far, and of nothing else.
  *
- *   exact   open addressing: a key and its count, 12 bytes a key of admit_keys. Full: an error, and saved counts go on
- *           with more, or as the other one.
+ *   exact   open addressing: a key and its count, 12 bytes a key of admit_keys. Full: an error; the saved counts can go
+ *           on with a greater admit_keys, or as bloom.
  *   bloom   a counting Bloom filter in blocks of a cache line (Putze, Sanders, Singler, "Cache-, Hash- and
- *           Space-Efficient Bloom Filters", WEA 2007), four counters a key, of which only the least are raised
- *           (conservative update: Estan, Varghese, SIGCOMM 2002): never too low; of admit_keys keys it holds, about one
- *           in a hundred others is taken for a key that has occurred. Counters have 1, 2, 4 or 8 bits, twelve of them a
- *           key: 1.5 bytes a key for admit = 2.
- *   bloom by shards   the same, with lines of its own for each shard of the keys (io/store/shard.h), 256 KiB at
- *           least: what it says of a key depends on keys of its shard alone, so owners of shards need no others'
- *           counts.
+ *           Space-Efficient Bloom Filters", WEA 2007), four counters a key. Only a key's least counters are raised
+ *           (conservative update: Estan, Varghese, SIGCOMM 2002), so counts are never too low. Once it holds admit_keys
+ *           keys, it takes about one in a hundred other keys for one that has occurred. Counters have 1, 2, 4 or 8
+ *           bits, twelve of them a key: 1.5 bytes a key for admit = 2.
+ *   bloom by shards   the same, with separate lines for each shard of the keys (io/store/shard.h), at least 256 KiB in
+ *           all: a key's count depends on keys of its shard alone, so owners of shards need no others' counts.
  *
  * Steps are counted when they have been prepared, and saved when they are done. The counts before each addition are
  * kept until its ticket is released, so that a save can go back to the end of any step since then, and forward again.

@@ -63,7 +63,7 @@ struct key_walk {
     const struct micro_batch *m;
     const struct key_fields *fields;
     uint32_t example, run;
-    uint32_t position, end; /* what is left of the present stretch */
+    uint32_t position, end; /* the rest of the present stretch */
 };
 struct key_walk key_walk_of(const struct key_fields *fields, const struct micro_batch *m);
 

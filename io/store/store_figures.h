@@ -23,7 +23,7 @@ struct store_counts store_counts(const struct store *store, uint32_t table);
  * use the store. */
 struct store_counts store_counts_told(const struct store *store, uint32_t table);
 
-/* What has become of rows since open, once store_purge has found them all. */
+/* The fate of rows since open, complete once store_purge has found the dead ones. */
 struct store_life_counts {
     uint64_t admitted, refused; /* rows made; occurrences of keys that were not admitted */
     uint64_t died[ROW_FATE_COUNT];

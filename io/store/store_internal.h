@@ -136,7 +136,7 @@ struct store_touch {
     _Atomic bool shared_is_closing;
 };
 
-/* What the loop over the keys of a ticket that creates works on. */
+/* The input of the loop over the keys of a ticket that creates. */
 struct key_run {
     struct store *store;
     struct store_table *table;

@@ -32,7 +32,7 @@ struct store_walk {
     uint64_t row_count; /* of them all */
     uint64_t next;
     uint8_t *is_left_out; /* a bit for each row of RAM: it was created for a later ticket */
-    struct home *home;    /* NULL: there is none, or the walk has not come so far */
+    struct home *home;    /* NULL: there is no home, or the walk has not come to it yet */
 };
 MUST_USE status store_walk_open(struct store_walk *walk, struct store *store, uint32_t table, uint64_t row_count,
                                 uint32_t ticket);
