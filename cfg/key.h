@@ -1,5 +1,5 @@
 /* A setting is one line of a table: name, type, default, range, unit, meaning. Reading, checking, --help and the
- * reference of cfg/README.md all come from that line (cfg/keys.def for the run, graph/op_*.c for the ops). */
+ * reference of cfg/README.md all come from this line (cfg/keys.def for the run, graph/op_*.c for the ops). */
 #ifndef HETERPS_CFG_KEY_H
 #define HETERPS_CFG_KEY_H
 
@@ -27,22 +27,22 @@ struct cfg_key {
     enum cfg_type type;
     const char *fallback;       /* default as text; NULL: the key is required                              */
     double min, max;            /* for numbers, both included                                              */
-    const char *unit;           /* "" if it has none                                                       */
+    const char *unit;           /* "" if the key has no unit                                               */
     const char *meaning;        /* one line for --help                                                     */
     size_t offset;              /* of the field in the struct that cfg_read fills                          */
     const char *const *choices; /* CFG_CHOICE: NULL-terminated                                        */
-    uint32_t until;             /* UNTIL (cfg/rules.h): by rules up to these                                */
-    const char *before;         /* this was its default; until = 0: it was never another                    */
-    uint32_t older;             /* OLDER: by rules up to these, fewer than until,                           */
-    const char *oldest;         /* this was; older = 0: none was before that one                            */
+    uint32_t until;             /* UNTIL (cfg/rules.h): rules up to these had                               */
+    const char *before;         /* this default; until = 0: the default never changed                       */
+    uint32_t older;             /* OLDER: rules up to these, fewer than until, had                          */
+    const char *oldest;         /* this default; older = 0: there was no older one                          */
 };
 
-/* The key's default by the rules of the text; NULL: it is required. */
+/* The key's default by the rules of the text; NULL: the key is required. */
 const char *cfg_default(const struct ini *ini, const struct cfg_key *key);
 
 /* Reads every key of a section into *out by the table; section == NULL gives the defaults. Unknown keys (with the
  * nearest known), wrong types and values out of range fail with file, line, expected and found. Texts point into the
- * ini, or at the table's default: copy them to keep them past ini_free. */
+ * ini, or at the table's default: copy a text to keep it past ini_free. */
 MUST_USE status cfg_read(const struct ini *ini, const struct ini_section *section, const struct cfg_key *keys,
                          size_t key_count, void *out);
 
@@ -51,7 +51,7 @@ MUST_USE status cfg_read(const struct ini *ini, const struct ini_section *sectio
 void cfg_print(FILE *out, const struct cfg_key *keys, size_t key_count);
 void cfg_print_markdown(FILE *out, const char *section, const struct cfg_key *keys, size_t key_count);
 
-/* Total parsers for the types above, for command-line flags: false if the text is not one, whole. */
+/* Total parsers for the types above, for command-line flags: false if the whole text is not of the type. */
 bool cfg_parse_u64(const char *text, uint64_t *value);
 bool cfg_parse_f64(const char *text, double *value);
 bool cfg_parse_bytes(const char *text, uint64_t *value);

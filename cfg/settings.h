@@ -24,13 +24,13 @@ enum { MISSING_NONE, MISSING_KEY };
 enum { BAD_LINES_ERROR, BAD_LINES_SKIP };
 enum { IO_URING, IO_THREADS };
 enum { PRECISION_F32, PRECISION_BF16, PRECISION_TF32, PRECISION_COUNT };
-#define PRECISION_CPU_COUNT 2 /* how many of them differ on processors: the first */
+#define PRECISION_CPU_COUNT 2 /* the first of them, which differ on processors */
 enum { REDUCE_F32, REDUCE_BF16 };
 enum { CACHE_PLAIN, CACHE_BLOCKS };
 enum cluster_placement { CLUSTER_SPREAD, CLUSTER_SERVERS, CLUSTER_LOCAL };
 enum { SYNC_BSP, SYNC_WSP, SYNC_ASP };
-/* Names of choices; each ends in NULL. cfg_samplers: in the order of enum sampler (graph/graph.h); cfg_admits:
- * of enum admit_by (engine/base/row_life.h). */
+/* Names of choices; each list ends in NULL. cfg_samplers: in the order of enum sampler (graph/graph.h); cfg_admits: of
+ * enum admit_by (engine/base/row_life.h). */
 extern const char *const cfg_data_formats[],
     *const cfg_ids_over[],
         *const cfg_transforms[],
@@ -85,19 +85,19 @@ struct candidates_settings {
 
 /* The kinds of the once-only sections: "model", "data", "train", …, NULL. */
 extern const char *const settings_kinds[];
-/* The kinds of sections with a name of their own, besides ops: "table", "column", "vocabulary", "candidates", NULL. */
+/* The kinds of sections with names, besides ops: "table", "column", "vocabulary", "candidates", NULL. */
 extern const char *const settings_named_kinds[];
 
 /* The keys of a section of either kind, or NULL. Offsets are into the structs above. */
 const struct cfg_key *settings_keys(const char *kind, size_t *key_count);
 
-/* Reads every once-only section of the ini (absent ones give defaults). Sections of other kinds are not looked at. */
+/* Reads every once-only section of the ini (absent ones give defaults). Ignores sections of other kinds. */
 MUST_USE status settings_read(const struct ini *ini, struct settings *settings);
-/* Reads a section of a named kind into the struct of its kind; NULL: the defaults of `kind`. */
+/* Reads a section of a named kind into the struct of its kind; section NULL: the defaults of `kind`. */
 MUST_USE status settings_read_named(const struct ini *ini, const struct ini_section *section, const char *kind,
                                     void *out);
 
-/* USAGE: rows on disk cannot be as these settings have them. */
+/* USAGE: these settings do not allow rows on disk. */
 MUST_USE status settings_disk_check(const struct settings *settings);
 
 #endif

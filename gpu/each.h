@@ -1,5 +1,5 @@
-/* How threads share the elements of [B, cols]: x goes over columns, y over examples, each in strides of the
- * grid (gpu_launch_each chooses the shape of block and grid). Kernels only. */
+/* How threads share the elements of [B, cols]: x goes over columns, y over examples, each in strides of the grid
+ * (gpu_launch_each chooses the shape of block and grid). Kernels only. */
 #ifndef HETERPS_GPU_EACH_H
 #define HETERPS_GPU_EACH_H
 
@@ -8,8 +8,8 @@
 
 #define EACH_EXAMPLE(b)                                                                                                \
     for (uint32_t b = blockIdx.y * blockDim.y + threadIdx.y; b < a.now->example_count; b += gridDim.y * blockDim.y)
-/* EACH_ROWS examples of a thread at a time, example_of(b, 0), …, as far as they are there: what all of them
- * need of memory is under way at once. */
+/* EACH_ROWS examples of a thread at a time, example_of(b, 0), …, as far as they exist: their loads from memory are
+ * under way at once. */
 #define EACH_EXAMPLES(b)                                                                                               \
     for (uint32_t b = blockIdx.y * blockDim.y + threadIdx.y; b < a.now->example_count;                                 \
          b += EACH_ROWS * gridDim.y * blockDim.y)
@@ -20,10 +20,10 @@ DEVICE uint32_t example_of(uint32_t b, uint32_t k) { return b + k * gridDim.y * 
 DEVICE const float *in_row(struct gpu_in v, uint32_t b) { return v.data + (size_t)b * v.stride; }
 DEVICE float *out_row(struct gpu_out v, uint32_t b) { return v.data + (size_t)b * v.stride; }
 
-/* A gradient goes where nobody has written yet, or is added to what stands there. */
+/* Writes a gradient where nobody has written yet, or adds it. */
 DEVICE void grad_put(float *to, float grad, uint32_t adds) { *to = adds ? *to + grad : grad; }
 
-/* What all lanes hold, put together along a tree: all lanes have the result. */
+/* Combines the values of all lanes along a tree: all lanes have the result. */
 DEVICE float warp_sum(float x)
 {
     for (uint32_t by = WARP_LANES / 2; by > 0; by /= 2) x += __shfl_xor_sync(WARP_ALL, x, by);

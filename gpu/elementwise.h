@@ -1,4 +1,4 @@
-/* Kernels that take an element each, or a row's sum. */
+/* Kernels with a thread an element, or with sums of rows. */
 #ifndef HETERPS_GPU_ELEMENTWISE_H
 #define HETERPS_GPU_ELEMENTWISE_H
 
@@ -21,7 +21,7 @@ struct activation_backward_args {
     float slope;
     uint32_t adds;
 };
-/* busy: what it spends, a multiply-add after another, an example a thread; nothing is written to `to` */
+/* busy: spends time, one multiply-add after another, an example a thread; nothing is written to `to` */
 struct busy_rounds_args {
     const struct gpu_now *now;
     struct gpu_out to;
@@ -34,7 +34,7 @@ struct busy_backward_args {
     struct gpu_out din;
     uint32_t in_cols, out_cols, adds;
 };
-/* to = or += from, where kept, times scale: by numbers of (key, step, example, column) alone */
+/* to = or += from, where kept, times scale: random numbers depend on (key, step, example, column) alone */
 struct dropout_args {
     const struct gpu_now *now;
     struct gpu_in from;
@@ -58,7 +58,7 @@ struct transpose_args {
     struct gpu_out to;
     uint32_t rows, width, adds;
 };
-/* to = or += x * y; y NULL: x; of a factor of one column every element is that */
+/* to = or += x * y; y NULL: x; a factor of one column is the same for every element */
 struct multiply_args {
     const struct gpu_now *now;
     struct gpu_in x, y;

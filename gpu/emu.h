@@ -1,10 +1,10 @@
-/* Runs CUDA kernels on the host, one launch at a time on the thread that calls, and finds what a card would not tell.
+/* Runs CUDA kernels on the host, one launch at a time on the calling thread, and finds errors that a card would not
+ * report.
  *
- * A thread of a block is a fiber with a stack of its own; whoever can run is chosen by a seeded draw, and goes
- * on until it has to wait for others (a barrier, a shuffle) or ends. Kernels are compiled with the compiler's
- * thread-sanitizer calls before every access to memory; here they ask (emu_check.c) whether the byte lies in
- * memory of the device, and whether another thread of the block has touched it since the last barrier of both.
- * So a launch fails when
+ * Each thread of a block is a fiber with its own stack. A seeded draw chooses one that can run, and it goes on until it
+ * has to wait for others (a barrier, a shuffle) or ends. Kernels are compiled with the compiler's thread-sanitizer
+ * calls before every access to memory. These calls ask (emu_check.c) whether the byte lies in memory of the device, and
+ * whether another thread of the block has touched it since the last barrier of both. So a launch fails when
  *
  *     an access is out of bounds, or of memory that has been freed
  *     two threads access the same byte, at least one of them writes, and no barrier lies between: also of two blocks
@@ -12,11 +12,11 @@
  *     a barrier, shuffle or vote is not reached by all who take part, or they wait at different ones
  *     shared memory is touched while an asynchronous copy is under way to it: copies are done as late as can be, when
  *         their thread waits
- *     a copy that a barrier counts, or a product of four warps, is not waited for by those who need it
+ *     a thread uses a copy that a barrier counts, or a product of four warps, without waiting for it
  *         (gpu/emu/emu_wgmma.c)
  *
- * whatever the result was: a missing __syncthreads is found even if the order drawn happens to be harmless.
- * Part of test builds only, and not of one under ThreadSanitizer, whose calls these are. */
+ * whatever the result was: a missing __syncthreads is found even if the drawn order happens to be harmless. Part of
+ * test builds only, but not under ThreadSanitizer, which needs the same calls. */
 #ifndef HETERPS_GPU_EMU_H
 #define HETERPS_GPU_EMU_H
 
@@ -39,33 +39,33 @@ struct emu_launch {
     const void *args;           /* borrowed; copied for each thread */
     uint32_t args_bytes;
 };
-/* Runs the kernel to its end. INVALID: what is wrong with it, in which thread of which block, and where; memory
- * that it has written then holds anything. MEMORY. */
+/* Runs the kernel to its end. INVALID: what is wrong, in which thread of which block, and where; the memory that it has
+ * written then holds anything. MEMORY. */
 MUST_USE status emu_launch(const struct emu_launch *launch, uint64_t seed);
 
-/* Memory of the device, not zeroed, 256-byte aligned, with bytes around it that nobody may touch. MEMORY. Any
+/* Takes memory of the device, not zeroed, 256-byte aligned, with bytes around it that nobody may touch. MEMORY. Any
  * thread. */
 MUST_USE status emu_alloc(void **memory, size_t bytes, const char *name);
-/* NULL is ignored; anything else that is not allocated stops the program. */
+/* NULL is ignored; any other address that is not allocated stops the program. */
 void emu_free(void *memory);
 
 /* --- for tests of the checks themselves ---------------------------------------------------------- */
 
-/* A place in a kernel that waits for others. */
+/* A place in a kernel where a thread waits for others. */
 struct emu_site {
     const char *file;
     int line;
     const char *called;
 };
-/* From now on threads pass by this barrier of the calling thread's launches as if it were not there; NULL: none. */
+/* From now on threads pass this barrier in launches of the calling thread as if it were not there; NULL: none. */
 void emu_drop(const struct emu_site *site);
-/* Barriers that launches of the calling thread have reached, each once: copies up to `max`, returns how many
- * there are. */
+/* Barriers that launches of the calling thread have reached, each once: copies up to `max`, returns the number of
+ * all. */
 uint32_t emu_sites(const struct emu_site **sites, uint32_t max);
 
 /* --- what kernels call (gpu/kernel.h) -------------------------------------------------------------- */
 
-/* const: within a thread of the block they do not change. */
+/* const: within a thread of the block the result does not change. */
 struct emu_dim emu_thread_index(void) __attribute__((const));
 struct emu_dim emu_block_index(void) __attribute__((const));
 struct emu_dim emu_block_dim(void) __attribute__((const));
@@ -76,24 +76,23 @@ enum emu_from { EMU_FROM_LANE, EMU_FROM_XOR, EMU_FROM_ABOVE, EMU_FROM_BELOW, EMU
 uint32_t emu_shuffle(const struct emu_site *site, uint32_t mask, uint32_t bits, enum emu_from from, uint32_t lane);
 uint32_t emu_ballot(const struct emu_site *site, uint32_t mask, bool vote);
 void *emu_shared(const struct emu_site *site, size_t bytes);
-/* Integers only: sums of floats would depend on their order. */
+/* Integers only: sums of floats would depend on the order of threads. */
 uint32_t emu_atomic_add(uint32_t *at, uint32_t value);
-/* All 32 lanes come, each with something of its own; work is called once with all of it, then they go on. */
+/* All 32 lanes come, each with its own argument; work is called once with all of these, then the lanes go on. */
 void emu_warp_do(const struct emu_site *site, void (*work)(void *const lane[]), void *own);
-/* cp.async: of `bytes` (4, 8, 16) of shared memory the first from_bytes are copied, the others become zeros,
- * when this thread waits until at most groups_left of the groups that it has closed are under way. */
+/* cp.async into `bytes` (4, 8, 16) of shared memory: copies the first from_bytes, and zeroes the others, when this
+ * thread waits until at most groups_left of its closed groups are under way. */
 void emu_copy_begin(const struct emu_site *site, void *to, const void *from, uint32_t bytes, uint32_t from_bytes);
 void emu_copy_close(void);
 void emu_copy_wait(const struct emu_site *site, uint32_t groups_left);
-/* ldmatrix: `count` (1, 2, 4) matrices of 8 x 8 numbers of 16 bits; row r of matrix m is what lane 8 m + r
- * points to. */
+/* ldmatrix: `count` (1, 2, 4) matrices of 8 x 8 numbers of 16 bits; lane 8 m + r points to row r of matrix m. */
 void emu_ldmatrix(const struct emu_site *site, uint32_t *to, uint32_t count, bool is_transposed, const void *row);
 /* mma.m16n8k16: c += a b, of bfloat16. */
 void emu_mma_bf16(const struct emu_site *site, float *c, const uint32_t *a, const uint32_t *b);
-/* mma.m16n8k8: the same of TF32; fails where the 13 bits of a factor that TF32 has not are set: a card leaves
- * open what it makes of them. */
+/* mma.m16n8k8: the same of TF32; fails where one of the 13 bits that TF32 lacks is set in a factor, because a card
+ * leaves the result open. */
 void emu_mma_tf32(const struct emu_site *site, float *c, const uint32_t *a, const uint32_t *b);
-/* gpu/wgmma.h says what these do. bytes: 0, or those that are expected from now on. */
+/* As gpu/wgmma.h says. bytes: 0, or the bytes that are expected from now on. */
 void emu_barrier_init(const struct emu_site *site, uint64_t *barrier, uint32_t count);
 void emu_barrier_arrive(const struct emu_site *site, uint64_t *barrier, uint32_t bytes);
 void emu_barrier_wait(const struct emu_site *site, uint64_t *barrier, uint32_t parity);

@@ -14,7 +14,7 @@ struct pair_loss_forward_args {
     uint32_t kind;
     float scale, margin;
 };
-/* To the gradients of x and y; data NULL: nobody wants it. */
+/* Gradients of x and y; data NULL: nobody wants this one. */
 struct pair_loss_backward_args {
     const struct gpu_now *now;
     struct gpu_in x, y;
@@ -23,8 +23,8 @@ struct pair_loss_backward_args {
     uint32_t kind, x_adds, y_adds;
     float scale, margin;
 };
-/* -log of the target's part of softmax(x - log_q), over columns that are no accidental hits; log_q absent: of
- * softmax(x), and the target is the label. Saves loss, greatest and sum (graph/op.h). A warp an example. */
+/* -log of the target's part of softmax(x - log_q), over columns that are no accidental hits. Without log_q: of
+ * softmax(x), and the label names the target. Saves loss, greatest and sum (graph/op.h). A warp an example. */
 struct log_loss_forward_args {
     const struct gpu_now *now;
     struct gpu_in x, log_q, label;
@@ -58,12 +58,12 @@ struct nce_backward_args {
     uint32_t cols, corrects, adds;
     float scale, log_k;
 };
-/* The rank of one target among an example's scores, and what it is worth (graph/metric.c): with a label the
- * class that it names, or of one column its sign; else column 0, or against `also`. A warp an example. */
+/* The rank of one target among an example's scores, and its value (graph/metric.c). With a label the target is the
+ * class that it names, or with one column the sign; else column 0, or the score against `also`. A warp an example. */
 enum metric_kind { METRIC_ACCURACY, METRIC_HIT_RATE, METRIC_NDCG };
 struct metric_rank_args {
     const struct gpu_now *now;
-    struct gpu_in scores, also; /* also: the label, log_q or other scores; data NULL: absent */
+    struct gpu_in scores, also; /* the label, log_q or other scores; data NULL: absent */
     struct gpu_out out;
     uint32_t cols, kind, k, has_label;
 };

@@ -1,5 +1,5 @@
-/* Elementary functions of kernels, from additions, multiplications and explicit fused multiply-adds: the same
- * bits on every card, and in the emulation. */
+/* Elementary functions of kernels, from additions, multiplications and explicit fused multiply-adds: the same bits on
+ * every card and in the emulation. */
 #ifndef HETERPS_GPU_MATH_H
 #define HETERPS_GPU_MATH_H
 
@@ -27,7 +27,7 @@ DEVICE float gpu_exp(float x)
     return p * __uint_as_float((uint32_t)(half + 127) << 23) * __uint_as_float((uint32_t)(whole - half + 127) << 23);
 }
 
-/* log(1 + x) for x in [0, 1]: 2 atanh(x / (2 + x)), whose series' first left-out term is 2/15 3^-15. */
+/* log(1 + x) for x in [0, 1]: 2 atanh(x / (2 + x)); the first term of its series that is left out is 2/15 3^-15. */
 DEVICE float gpu_log1p(float x)
 {
     const float f = __fdiv_rn(x, 2 + x), f2 = f * f;
@@ -40,8 +40,8 @@ DEVICE float gpu_log1p(float x)
     return 2 * __fmaf_rn(p * f2, f, f);
 }
 
-/* engine/base/bf16.h: the nearest bfloat16, of two the even; numbers below 2^-126 become zeros. In the upper half of
- * the word. */
+/* engine/base/bf16.h: the nearest bfloat16, of two the even one, in the upper half of the word; numbers below 2^-126
+ * become zeros. */
 DEVICE uint32_t bf16_bits(float x)
 {
     const uint32_t bits = __float_as_uint(x), magnitude = bits & 0x7fffffffu;
@@ -88,8 +88,8 @@ DEVICE float gpu_tanh(float x)
     return x < 0 ? -y : y;
 }
 
-/* enum activation of graph/op.h. The first three without a branch: one by a table of places takes longer than all the
- * rest. */
+/* enum activation of graph/op.h. The first three without a branch: a jump through a table takes longer than everything
+ * else. */
 DEVICE float gpu_activation(uint32_t activation, float slope, float x)
 {
     if (activation <= 2) {

@@ -1,5 +1,5 @@
-/* The instructions for matrices, and copies into shared memory that go on beside everything else: for kernels
- * alone. On the host they are gpu/emu's, which says how it adds.
+/* The instructions for matrices, and copies into shared memory that go on beside everything else: for kernels only. On
+ * the host gpu/emu has them, and says how it adds.
  *
  *     tile_copy(to, from, bytes, from_bytes)       cp.async (sm_80; before, a plain copy): 4 or 16 bytes, those
  *                                                  behind from_bytes become 0
@@ -30,7 +30,7 @@ DEVICE uint32_t shared_address(const void *at) { return (uint32_t)__cvta_generic
 DEVICE void tile_copy(void *to, const void *from, const uint32_t bytes, uint32_t from_bytes)
 {
 #if __CUDA_ARCH__ >= 800
-    if (bytes == 16) /* not through the first-level cache: nobody else of the block wants it */
+    if (bytes == 16) /* not through the first-level cache: no other thread of the block wants it */
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
                      "r"(from_bytes)
                      : "memory");
@@ -49,7 +49,7 @@ DEVICE void tile_copies_close(void)
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
-DEVICE void tile_copies_wait(const uint32_t groups_left) /* 0 to 2: a constant, the instruction has it inside */
+DEVICE void tile_copies_wait(const uint32_t groups_left) /* 0 to 2: a constant, part of the instruction */
 {
 #if __CUDA_ARCH__ >= 800
     if (groups_left == 2)

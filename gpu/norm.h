@@ -8,7 +8,7 @@
 #define NORM_COLS 32u
 #define NORM_ROWS 8u
 
-/* mean and variance of each column: of the micro-batch's examples in training, else those given. */
+/* mean and variance of each column: of the micro-batch's examples in training, else the given ones. */
 struct norm_measure_args {
     const struct gpu_now *now;
     struct gpu_in in;
@@ -24,8 +24,8 @@ struct norm_forward_args {
     uint32_t cols;
     float eps;
 };
-/* sums[0][i]: of dy over the examples; sums[1][i]: of dy times the normalised input; added to what they are the
- * gradients of. NULL: nobody wants it. */
+/* sums[0][i]: of dy over the examples; sums[1][i]: of dy times the normalised input; both are added to the gradients
+ * that they are. NULL: nobody wants this gradient. */
 struct norm_sums_args {
     const struct gpu_now *now;
     struct gpu_in in, dout;

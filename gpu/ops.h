@@ -1,4 +1,4 @@
-/* How a card runs an op: for each, the launches of its forward and its backward pass. */
+/* How a card runs an op: the launches of its forward and its backward pass. */
 #ifndef HETERPS_GPU_OPS_H
 #define HETERPS_GPU_OPS_H
 
@@ -9,26 +9,26 @@
 #include "gpu/now.h"
 #include "graph/device.h"
 
-/* What every op is given besides its node. */
+/* The input of every op besides its node. */
 struct gpu_work {
     struct gpu *gpu;
     struct gpu_stream *stream;
     const struct gpu_now *now; /* in memory of the card */
-    uint32_t micro;            /* most examples of a micro-batch: grids are made for them */
+    uint32_t micro;            /* most examples of a micro-batch: grids are made for it */
     const struct graph *graph;
     float *scratch; /* of the stream: sums in parts; [scratch_floats], at least gpu_scratch_floats(graph) */
     size_t scratch_floats;
-    struct gpu_blas *blas;             /* or NULL: every product by kernels of gpu/product.c */
-    const uint32_t *const *node_words; /* [forward_count]: of the card's memory (gpu_node_words_fill), or NULL */
+    struct gpu_blas *blas;             /* or NULL: kernels of gpu/product.c compute every product */
+    const uint32_t *const *node_words; /* [forward_count]: in memory of the card (gpu_node_words_fill), or NULL */
 };
 
-/* Gives the stream the launches of one node (the forward node in both passes). All memory that the context
- * names is the card's: what views, batch and ticket point to; their shapes are the host's to read. */
+/* Gives the stream the launches of one node (the forward node in both passes). All memory in the context is the card's:
+ * views, batch and ticket point to it; their shapes are the host's to read. */
 typedef status gpu_op_run(const struct gpu_work *, const struct op_context *, const struct graph_node *);
 struct gpu_op {
     gpu_op_run *forward, *backward; /* NULL: this op stays on the CPU */
-    /* Of some ops; NULL: no node is refused, needs scratch memory besides a parameter's numbers, rounds, knows
-     * words. */
+    /* Only of some ops. NULL: the card runs every node; scratch memory is the numbers of a parameter; no factor is
+     * rounded; the node has no words. */
     status (*check)(const struct graph *g, const struct graph_node *n); /* for gpu_op_runs */
     size_t (*scratch_floats)(const struct graph *g, const struct graph_node *n);
     bool (*is_rounded)(const struct graph_node *n);
@@ -55,35 +55,35 @@ void gpu_embed_bag_words_fill(const struct graph *g, const struct graph_node *n,
         attr_;                                                                                                         \
     })
 
-/* INVALID, with a sentence without place, where no card runs the node, either pass of it: for placement.
- * embed_bag runs where the rows that the ticket points to are the card's memory, which is its caller's to know. */
+/* INVALID, with a sentence without place, where no card runs the node in either pass: for placement. embed_bag runs
+ * only where the ticket's rows are in the card's memory, which its caller has to know. */
 MUST_USE status gpu_op_runs(const struct graph *graph, const struct graph_node *n);
 
-/* The least that an op of the graph needs, which leaves its gradients in one part; GPU_SCRATCH_FLOATS let them
- * have several. */
+/* The least scratch memory for all ops of the graph, which keeps gradients in one part; with GPU_SCRATCH_FLOATS they
+ * can have several. */
 size_t gpu_scratch_floats(const struct graph *graph);
 /* The numbers of a node's greatest parameter. */
 size_t gpu_node_param_floats(const struct graph *graph, const struct graph_node *n);
 #define GPU_SCRATCH_FLOATS ((size_t)16 << 20)
 #define GPU_GRID_Y_MAX     65535u
 
-/* Whether a library would be given products of the node: where its factors are rounded, on cards that can, but for
- * those whose own kernels take packed factors, are about as fast, faster on rows of odd widths, and give the same bits
- * whether or not there is a library. */
+/* Whether a library would get products of the node: where its factors are rounded, on cards that can. Not on cards
+ * whose own kernels take packed factors: these are about as fast, faster on rows of odd widths, and give the same bits
+ * with or without a library. */
 bool gpu_node_wants_library(const struct gpu *gpu, const struct graph_node *n);
-/* Words that an op knows of its node beforehand: how many, and what they are. */
+/* Words that an op knows of its node beforehand: how many, and the words. */
 uint32_t gpu_node_words(const struct graph *g, const struct graph_node *n);
 void gpu_node_words_fill(const struct graph *g, const struct graph_node *n, uint32_t *words);
 
-/* The updates of graph/device.h; all that they point to, lists of pointers too, is the card's memory. */
+/* The updates of graph/device.h; all that they point to, even lists of pointers, is the card's memory. */
 /* The sums of the first weight lie sums_begin floats behind the lanes' pointers. */
 MUST_USE status gpu_update_params(const struct gpu_work *w, const struct param_update *update, uint64_t sums_begin);
-/* Rows whose span is NULL are left alone, their sums too. */
+/* Rows whose span is NULL are left alone, with their sums. */
 MUST_USE status gpu_update_rows(const struct gpu_work *w, const struct table_update *update);
 /* Adds the gradients of an alias to its owner's, lane by lane, and clears them (graph/alias.h). */
 MUST_USE status gpu_alias_fold(const struct gpu_work *w, float *const *grad, uint32_t lanes,
                                const struct graph_alias *alias);
-/* Packs rows, `floats` each, from their places to one after another, or unpacks them. */
+/* Packs rows, `floats` each, from their places one after another, or unpacks them. */
 MUST_USE status gpu_rows_pack(const struct gpu_work *w, float *const *span, float *packed, uint32_t count,
                               uint32_t floats, bool is_packed);
 /* Takes the sums of the update's rows index[0 .. count), over all uses and lanes: packed [count, dim]. */
@@ -91,13 +91,13 @@ MUST_USE status gpu_rows_take(const struct gpu_work *w, const struct table_updat
                               uint32_t count, float *packed);
 MUST_USE status gpu_sum_params(const struct gpu_work *w, const struct param_sums *sums);
 
-/* One product of a fully connected layer by our own kernels, described as the library's is (gpu/blas.h): for benchmarks
- * of one beside the other. Left transposed is the gradient of weights, whose result is contiguous and which adds; right
- * transposed that of the input; else forward. The rows that are the micro-batch's are those that w->now has. precision:
- * of cfg/settings.h, which takes a card that has it. First prepare: p's factors are float32, rows aligned to 16 bytes;
- * *ready has them as the product wants them, where it wants others in p's workspace (gpu_factors_floats and, of
- * gradients in parts, more), and what is left of that. Then gpu_product of *ready, again and again. for_library: as the
- * library wants them instead (gpu/blas.h). */
+/* One product of a fully connected layer by our own kernels, described like the library's (gpu/blas.h): for benchmarks
+ * of both. Left transposed is the gradient of weights: its result is contiguous, and it adds. Right transposed is the
+ * gradient of the input; else it is forward. w->now has the rows of the micro-batch. precision: of cfg/settings.h; the
+ * card must have it. First prepare: p's factors are float32, rows aligned to 16 bytes. *ready has factors in the form
+ * that the product needs, in p's workspace if the form is another one (gpu_factors_floats and, for gradients in parts,
+ * more), and the rest of the workspace. Then call gpu_product with *ready, any number of times. for_library: the form
+ * that the library needs (gpu/blas.h). */
 size_t gpu_factors_floats(uint32_t rows, uint32_t cols, uint32_t terms);
 MUST_USE status gpu_factors_prepare(const struct gpu_work *w, const struct gpu_blas_product *p, uint32_t precision,
                                     bool for_library, struct gpu_blas_product *ready);
@@ -106,7 +106,7 @@ MUST_USE status gpu_product(const struct gpu_work *w, const struct gpu_blas_prod
 static inline struct gpu_in gpu_in_of(struct view v) { return (struct gpu_in){v.data, v.stride}; }
 static inline struct gpu_out gpu_out_of(struct view v) { return (struct gpu_out){v.data, v.stride}; }
 
-/* Launches a kernel that goes over [rows, cols] as gpu/each.h does; rows: the most that there may be, mostly
+/* Launches a kernel that goes over [rows, cols] as gpu/each.h says; rows: the most that there may be, mostly
  * examples. */
 MUST_USE status gpu_launch_each(const struct gpu_work *w, enum gpu_kernel kernel, uint32_t rows, uint32_t cols,
                                 const void *args, uint32_t args_bytes);

@@ -1,5 +1,5 @@
-/* The three products of a fully connected layer (graph/op_fc.c) on a card. Tensors [B, G * width] are taken as
- * [B * G, width].
+/* The three products of a fully connected layer (graph/op_fc.c) on a card. Tensors [B, G * width] are taken as [B * G,
+ * width].
  *
  *     factor_prepare    rounds a factor to bfloat16 or TF32, or multiplies dout by its slope, into scratch memory;
  *                       sums of columns on the way: dbias
@@ -11,48 +11,48 @@
  *                       packed factors, on matrix units as compute capability 9.0 has them, of any pass
  *                       (product_packed.h)
  *
- * A pass is forward, din or dweight. All kernels of a pass compute the same, a block SIDES rows and columns of
- * the result at a time. */
+ * A pass is forward, din or dweight. All kernels of a pass compute the same; a block computes a tile of SIDES rows and
+ * columns. */
 #ifndef HETERPS_GPU_PRODUCT_H
 #define HETERPS_GPU_PRODUCT_H
 
 #include "gpu/now.h"
 
 #define PRODUCT_THREADS           256u
-#define PRODUCT_MMA_CAPABILITY    80u                     /* from it on there are matrix units for both */
-#define PRODUCT_PACKED_CAPABILITY 90u                     /* those that it alone has take packed factors */
+#define PRODUCT_MMA_CAPABILITY    80u                     /* from this one on cards have matrix units for both */
+#define PRODUCT_PACKED_CAPABILITY 90u                     /* its own matrix units take packed factors */
 #define PRODUCT_LARGE_BYTES       (4u * 64 * (256 + 128)) /* of shared memory: …_256x128 */
-/* packed_SIDES: two groups of four warps that multiply, and a warp that copies: where the sums are many a third
- * group, which leaves its registers to them. */
+/* packed_SIDES: two groups of four warps that multiply, and a warp that copies; where there are many sums, a third
+ * group in its place, which leaves its registers to the others. */
 #define PACKED_THREADS(cols) ((cols) == 256 ? 384u : 288u)
 #define PACKED_ROWS          128u
 #define PACKED_BLOCK_ROWS    64u
 #define PACKED_BLOCK_BYTES   (PACKED_BLOCK_ROWS * 128)
-#define PACKED_END_COLS      32u /* of sums on their way out, of a warp's 16 rows */
+#define PACKED_END_COLS      32u /* of sums on their way out, for a warp's 16 rows */
 #define PACKED_BARRIERS      16u /* 8 bytes each */
 #define PACKED_STAGES_256    4u
 #define PACKED_STAGES_128    3u
 #define PACKED_STAGES_64     4u
 #define PACKED_BYTES(cols, stages)                                                                                     \
     ((stages) * (PACKED_ROWS + (cols)) * 128u + PACKED_ROWS * PACKED_END_COLS * 4 + PACKED_BARRIERS * 8)
-/* Blocks that prepare a factor, or parts if the sums of its columns are wanted, at most. */
+/* Most blocks that prepare a factor; most parts, where the sums of its columns are wanted. */
 #define PREPARE_BLOCKS 1056u
 #define PREPARE_PARTS  64u
-/* A gradient of weights is summed in parts until there are so many blocks, two for each multiprocessor of an
- * H200; none of fewer rows. */
+/* A gradient of weights is summed in parts until there are this many blocks, two for each multiprocessor of an H200; no
+ * part has fewer rows than PART_ROWS. */
 #define PART_BLOCKS 264u
 #define PART_ROWS   256u
 
-/* What factor_prepare writes. */
+/* The results of factor_prepare. */
 enum factor_kind {
     FACTOR_F32,
-    FACTOR_F32_ROUNDED, /* float32 that are bfloat16: for cards whose matrix units know none */
+    FACTOR_F32_ROUNDED, /* float32 that are bfloat16: for cards without such matrix units */
     FACTOR_BF16,
     FACTOR_TF32, /* float32 whose lower 13 bits are zeros */
     FACTOR_KINDS
 };
-/* Row m of a matrix lies at data + m / groups * stride + m % groups * width elements. Aligned: so that 16 bytes
- * can be taken at a time, from every fourth (float32, TF32) or eighth (bfloat16) column on. */
+/* Row m of a matrix lies at data + m / groups * stride + m % groups * width elements. Aligned: 16 bytes can be taken at
+ * a time, from every fourth (float32, TF32) or eighth (bfloat16) column on. */
 struct product_factor {
     const void *data; /* as its kind says */
     uint32_t stride, width, groups, is_aligned;
@@ -69,25 +69,25 @@ struct product_result {
  *     din         of micro-batch  K      N                dz       weight^T   = or += s * slope of output
  *     dweight     K               N      of micro-batch   in^T     dz         =, or (adds) +=, to part z of the terms
  *
- * Factors are given as they lie in memory; of packed ones the stride says how many rows there are, a multiple
- * of 64, and so is part_terms. The micro-batch has example_count * groups rows. */
+ * Factors are given as they lie in memory. The stride of packed factors is their number of rows, a multiple of 64; so
+ * is part_terms. The micro-batch has example_count * groups rows. */
 struct product_args {
     const struct gpu_now *now;
     struct product_factor left, right;
     struct product_result result; /* dweight: [part][rows, cols], contiguous */
     struct product_factor output; /* of the layer before; din, with activation */
     const float *bias;            /* [cols] or NULL; forward */
-    uint32_t rows, cols, terms;   /* the one that is of the micro-batch: its most */
+    uint32_t rows, cols, terms;   /* the one that the micro-batch decides: its most */
     uint32_t groups, activation, adds, part_terms;
     float slope;
-    uint32_t pass, parts; /* of kernels of packed factors, whose blocks go through all tiles of all parts */
+    uint32_t pass, parts; /* for kernels of packed factors, whose blocks go through all tiles of all parts */
 };
 
 struct factor_prepare_args {
     const struct gpu_now *now;
     struct product_factor from,
-        out;     /* float32; out: from is multiplied by its activation's slope; data NULL: it is not */
-    void *to;    /* [rows, to_stride], zeros behind the columns and the rows that there are; NULL: sums alone */
+        out;     /* float32; out: `from` is multiplied by the slope of its activation; data NULL: not */
+    void *to;    /* [rows, to_stride], zeros behind the columns and rows of `from`; NULL: only sums */
     float *sums; /* [part][cols] of columns, before rounding; or NULL */
     uint32_t rows, cols, to_stride, part_rows;
     uint32_t groups; /* of a micro-batch, which has example_count * groups rows; 0: there are `rows` */
@@ -95,25 +95,24 @@ struct factor_prepare_args {
     float slope;
 };
 
-/* Rounds factors and lays them down as the matrix units of compute capability 9.0 take them, terms neighbours:
- * as [block of 128 bytes of terms][block of 64 rows][64 rows x 128 bytes], 16-byte chunk c of row r at place c
- * ^ (r % 8), zeros behind the terms and rows that there are, as far as a block reaches; blocks of rows of
- * `from` behind those of the micro-batch are left alone. */
+/* Rounds factors and packs them for the matrix units of compute capability 9.0, with neighbouring terms: [block of 128
+ * bytes of terms][block of 64 rows][64 rows x 128 bytes], 16-byte chunk c of row r at place c ^ (r % 8). A block has
+ * zeros behind its last terms and rows. Blocks of rows of `from` behind those of the micro-batch are left alone. */
 struct pack_factor {
-    struct product_factor from, out; /* as those of factor_prepare */
+    struct product_factor from, out; /* as in factor_prepare */
     void *rows_to,
-        *terms_to; /* from's rows as rows, its columns as terms; its columns as rows, its rows as terms; or NULL */
+        *terms_to; /* rows of `from` as rows, its columns as terms; its columns as rows, its rows as terms; or NULL */
     float *sums;   /* [part][cols] of columns, before rounding; or NULL */
-    /* strides: rows of what is packed, a multiple of 64 */
+    /* strides: rows of the packed factor, a multiple of 64 */
     uint32_t rows, cols, rows_stride, terms_stride;
     uint32_t part_rows; /* a multiple of 64 */
-    uint32_t groups;    /* of a micro-batch, as factor_prepare has it */
+    uint32_t groups;    /* of a micro-batch, as in factor_prepare */
     uint32_t blocks;    /* of the grid: its parts times its columns over 64 */
 };
 #define PACK_FACTORS 3u
 struct factor_pack_args {
     const struct gpu_now *now;
-    struct pack_factor factor[PACK_FACTORS]; /* those that there are not have no blocks */
+    struct pack_factor factor[PACK_FACTORS]; /* absent factors have no blocks */
     uint32_t kind, activation;               /* kind: FACTOR_BF16 or FACTOR_TF32 */
     float slope;
 };

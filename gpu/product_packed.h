@@ -1,17 +1,15 @@
-/* Products of packed factors (factor_pack) on cards of compute capability 9.0: tiles of 128 x COLS sums, of
- * which each of two groups of four warps computes 64 rows; a thread behind them copies the factors into a ring
- * of STAGES stages, 128 bytes of terms each, as far ahead of them as there is room, into the next tile as well.
- * Kernels only.
+/* Products of packed factors (factor_pack) on cards of compute capability 9.0: tiles of 128 x COLS sums; each of two
+ * groups of four warps computes 64 rows. Another thread copies the factors into a ring of STAGES stages, 128 bytes of
+ * terms each, as far ahead as there is room, also into the next tile. Kernels only.
  *
  *     stage     left   two blocks of 64 rows           full    the stage's bytes are there        (gpu/wgmma.h)
  *               right  COLS / 64 blocks of 64 columns  empty   all eight warps have multiplied what was in it
  *
- * A block of the grid goes through the tiles that are its own, in steps of the grid. At the end of a tile each
- * warp hands its sums from registers through shared memory, so that neighbouring lanes store neighbouring
- * columns.
+ * A block of the grid goes through its own tiles, in steps of the grid. At the end of a tile each warp moves its sums
+ * from registers through shared memory, so that neighbouring lanes store neighbouring columns.
  *
- * Each sum adds its terms 32 bytes of them after another, in order, whatever the tile; those of one wgmma as
- * the card does. */
+ * Each sum adds its terms in order, 32 bytes of them after another, whatever the tile; the card orders the terms of one
+ * wgmma. */
 #ifndef HETERPS_GPU_PRODUCT_PACKED_H
 #define HETERPS_GPU_PRODUCT_PACKED_H
 
@@ -24,7 +22,7 @@
 #define PACKED_LEFT_BYTES  (PACKED_ROWS * 128)
 #define PACKED_COLS_MOST   256
 
-/* Where a block is in its ring. */
+/* A block's place in its ring. */
 struct ring {
     uint32_t stage, parity;
 };
@@ -37,7 +35,7 @@ DEVICE uint32_t piece_steps(const struct product_piece *p, const uint32_t bytes)
 {
     return p->begin < p->end ? (p->end - p->begin + STAGE_TERMS(bytes) - 1) / STAGE_TERMS(bytes) : 0;
 }
-/* How many bytes of a factor's block of terms a tile has that begins at row `first`: blocks of rows that there are. */
+/* Bytes of a factor's block of terms for the tile that begins at row `first`: existing blocks of rows. */
 DEVICE uint32_t side_bytes(uint32_t first, uint32_t count, const uint32_t side)
 {
     const uint32_t blocks = (count - first + PACKED_BLOCK_ROWS - 1) / PACKED_BLOCK_ROWS;
@@ -49,7 +47,7 @@ DEVICE const uint8_t *side_at(const struct product_factor *f, uint32_t row, uint
            ((size_t)block * (f->stride / PACKED_BLOCK_ROWS) + row / PACKED_BLOCK_ROWS) * PACKED_BLOCK_BYTES;
 }
 
-/* What a block works with. */
+/* The state of a block. */
 struct packed_block {
     uint8_t *stages;
     float *ends; /* [warp][16 * PACKED_END_COLS] */
@@ -62,11 +60,11 @@ DEVICE struct product_piece packed_piece(const struct product_args *a, const str
     return piece_at(a, a->pass, PACKED_ROWS, COLS, b->micro_rows, tile % b->tiles, tile / b->tiles);
 }
 
-/* One thread: all copies of the block's tiles. */
+/* One thread: does all copies of the block's tiles. */
 DEVICE void packed_copy(const struct product_args *a, const uint32_t bytes, const uint32_t COLS, const uint32_t STAGES,
                         const struct packed_block *b)
 {
-    struct ring at = {0, 1}; /* of a ring that was never filled all stages are empty */
+    struct ring at = {0, 1}; /* all stages of a new ring are empty */
     for (uint32_t tile = blockIdx.x; tile < b->tiles * a->parts; tile += gridDim.x) {
         const struct product_piece p = packed_piece(a, b, COLS, tile);
         if (p.row >= p.rows) continue;
@@ -85,23 +83,23 @@ DEVICE void packed_copy(const struct product_args *a, const uint32_t bytes, cons
 
 /* --- the end of a tile ---------------------------------------------------------------------------------- */
 
-/* A warp's 16 rows of sums go out 32 columns at a time, by way of shared memory: [16][PACKED_END_COLS], eight
- * columns at a time placed by row, so that what is written or read at a time lies in banks of its own. There a
- * lane takes four columns of every fourth row. What is done to them is in the way of the products of a narrow
- * layer, so where it can be it is little: few instructions, one chain of them for each number. */
+/* A warp's 16 rows of sums go out 32 columns at a time, through shared memory: [16][PACKED_END_COLS], with eight
+ * columns at a time placed by row, so that no two accesses at one time share a bank. A lane then takes four columns of
+ * every fourth row. This work delays the products of a narrow layer, so it is kept small: few instructions, one chain
+ * of them for each number. */
 struct tile_end {
     float *to; /* a lane's four columns of its first row */
     const float *out;
     uint32_t to_step, out_step; /* from row to row, in floats */
-    uint32_t rows_left;         /* that there are from the first on */
-    uint32_t there;             /* of the four columns */
+    uint32_t rows_left;         /* existing rows from the first on */
+    uint32_t there;             /* existing ones of the four columns */
 };
 DEVICE float *end_place(float *own, uint32_t row, uint32_t col)
 {
     return own + row * PACKED_END_COLS + (col ^ row % 4 * 8);
 }
 DEVICE uint32_t rows_step(uint32_t stride, uint32_t width, uint32_t groups) { return groups == 1 ? stride : width; }
-/* Whether rows lie at one step from another. */
+/* Whether all rows have the same step between them. */
 DEVICE bool is_even(uint32_t stride, uint32_t width, uint32_t groups)
 {
     return groups == 1 || stride == groups * width;
@@ -123,7 +121,7 @@ DEVICE void end_give(const struct product_args *a, const struct tile_end *e, uin
     if (row < e->rows_left) four_give(e->to + (size_t)row * e->to_step, x, e->there, a->result.is_aligned);
 }
 
-/* `rows` of a lane's four at a time, by how many registers there are. */
+/* Takes `rows` of a lane's four rows at a time, as registers allow. */
 DEVICE void fours_forward(const struct product_args *a, const struct tile_end *e, const float *own, const float *bias,
                           const uint32_t rows)
 {
@@ -162,7 +160,7 @@ DEVICE void fours_backward(const struct product_args *a, const struct tile_end *
     const float low = a->activation == 1 ? 0 : a->slope;
     UNROLL for (uint32_t first = 0; first < 4; first += rows)
     {
-        float out[4][4], old[4][4]; /* all are asked for before the first is needed */
+        float out[4][4], old[4][4]; /* all loads begin before the first is needed */
         UNROLL for (uint32_t i = 0; i < rows; i++)
         {
             const uint32_t row = 4 * (first + i), there = row < e->rows_left ? e->there : 0;
@@ -183,8 +181,8 @@ DEVICE void fours_backward(const struct product_args *a, const struct tile_end *
     }
 }
 
-/* sum: a thread's of its group's; own: shared memory of the warp. The columns go in a loop, for whose sake only
- * what goes into shared memory is there once for each of them: registers have no number that is known later. */
+/* sum: the thread's sums of its group's; own: shared memory of the warp. The columns go in a loop. Only the code that
+ * fills shared memory is unrolled for each of them, because registers cannot be indexed at run time. */
 DEVICE void packed_end(const struct product_args *a, const struct product_piece *p, const uint32_t COLS,
                        const float *sum, float *own, uint32_t first_row)
 {
@@ -225,7 +223,7 @@ DEVICE void packed_end(const struct product_args *a, const struct product_piece 
         e.out += PACKED_END_COLS;
     }
 }
-/* Asks for what the end of a tile reads to come nearer. */
+/* Prefetches the memory that the end of a tile reads. */
 DEVICE void packed_expect(const struct product_args *a, const struct product_piece *p, const uint32_t COLS,
                           uint32_t first_row)
 {

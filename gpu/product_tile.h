@@ -1,4 +1,4 @@
-/* What the kernels of products share: where tiles and rows lie, and what becomes of sums. Kernels only. */
+/* The common code of the kernels of products: places of tiles and rows, and the end of sums. Kernels only. */
 #ifndef HETERPS_GPU_PRODUCT_TILE_H
 #define HETERPS_GPU_PRODUCT_TILE_H
 
@@ -7,17 +7,17 @@
 #include "gpu/mma.h"
 #include "gpu/product.h"
 
-/* How many bytes a number of a prepared factor has; which kind it is follows from it. */
+/* Bytes of a number of a prepared factor, which also tell its kind. */
 #define BF16_BYTES 2u
 #define TF32_BYTES 4u
 
 enum product_pass { PASS_OF_FORWARD, PASS_OF_DIN, PASS_OF_DWEIGHT };
 
-/* The piece of the result that a block computes: blocks that run at the same time take neighbouring rows and
- * columns, so that what they read comes from the second-level cache. */
+/* The piece of the result that a block computes. Blocks that run at the same time take neighbouring rows and columns,
+ * so that their reads come from the second-level cache. */
 struct product_piece {
     uint32_t row, col;   /* its first */
-    uint32_t rows, cols; /* of the whole result, that there are */
+    uint32_t rows, cols; /* of the whole result: the existing ones */
     uint32_t begin, end; /* terms */
     uint32_t part;
 };
@@ -45,9 +45,8 @@ DEVICE struct product_piece piece_of(const struct product_args *a, const uint32_
     return piece_at(a, pass, row_side, col_side, micro_rows_of(a), blockIdx.x, blockIdx.y);
 }
 
-/* A block's way through its terms, `depth` of them a stage of shared memory, `stages` stages. Each step begins
- * the copies of one stage, while there are terms left, and from step stages - 1 on multiplies the one whose
- * copies are the oldest:
+/* A block's way through its terms, `depth` of them a stage of shared memory, `stages` stages. Each step begins the
+ * copies of one stage, while terms are left; from step stages - 1 on it multiplies the stage with the oldest copies:
  *
  *     for (uint32_t step = 0, begin = p.begin; tile_is_left(&p, step, begin, depth, stages); step++, begin += depth) {
  *         tile_step_await(step, stages);
@@ -57,14 +56,14 @@ DEVICE struct product_piece piece_of(const struct product_args *a, const uint32_
  *         … stage (step + 1) % stages …
  *     }
  *
- * Over a counted number of steps some kernels need 8 registers more (nvcc 13.0, sm_90). */
+ * With a counted number of steps some kernels need 8 registers more (nvcc 13.0, sm_90). */
 DEVICE bool tile_is_left(const struct product_piece *p, uint32_t step, uint32_t begin, const uint32_t depth,
                          const uint32_t stages)
 {
     return step < stages - 1 || begin - (stages - 1) * depth < p->end;
 }
-/* Until the stage that the step multiplies is there for all threads, and all have multiplied the one that it
- * copies into. */
+/* Waits until all threads have the stage that the step multiplies, and all have multiplied the stage into which it
+ * copies. */
 DEVICE void tile_step_await(uint32_t step, const uint32_t stages)
 {
     if (step < stages - 1) return;
@@ -84,7 +83,7 @@ DEVICE const float *factor_row(const struct product_factor *f, uint32_t m)
     return (const float *)f->data + row_offset(m, f->stride, f->width, f->groups);
 }
 
-/* Four neighbours, of which `there` are there, at once if they are all. */
+/* Four neighbours, of which `there` exist; at once if all do. */
 DEVICE void four_take(float x[4], const float *from, uint32_t there, uint32_t is_aligned)
 {
     if (there == 4 && is_aligned) {
@@ -102,13 +101,13 @@ DEVICE void four_give(float *to, const float x[4], uint32_t there, uint32_t is_a
     }
     UNROLL for (uint32_t j = 0; j < 4; j++) if (j < there) to[j] = x[j];
 }
-/* Where the sum of a row and column goes. */
+/* The place of the sum of a row and column. */
 DEVICE float *sums_to(const struct product_args *a, const struct product_piece *p, uint32_t row, uint32_t col)
 {
     return a->result.data + (size_t)p->part * a->rows * a->cols +
            row_offset(row, a->result.stride, a->result.width, a->result.groups) + col;
 }
-/* The end of the sums of `count` (1, 2, 4) neighbouring columns. */
+/* Ends the sums of `count` (1, 2, 4) neighbouring columns. */
 DEVICE void sums_end(const struct product_args *a, const uint32_t pass, const struct product_piece *p, uint32_t row,
                      uint32_t col, const uint32_t count, const float *sum)
 {

@@ -4,10 +4,10 @@
 
 #include "gpu/now.h"
 
-/* What an embed_bag knows beforehand, in memory of the card: input s pools field[s] to columns from begin[s]
- * on; of a field the first input that has it, and of an input the next of its field, or BAG_NONE. */
+/* What an embed_bag knows beforehand, in memory of the card. Input s pools field[s] into columns from begin[s] on.
+ * first: the first input of a field; next: an input's next one of the same field, or BAG_NONE. */
 #define BAG_NONE 0xffffffffu
-/* A row that occurs more often in a micro-batch has a block of its own for its gradient (bag_backward_hot). */
+/* A row that occurs more often in a micro-batch has a separate block for its gradient (bag_backward_hot). */
 #define BAG_HOT 128u
 struct bag_inputs {
     const uint32_t *field, *begin, *first, *next; /* [inputs], [inputs + 1], [field_count], [inputs] */
@@ -16,7 +16,7 @@ struct bag_inputs {
 /* Of a micro-batch, as in engine/base/batch.h. */
 struct bag_keys {
     const uint32_t *key_begin, *key_home, *unique_of, *occurrence_begin, *occurrence, *lane_row;
-    const float *value; /* or NULL: 1 */
+    const float *value; /* or NULL: all 1 */
     float *const *span;
     uint32_t table;
 };
@@ -25,8 +25,8 @@ struct bag_forward_args {
     struct bag_inputs inputs;
     struct bag_keys keys;
     struct gpu_out out;
-    uint32_t *argmax;                                 /* [B, argmax_stride]; NULL but where pool is max */
-    uint32_t argmax_stride, pool, dim, cols, is_bf16; /* of the rows' vectors */
+    uint32_t *argmax;                                 /* [B, argmax_stride]; NULL unless pool is max */
+    uint32_t argmax_stride, pool, dim, cols, is_bf16; /* is_bf16: of the rows' vectors */
 };
 /* table_grad[lane_row of unique][dim] += */
 struct bag_backward_args {
@@ -38,7 +38,7 @@ struct bag_backward_args {
     float *table_grad;
     uint32_t argmax_stride, pool, dim;
 };
-/* Rows that move: on one side at the places of a list, on the other packed one after another. */
+/* Rows that move between the places of a list and a packed array. */
 struct rows_pack_args {
     float *const *span;                /* [count] */
     float *packed;                     /* [count, floats] */

@@ -1,4 +1,4 @@
-/* Kernels over vectors that lie side by side in an example's row. */
+/* Kernels over vectors side by side in an example's row. */
 #ifndef HETERPS_GPU_VECTORS_H
 #define HETERPS_GPU_VECTORS_H
 
@@ -17,7 +17,7 @@ struct fm_backward_args {
     uint32_t cols, dim, is_reduced, adds;
 };
 
-/* The vectors of interact: input k holds those from first[k] on. */
+/* The vectors of interact: those of input k begin at number first[k]. */
 #define INTERACT_INPUTS_MAX 64u
 struct interact_in {
     struct gpu_in e[INTERACT_INPUTS_MAX];
@@ -30,7 +30,7 @@ struct interact_forward_args {
     struct gpu_out out;
     uint32_t pair_count;
 };
-/* To the gradient of one input, whose first vector has number `first`. */
+/* The gradient of one input, whose first vector has number `first`. */
 struct interact_backward_args {
     const struct gpu_now *now;
     struct interact_in in;
@@ -39,8 +39,8 @@ struct interact_backward_args {
     uint32_t cols, first, adds;
 };
 
-/* Similarity of q [B, D] with vectors [B, cols * (D + has_bias)]; a warp an example. Cosine: norms and
- * similarities are saved. */
+/* Similarity of q [B, D] with vectors [B, cols * (D + has_bias)]; a warp an example. Cosine saves norms and
+ * similarities. */
 struct match_forward_args {
     const struct gpu_now *now;
     struct gpu_in q, vectors;
@@ -82,7 +82,7 @@ struct attention_pairs_dh_args {
     uint32_t D, cols, adds;
 };
 
-/* How many keys an example has in the field of an attention_pool. */
+/* The number of keys of an example in the field of an attention_pool. */
 struct attention_keys {
     const uint32_t *key_begin;
     uint32_t field, field_count;

@@ -1,4 +1,4 @@
-/* CUDA's driver library, opened at run time: its calls, its errors as sentences, and a card of it for the files
+/* CUDA's driver library, opened at run time: its calls, its errors as sentences, and a card of it, for the files
  * here. */
 #ifndef HETERPS_GPU_CUDA_DRIVER_H
 #define HETERPS_GPU_CUDA_DRIVER_H
@@ -15,7 +15,7 @@ struct cuda_calls {
 /* Set by cuda_ready(). */
 extern struct cuda_calls cuda_calls;
 
-/* How many cards the driver has; opens it at the first call, from any thread. 0: *why says why. */
+/* How many cards the driver has; opens it at the first call, from any thread. 0: *why is the reason. */
 uint32_t cuda_ready(const char **why);
 
 /* Kernels of one file of gpu, for all architectures (build.sh's). */
@@ -39,10 +39,10 @@ struct cuda_card {
 };
 struct gpu_stream {
     CUstream stream;
-    const char *last; /* what it was given last: errors are noticed later than they happen */
+    const char *last; /* the stream's last work: errors are noticed later than they happen */
 };
 
-/* Records what a call said, of which card, about what; returns MEMORY for CUDA_ERROR_OUT_OF_MEMORY, else SYSTEM. */
+/* Records what a call returned, for which card and what; returns MEMORY for CUDA_ERROR_OUT_OF_MEMORY, else SYSTEM. */
 MUST_USE status cuda_fail(const struct cuda_card *c, const char *call, CUresult result, const char *format, ...)
     PRINTF_LIKE(4, 5);
 /* CUDA_TRY(card, cuMemFree, (address), "giving back %s", what): passes a failure up. */
@@ -51,9 +51,9 @@ MUST_USE status cuda_fail(const struct cuda_card *c, const char *call, CUresult 
         const CUresult result_ = cuda_calls.call arguments;                                                            \
         if (result_ != CUDA_SUCCESS) return cuda_fail(card, #call, result_, __VA_ARGS__);                              \
     } while (0)
-/* Opens the card's context; `about`: for messages. MEMORY: other processes hold all that the card has. */
+/* Opens the card's context; `about`: for messages. MEMORY: other processes hold all of the card's memory. */
 MUST_USE status cuda_retain(struct cuda_card *c, const char *about);
-/* Makes the card the calling thread's: before every call that needs one. */
+/* Makes the card the calling thread's: before every call that needs it. */
 MUST_USE status cuda_enter(const struct cuda_card *c);
 MUST_USE status cuda_attribute(const struct cuda_card *c, CUdevice_attribute which, uint32_t *value);
 
