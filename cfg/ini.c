@@ -1,5 +1,5 @@
-/* Reads, changes and writes INI text. A model is a few hundred lines read once; but the text may be anyone's, so every
- * step is linear in its bytes: names already seen are found through a hash table, not by looking at each.
+/* Reads, changes and writes INI text. A model is a few hundred lines read once; but anyone may have written the text,
+ * so every step is linear in its bytes: a hash table finds the names already seen.
  *
  * All strings, sections and entries lie in a chain of blocks that ini->memory owns. An array grows by moving to a piece
  * of twice the size when its count reaches a power of two; the old piece stays in the chain until ini_free. */
@@ -49,7 +49,7 @@ static char *ini_copy(struct ini *ini, const char *text, size_t bytes)
     return copy;
 }
 
-/* Room for element `count` of an array: the array itself, or a larger copy; NULL without memory. */
+/* Room for element `count` of an array: the array itself, or a larger copy; NULL if memory is short. */
 static void *ini_grow(struct ini *ini, void *array, uint32_t count, size_t element_bytes)
 {
     if (count > 0 && (count & (count - 1)) != 0) return array;
@@ -83,7 +83,7 @@ static struct piece piece_trim(struct piece p)
     return p;
 }
 
-/* Where the first comment of the piece begins, or its end. */
+/* Where the piece's first comment begins, or the end of the piece. */
 static size_t comment_find(struct piece p)
 {
     for (size_t i = 0; i < p.bytes; i++)
@@ -101,13 +101,13 @@ static bool is_key(struct piece p)
     return p.bytes > 0;
 }
 
-/* For %.*s%s: the beginning of a piece, and dots if that is not all. */
+/* For %.*s%s: the beginning of a piece, and dots where the piece goes on. */
 #define EXCERPT(p)                                                                                                     \
     ((p).bytes > EXCERPT_BYTES_MAX ? EXCERPT_BYTES_MAX : (int)(p).bytes), (p).begin,                                   \
         ((p).bytes > EXCERPT_BYTES_MAX ? "..." : "")
 
-/* Names seen so far, for ini_parse alone: open addressing, at most half full, indices from 1 so that 0 is free. An
- * item is a section (entry_index SEEN_SECTION) or an entry of one. */
+/* Names seen so far, for ini_parse alone: open addressing, at most half full, indices begin at 1, and 0 is free. An
+ * item is a section (entry_index SEEN_SECTION) or an entry of a section. */
 #define SEEN_SECTION UINT32_MAX
 struct seen_item {
     uint32_t section_index_plus1, entry_index;
@@ -122,8 +122,8 @@ static bool is_same_section(const struct ini_section *section, const char *kind,
     return strcmp(section->kind, kind) == 0 && strcmp(section->name, name) == 0;
 }
 
-/* The place of a section (key NULL) or of a key in the section of that index: its item, or the free one it would
- * take. */
+/* The item of a section (key NULL), or of a key in the section of that index; if there is none, the free item where it
+ * belongs. */
 static struct seen_item *seen_find(const struct seen *seen, const struct ini *ini, uint32_t section_index,
                                    const char *key)
 {
@@ -253,7 +253,7 @@ static status parse_lines(struct ini *ini, struct seen *seen, struct piece text)
     return ST_OK;
 }
 
-/* Writes the canonical text to `out`, unless that is NULL, and returns its bytes. */
+/* Writes the canonical text to `out`, unless `out` is NULL, and returns the text's bytes. */
 static size_t text_write(const struct ini *ini, char *out)
 {
     size_t bytes = 0;
@@ -273,7 +273,7 @@ static size_t text_write(const struct ini *ini, char *out)
         for (uint32_t j = 0; j < section->entry_count; j++) {
             const struct ini_entry *entry = &section->entries[j];
             PUT(entry->key);
-            /* Behind a space a value that begins with ';' would be a comment. */
+            /* After a space, a value that begins with ';' would be a comment. */
             PUT(entry->value[0] == '\0' || is_comment(entry->value[0]) ? " =" : " = ");
             PUT(entry->value);
             PUT("\n");
@@ -293,7 +293,7 @@ char *ini_text(const struct ini *ini, size_t *bytes)
     return text;
 }
 
-/* Parses into an ini that has its path; on failure what it holds is the caller's to free. */
+/* Parses into an ini that has its path; after a failure the caller frees the ini. */
 static status parse(struct ini *ini, struct piece text)
 {
     if (text.bytes > INI_TEXT_BYTES_MAX)
@@ -309,7 +309,7 @@ static status parse(struct ini *ini, struct piece text)
     status st = parse_lines(ini, &seen, text);
     free(seen.items);
     TRY(st);
-    /* So that the canonical text can be read again. */
+    /* A canonical text that is too long could not be read again. */
     size_t canonical_bytes = text_write(ini, NULL);
     if (canonical_bytes > INI_TEXT_BYTES_MAX)
         FAIL(INVALID, "%s: expected at most %u bytes with one space on each side of '=', found %zu", ini->path,
@@ -373,7 +373,7 @@ static bool is_in(const char *word, const char *const *names)
     return false;
 }
 
-/* What --set calls a section: its name, or its kind where that is enough. */
+/* Whether --set calls the section `word`: by its name, or by its kind where no other section has that kind. */
 static bool is_called(const struct ini *ini, const struct ini_section *section, const char *word)
 {
     if (section->name[0] && strcmp(section->name, word) == 0) return true;
@@ -384,7 +384,7 @@ static bool is_called(const struct ini *ini, const struct ini_section *section, 
     return true;
 }
 
-/* "nothing is called WORD", with what may have been meant. */
+/* "no section is called WORD", with the name that the user may have meant. */
 static status fail_unknown(const struct ini *ini, const char *assignment, const char *word, const char *const *kinds)
 {
     uint32_t of_kind_count = 0, distance = 0;
@@ -404,7 +404,7 @@ static status fail_unknown(const struct ini *ini, const char *assignment, const 
     FAIL(USAGE, "--set %s: no section of %s is called \"%s\"", assignment, ini->path, word);
 }
 
-/* The section that `word` calls; *section NULL if it is one of kinds and absent. */
+/* The section that `word` calls; *section is NULL if there is none but `word` is one of kinds. */
 static status section_resolve(struct ini *ini, const char *assignment, const char *word, const char *const *kinds,
                               struct ini_section **section)
 {
@@ -419,19 +419,19 @@ static status section_resolve(struct ini *ini, const char *assignment, const cha
         *section = other;
     }
     if (!*section && !is_in(word, kinds)) return fail_unknown(ini, assignment, word, kinds);
-    /* The name of a section of another kind is also that of a section which could be made. */
+    /* A section of another kind has the name of a kind whose section could be made, too. */
     if (*section && is_in(word, kinds) && strcmp((*section)->kind, word) != 0)
         FAIL(USAGE, "--set %s: \"%s\" may be [%s %s] in line %u or a section [%s]; write [%s] into %s", assignment,
              word, (*section)->kind, (*section)->name, (*section)->line, word, word, ini->path);
     return ST_OK;
 }
 
-/* Sets a key of the section, or of a new one [kind] if it is NULL. The texts are the ini's. */
+/* Sets a key of the section, or of a new section [kind] if `section` is NULL. The texts belong to the ini. */
 static status entry_put(struct ini *ini, struct ini_section *section, const char *kind, const char *key,
                         const char *value)
 {
     struct ini_entry *entry = section ? (struct ini_entry *)(uintptr_t)ini_entry_find(section, key) : NULL;
-    /* The most that the text can grow by: "\n[kind]\nkey = value\n". */
+    /* The text grows by at most "\n[kind]\nkey = value\n". */
     if (text_write(ini, NULL) + strlen(kind) + strlen(key) + strlen(value) + 8 > INI_TEXT_BYTES_MAX)
         FAIL(USAGE, "--set %s.%s=%s: with it %s would have more than %u bytes", kind, key, value, ini->path,
              INI_TEXT_BYTES_MAX);
@@ -468,7 +468,7 @@ status ini_set(struct ini *ini, const char *assignment, const char *const *kinds
         unsigned char c = (unsigned char)value.begin[i];
         if ((c < 0x20 && c != '\t') || c == 0x7f)
             FAIL(USAGE, "--set %.*s: expected text, found byte 0x%02x", (int)(equals - assignment), assignment, c);
-        /* The value is kept as text, where this would begin a comment. */
+        /* The value is kept as text, where white space and this character would begin a comment. */
         if (i > 0 && is_comment(value.begin[i]) && is_space(value.begin[i - 1]))
             FAIL(USAGE, "--set %s: a value cannot hold '%c' after white space", assignment, c);
     }

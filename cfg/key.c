@@ -1,4 +1,4 @@
-/* Reads sections by tables of keys, and prints the tables. Called some thirty times at start. */
+/* Reads sections by tables of keys, and prints the tables. It is called some thirty times at start. */
 #include "cfg/key.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@ static const char *const type_names[] = {
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Reads digits from *text on into *value and moves *text behind them. False if there are none or too many. */
+/* Reads digits from *text on into *value, and moves *text behind the digits. False if there are none or too many. */
 static bool digits_read(const char **text, uint64_t *value)
 {
     const char *at = *text;
@@ -52,8 +52,7 @@ static void point_locale_make(void)
     CHECK(point_locale != (locale_t)0);
 }
 
-/* [+-] digits [. digits] [e [+-] digits], with a digit before or after the point; nothing else that strtod would
- * take. */
+/* [+-] digits [. digits] [e [+-] digits], with a digit before or after the point; no other text that strtod takes. */
 static bool is_decimal(const char *text)
 {
     size_t digit_count = 0;
@@ -160,7 +159,7 @@ static char *range_text(char *buffer, size_t buffer_bytes, const struct cfg_key 
     return buffer;
 }
 
-/* What a value of this key looks like, for messages: "a whole number from 1 to 4096 (requests)". */
+/* The form of this key's values, for messages: "a whole number from 1 to 4096 (requests)". */
 static char *expected_text(char *buffer, size_t buffer_bytes, const struct cfg_key *key)
 {
     static const char *const nouns[] = {
@@ -361,7 +360,7 @@ void cfg_print(FILE *out, const struct cfg_key *keys, size_t key_count)
     }
 }
 
-/* A cell, where '|' would end it. */
+/* Writes the text of a cell; a '|' would end the cell. */
 static void markdown_put(FILE *out, const char *text)
 {
     for (; *text; text++) {

@@ -32,7 +32,7 @@ const char *const settings_kinds[] = {"model", "data",  "train", "eval",    "che
 
 const char *const settings_named_kinds[] = {"table", "column", "vocabulary", "candidates", NULL};
 
-/* The keys of all once-only sections, a section's together, and beside them the kind of each one's section. */
+/* The keys of all once-only sections, each section's together, and in section_kinds the kind of each key's section. */
 static const struct cfg_key section_keys[] = {
 #define KEY(section, key, type, fallback, min, max, unit, names, meaning, ...)                                         \
     {#key,                                                                                                             \
@@ -111,7 +111,7 @@ status settings_read(const struct ini *ini, struct settings *settings)
         const struct cfg_key *keys = settings_keys(*kind, &key_count);
         TRY(cfg_read(ini, ini_find(ini, *kind, ""), keys, key_count, settings));
     }
-    settings->model_rules = rules_of(ini); /* its default is for people, who write new texts */
+    settings->model_rules = rules_of(ini); /* the table's default is for people who write new texts */
     return ST_OK;
 }
 

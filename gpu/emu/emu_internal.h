@@ -112,9 +112,7 @@ struct emu {
     uint64_t draw;
     status failed;
     /* checks */
-    uint32_t launch_epoch, block_epoch,
-        /* begun by the launch, by its block, by the last barrier */
-        epoch;
+    uint32_t launch_epoch, block_epoch, epoch; /* begun by the launch, by its block, by the block's last barrier */
     uint16_t warp_count[EMU_WARPS_MAX];
     struct emu_region array[EMU_ARRAYS_MAX]; /* of the block's shared memory */
     uint32_t array_count;
