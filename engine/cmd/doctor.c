@@ -199,8 +199,8 @@ static const struct relaxation {
     {DOCTOR_disk, NULL, {"store.ssd=0"}},
     {DOCTOR_rows, NULL, {"train.sync=bsp", "train.pipelines=1"}},
     {DOCTOR_save, init_none, {NULL}},
-    {DOCTOR_save, out_none, {"checkpoint.every=0"}},
-    {DOCTOR_save, resume_none, {"checkpoint.every=0"}},
+    {DOCTOR_save, out_none, {"checkpoint.every=0", "checkpoint.seconds=0"}},
+    {DOCTOR_save, resume_none, {"checkpoint.every=0", "checkpoint.seconds=0"}},
     {DOCTOR_data, NULL, {"train.stop=none"}},
     {DOCTOR_data, NULL, {"train.epochs=1"}},
     {DOCTOR_data, NULL, {"cache.ram=0", "cache.ssd=0", "cache.shuffle=none"}},
@@ -211,7 +211,7 @@ static const struct relaxation {
     {DOCTOR_data,
      data_none,
      {"data.eval_fraction=0", "train.epochs=1", "cache.ssd=0", "cache.ram=0", "cache.shuffle=none"}},
-    {DOCTOR_save, NULL, {"checkpoint.every=0"}},
+    {DOCTOR_save, NULL, {"checkpoint.every=0", "checkpoint.seconds=0"}},
 };
 #define RELAXATION_COUNT (sizeof relaxations / sizeof *relaxations)
 

@@ -301,7 +301,8 @@ struct teller {
 
 static bool is_shared(const char *kind, const char *key)
 {
-    static const char *const also[][2] = {{"checkpoint", "every"}, {"checkpoint", "keep"}, {"eval", "every"}};
+    static const char *const also[][2] = {
+        {"checkpoint", "every"}, {"checkpoint", "seconds"}, {"checkpoint", "keep"}, {"eval", "every"}};
     for (size_t i = 0; i < sizeof also / sizeof *also; i++)
         if (strcmp(kind, also[i][0]) == 0 && strcmp(key, also[i][1]) == 0) return true;
     return class_of(kind, key) != CLASS_RUNNING;

@@ -2,6 +2,7 @@
  *
  *     rank 0   job begins ──▶ a few steps ahead are granted ── as steps end, the next ones, up to the job's bound
  *              somebody wants to stop ──▶ what has been granted is the end, or what a stream has given by then
+ *              it is time for a save ──▶ the same, but that other jobs follow
  *
  * A node begins no step that is not granted, and its job is over behind the last step that is. A grant may mark
  * its last step: behind that all nodes keep what rank 0 then wants to know of all.
@@ -39,6 +40,20 @@ void job_stop(struct exchange *x)
     atomic_store_explicit(&r->grants.shared_wish, atomic_load_explicit(&x->shared_job, memory_order_relaxed),
                           memory_order_relaxed);
     r->post->vt->wake(r->post);
+}
+
+void reduce_job_cut(struct reduce *r)
+{
+    /* Relaxed, both: a job's number, and nothing else. */
+    const uint64_t job = atomic_load_explicit(&r->exchange.shared_job, memory_order_relaxed);
+    if (atomic_exchange_explicit(&r->grants.shared_cut, job, memory_order_relaxed) != job) r->post->vt->wake(r->post);
+}
+
+bool reduce_job_is_cut(const struct reduce *r)
+{
+    /* Relaxed, both: written before the grant that has ended the job, which this thread has read. */
+    return atomic_load_explicit(&r->grants.shared_is_cut, memory_order_relaxed) ==
+           atomic_load_explicit(&r->exchange.shared_job, memory_order_relaxed);
 }
 
 /* Release pairs with exchange_granted(). */
@@ -95,6 +110,19 @@ static uint64_t halt_take(struct reduce *r, uint64_t job)
     return atomic_load_explicit(&r->exchange.shared_begun, memory_order_seq_cst);
 }
 
+/* Whether somebody wants the job to end for good; a wish that comes when it has been granted to the bound, or cut, is
+ * one for the next. */
+static bool is_wished(const struct grants *g, uint64_t job) { return g->wish > g->stopped && g->wish <= job; }
+
+/* Before the word that ends the job early: why. */
+static void end_note(struct grants *g, uint64_t job)
+{
+    if (is_wished(g, job))
+        g->stopped = job;
+    else
+        atomic_store_explicit(&g->shared_is_cut, job, memory_order_relaxed);
+}
+
 /* Rank 0's: ends the job of workers behind what all of them together have begun. */
 static status halt_send(struct reduce *r, uint64_t job, uint64_t from)
 {
@@ -107,7 +135,7 @@ static status halt_send(struct reduce *r, uint64_t job, uint64_t from)
         TRY(word_send(r, job, g->until, EXCHANGE_HALT));
     }
     if ((uint32_t)__builtin_popcountll(g->halted) < count) return ST_OK;
-    g->stopped = job;
+    end_note(g, job);
     return word_send(r, job, g->begun, EXCHANGE_STOPPED);
 }
 
@@ -136,13 +164,13 @@ static status grants_send(struct reduce *r, uint64_t job)
     }
     if (g->word != EXCHANGE_GOES_ON) return ST_OK;
     const struct exchange_waves *waves = r->exchange.waves;
-    /* A wish that comes when its job has been granted to the bound is one for the next. */
-    const bool is_wished = g->wish > g->stopped && g->wish <= job;
-    if (is_wished && waves) return halt_send(r, job, from);
+    const bool is_over =
+        is_wished(g, job) || atomic_load_explicit(&g->shared_cut, memory_order_relaxed) == job;
+    if (is_over && waves) return halt_send(r, job, from);
     const uint64_t bound = atomic_load_explicit(&g->shared_until, memory_order_relaxed), all = reduce_done(r),
                    done = all > g->until ? g->until : all, ahead = waves ? waves->ahead_steps : GRANT_STEPS;
-    if (is_wished) { /* what is granted is run: somebody may have begun it */
-        g->stopped = job;
+    if (is_over) { /* what is granted is run: somebody may have begun it */
+        end_note(g, job);
         return word_send(r, job, g->until, EXCHANGE_STOPPED);
     }
     const uint64_t until = done + ahead < bound ? done + ahead : bound;

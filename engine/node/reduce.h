@@ -129,6 +129,10 @@ uint64_t reduce_least_bytes(const struct reduce *reduce);
  * ends steps: how many are done behind the one that was marked last. 0: none was. */
 void reduce_mark(struct reduce *reduce);
 uint64_t reduce_marked(const struct reduce *reduce);
+/* By rank 0's main thread, while a job runs, any number of times: it ends soon, behind the same step on all nodes, and
+ * others follow; behind the job: whether that is why it has ended, and no wish to stop. */
+void reduce_job_cut(struct reduce *reduce);
+bool reduce_job_is_cut(const struct reduce *reduce);
 /* Payload bytes that this node has sent. By any thread, exact while nobody sends. */
 uint64_t reduce_sent_bytes(const struct reduce *reduce);
 

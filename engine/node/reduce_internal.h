@@ -72,6 +72,7 @@ struct talk_way {
 struct grants {
     _Atomic uint64_t shared_from, shared_until; /* of the job that runs, on rank 0 */
     _Atomic uint64_t shared_wish;               /* the last job that this node wants to end      */
+    _Atomic uint64_t shared_cut, shared_is_cut; /* of rank 0: the last job to cut; that a cut has ended */
     _Atomic bool shared_mark_wish;              /* of rank 0: the next grant is to mark a step   */
     _Atomic uint64_t shared_marked;             /* steps that are done when the last mark counts */
     /* the node's thread's */

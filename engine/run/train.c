@@ -309,6 +309,7 @@ static status loop(struct trainer *t)
     feed_listen(t, t->feed);
     t->look_every = LOOK_EVERY_FIRST;
     look_begin(t);
+    t->save_ns = t->look_ns;
     if (t->stop.head && settings->eval_every == 0) t->epoch_until = from.epoch + 1;
     TRY(due_at_resume(t));
     const struct train_watch *watch = t->options->watch;
@@ -330,6 +331,7 @@ static status loop(struct trainer *t)
         /* Before nodes talk of anything else: rank 0 may wait for what the others have to say of it. */
         if (st == ST_OK) standing_look(t);
         if (st == ST_OK && is_end) st = train_nodes_reading(t);
+        if (t->node == NULL) t->save_is_timed = train_saves_time(t);
         if (st == ST_OK) st = train_nodes_job_end(t, &is_end);
         if (st != ST_OK) return train_fail_unsaved(t, st);
         look_tell(t, false);
@@ -343,6 +345,7 @@ static status loop(struct trainer *t)
         }
         if (st != ST_OK) return progress->step > from.step ? train_save_and_fail(t, st) : st;
         if (is_end) pass_note(t);
+        t->is_woken |= t->save_is_timed;
         if (progress->step > step || t->is_woken) TRY(due(t));
         bool is_pass_over = t->epoch_until && !is_end && !train_is_stopped(t) && !t->is_woken && progress->step < until;
         if (is_pass_over) TRY(pass_due(t));

@@ -54,7 +54,9 @@ struct trainer {
     double save_pause_ms; /* that the save under way has cost                           */
     status save_result;   /* of one that has ended beside training; its message is this thread's last */
     bool save_is_owed;    /* one fell due while another was being written                */
-    bool is_woken;        /* by tick, for the save that is owed                          */
+    bool is_woken;        /* by tick, for the save that is owed, or for which it is time */
+    bool save_is_timed;   /* it is time for one behind this job: where nodes are several, rank 0's word */
+    uint64_t save_ns;     /* when the last one began, or the first step                  */
     bool nodes_stopped;   /* of several nodes: the last job has ended by a wish to stop  */
     uint64_t begun_step;  /* of the last save, or UINT64_MAX                            */
     uint64_t saved_step;  /* of the last one that is complete, or UINT64_MAX            */
@@ -75,8 +77,11 @@ MUST_USE status train_model_fill(struct trainer *t);
  * of all that it touches, and rows that may die are not marked: training stands still to save. */
 MUST_USE status train_saver_open(struct trainer *t);
 /* While the pipeline runs: takes note of a save that has ended. True: it has failed, or makes way for one that
- * is owed, and the job has to end, behind the step under way. */
+ * is owed or, by checkpoint.seconds, due, and the job has to end, behind the step under way. Of several nodes rank 0
+ * cuts the job of all. */
 bool train_saves_look(struct trainer *t);
+/* Behind a job, on one node or on rank 0: whether checkpoint.seconds ask for a save here; true once. */
+bool train_saves_time(struct trainer *t);
 /* Waits for the save under way, if there is one, and tells of it. */
 MUST_USE status train_save_settle(struct trainer *t);
 /* Behind a step: the save that falls due with it, or is owed. */
@@ -108,7 +113,8 @@ MUST_USE status train_nodes_tell(const struct trainer *t, uint64_t steps);
  * the first it counts if that does not end the job for it, since all read the same: its own copy is another then. Of a
  * stream there is no other copy, and nothing is said before train_nodes_data_end. */
 MUST_USE status train_nodes_reading(struct trainer *t);
-/* Behind a job: node 0 says for all whether the data have come to their end, or a wish to stop has ended it. Either may
+/* Behind a job: node 0 says for all whether the data have come to their end, or a wish to stop has ended it, and whether
+ * it is time for a save. Either may
  * be known to one and not to another, if both come together. A stream that ends as the user wants to stop was cut
  * off. */
 MUST_USE status train_nodes_job_end(struct trainer *t, bool *is_end);

@@ -280,11 +280,13 @@ status train_nodes_job_end(struct trainer *t, bool *is_end)
     TRY(workers_end(reduce, is_end));
     /* Of workers that are halted one has read all its data, perhaps, and others have not: that is no end. */
     const bool is_halted = word == EXCHANGE_STOPPED && reduce_exchange(reduce)->waves, is_whole = *is_end && !is_halted;
+    const bool is_stopped = word == EXCHANGE_STOPPED && !reduce_job_is_cut(reduce);
     struct {
-        uint32_t is_end, is_stopped;
-    } end = {is_whole, word == EXCHANGE_STOPPED && !is_whole};
+        uint32_t is_end, is_stopped, is_timed;
+    } end = {is_whole, is_stopped && !is_whole, 0};
+    if (node_index(t->node) == 0) end.is_timed = train_saves_time(t);
     const status st = *is_end && is_shared(t) && node_index(t->node) == 0 ? feed_result(t->feed) : ST_OK;
-    if (st == ST_STOPPED || (st != ST_OK && (word == EXCHANGE_STOPPED || stop_requested()))) {
+    if (st == ST_STOPPED || (st != ST_OK && (is_stopped || stop_requested()))) {
         if (st != ST_STOPPED) log_warning("%s; ignored, since a signal asks to stop", status_message());
         end.is_end = 0;
         end.is_stopped = 1;
@@ -292,6 +294,7 @@ status train_nodes_job_end(struct trainer *t, bool *is_end)
     TRY(reduce_tell(reduce, &end, sizeof end));
     *is_end = end.is_end;
     t->nodes_stopped = end.is_stopped;
+    t->save_is_timed = end.is_timed;
     return ST_OK;
 }
 

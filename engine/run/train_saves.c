@@ -21,8 +21,8 @@ status train_saver_open(struct trainer *t)
     const struct model *model = &t->session->setup.model;
     bool lives = false;
     for (uint32_t i = 0; i < t->graph->table_count; i++) lives |= store_lives(model->store, i);
-    if (t->options->out == NULL || s->checkpoint_every == 0 || !sync_by_lane(s->train_sync) || lives || t->node)
-        return ST_OK;
+    const bool is_due = s->checkpoint_every > 0 || s->checkpoint_seconds > 0;
+    if (t->options->out == NULL || !is_due || !sync_by_lane(s->train_sync) || lives || t->node) return ST_OK;
     return saver_open(&t->saver, &(struct saver_options){.model = model,
                                                          .path = t->options->out,
                                                          .keep = s->checkpoint_keep,
@@ -78,11 +78,28 @@ status train_save_settle(struct trainer *t)
     return ST_OK;
 }
 
+/* Whether the last save began checkpoint.seconds ago, and is written. */
+static bool is_time(const struct trainer *t)
+{
+    const float seconds = t->session->setup.settings.checkpoint_seconds;
+    if (seconds == 0 || t->options->out == NULL || (t->saver && saver_is_busy(t->saver))) return false;
+    return (double)(clock_ns() - t->save_ns) >= (double)seconds * 1e9;
+}
+
 bool train_saves_look(struct trainer *t)
 {
     if (t->saver && saver_is_done(t->saver)) t->save_result = train_save_settle(t);
     t->is_woken |= t->save_is_owed && !saver_is_busy(t->saver);
+    if (t->node && node_index(t->node) == 0 && is_time(t)) reduce_job_cut(node_reduce(t->node));
+    if (t->node == NULL) t->is_woken |= is_time(t);
     return t->save_result != ST_OK || t->is_woken;
+}
+
+bool train_saves_time(struct trainer *t)
+{
+    const bool is_due = is_time(t);
+    if (is_due) t->save_ns = clock_ns();
+    return is_due;
 }
 
 /* The failure, with words about the save to return to. */
@@ -98,10 +115,12 @@ status train_fail_unsaved(struct trainer *t, status failure)
     failure_keep(&first, failure);
     if (train_save_settle(t) != ST_OK) log_warning("the last save has failed: %s", status_message());
     if (t->saved_step != UINT64_MAX) return fail_saved(t, &first);
+    const struct settings *s = &t->session->setup.settings;
     return status_fail(first.code, __FILE__, __LINE__, "%s; nothing was saved%s", first.message,
-                       t->options->out == NULL                       ? ": give --out DIR and checkpoint.every"
-                       : t->session->setup.settings.checkpoint_every ? " yet"
-                                                                     : " yet; set checkpoint.every");
+                       t->options->out == NULL ? ": give --out DIR and checkpoint.every"
+                       : s->checkpoint_every || s->checkpoint_seconds > 0
+                           ? " yet"
+                           : " yet; set checkpoint.every or checkpoint.seconds");
 }
 
 /* Rows of tables whose rows come and go, as of the last step: those that are dead and still on disk, found by
@@ -181,7 +200,7 @@ status train_save(struct trainer *t, enum save_how how)
 static void save_put_off(struct trainer *t)
 {
     const uint64_t step = t->session->setup.model.progress.step, every = t->session->setup.settings.checkpoint_every;
-    if (step % every != 0) return;
+    if (every == 0 || step % every != 0) return;
     if (t->report.save_late_count == 0)
         log_info("saves    that of step %" PRIu64
                  " is made when the one before it is written, and training goes on meanwhile; with "
@@ -195,12 +214,13 @@ status train_save_due(struct trainer *t)
 {
     const struct settings *s = &t->session->setup.settings;
     const bool is_due = s->checkpoint_every && t->session->setup.model.progress.step % s->checkpoint_every == 0;
-    if (!is_due && !t->save_is_owed) return ST_OK;
+    if (!is_due && !t->save_is_owed && !t->save_is_timed) return ST_OK;
     if (t->saver != NULL && !s->checkpoint_wait && saver_is_busy(t->saver) && !saver_is_done(t->saver)) {
         save_put_off(t);
         return ST_OK;
     }
     t->save_is_owed = false;
+    t->save_ns = clock_ns();
     return train_save(t, SAVE_BESIDE);
 }
 

@@ -190,6 +190,7 @@ static void settings_adapt(struct settings *s)
     s->data_eval_fraction = 0;
     s->cache_ram = s->cache_ssd = 0;
     s->checkpoint_every = s->serve_publish;
+    s->checkpoint_seconds = 0;
 }
 
 /* Whether the save stands in a pass over lines, which goes on then; else another begins. */

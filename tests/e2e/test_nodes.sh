@@ -105,10 +105,15 @@ launched_same() {
 # --- bytes -------------------------------------------------------------------------------------------------------------------
 
 for n in 1 2 3 4; do check "$n nodes, a dense model: the bytes of one node" launched_same dense $n dense.bin; done
-for n in 2 3; do check "$n nodes, a model with a table: the bytes of one node" launched_same tables $n tables.bin --set checkpoint.every=50; done
+check '2 nodes, a model with a table: the bytes of one node' launched_same tables 2 tables.bin --set checkpoint.every=50
+timed() { # all save behind the same step, whenever node 0's clock says so
+    launched_same tables 3 tables.bin --set checkpoint.seconds=0.02 --set checkpoint.keep=1000 && [ "$(grep -c '^\[0\] saved ' err)" -ge 3 ] && silent 'no save before the end'
+}
+check '3 nodes that save by time: the bytes of one node' timed
 one_lane() { trains lane tables.bin --data data.tsv --threads 1 --set train.lanes=1 && launched_same lane 1 tables.bin --set train.lanes=1; }
 check 'a node of a graph of one lane' one_lane
 check '8 nodes, one lane each' launched_same tables 8 tables.bin
+check 'who saves at the end alone is warned, once' eval '[ "$(grep -c "no save before the end: a node that is lost sends all back" err)" = 1 ]'
 check 'one lane, many threads that read' launched_same tables 3 tables.bin --lanes 1,7,0 --set train.readers=16
 check '3 nodes of 5, 2 and 1 lanes' launched_same dense 3 dense.bin --lanes 5,2,1
 check 'parameter servers: two nodes of four have no lanes' launched_same tables 4 tables.bin --lanes 3,0,5,0 --set checkpoint.every=50
@@ -349,14 +354,15 @@ stops() {
         runs 0 "$h" eval tables.bin --model long.model --data test.tsv
 }
 check 'SIGTERM: all finish the step, save, and end with 75' stops
-check 'also where every job is shorter than what the first node grants at once' stops --set checkpoint.every=2
+check 'also where every job is shorter than what the first node grants at once, or cut by time' stops --set checkpoint.every=2 --set checkpoint.seconds=0.01
 lost() { lost_of 3 "$@"; }
 lost_of() { # NODES RANK ARGUMENT...: is killed; the same bytes all the same
     begun_nodes=$1 begun_rank=$2
     shift 2
     begun "$begun_nodes" --set train.epochs=3 "$@" && kill -9 "$(node_pid "$begun_rank")" && ended 0 && exported tables.bin long.model again && same_bytes tables again
 }
-for r in 0 1 2; do check "node $r is killed: the bytes of one node" lost $r; done
+for r in 0 1; do check "node $r is killed: the bytes of one node" lost $r; done
+check 'node 2 is killed, of nodes that save by time: the bytes of one node' lost 2 --set checkpoint.every=0 --set checkpoint.seconds=0.05
 for r in 0 1; do check "node $r is killed, on which a stage lies: the bytes of one node" lost_of 2 $r --plan two.json --share; done
 check 'a server is killed: the others go on, or wait for it' lost 2 --lanes 5,3,0 --set cluster.rows=servers
 paused() { # longer than cluster.timeout

@@ -126,6 +126,7 @@ static void train_run__settings_that_come_to_nothing__are_warned_of(void **state
         {{NULL}, false, false, NULL},
         {{"checkpoint.every=3", NULL}, false, false, "checkpoint.every = 3 saves nothing without --out DIR"},
         {{"checkpoint.every=3", NULL}, true, false, NULL},
+        {{"checkpoint.seconds=2.5", NULL}, false, false, "checkpoint.seconds = 2.5 saves nothing without --out DIR"},
         {{"eval.every=4", NULL}, false, false, "eval.every = 4 measures nothing without --eval FILE"},
         {{"eval.every=4", NULL}, false, true, NULL},
         {{"train.batch=521", "train.lanes=1", NULL},
