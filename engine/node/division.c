@@ -23,7 +23,7 @@ static status lanes_suffice(uint32_t lanes, uint32_t node_count)
 }
 
 /* The number before the next comma, behind which *at is then. */
-static status number_next(const char **at, const char *text, uint32_t *number)
+static status number_next(const char *name, const char **at, const char *text, uint32_t *number)
 {
     char one[16];
     uint64_t value;
@@ -31,29 +31,31 @@ static status number_next(const char **at, const char *text, uint32_t *number)
     snprintf(one, sizeof one, "%.*s", bytes < sizeof one ? (int)bytes : 0, *at);
     if (!cfg_parse_u64(one, &value) || value > DIVISION_LANES_MAX)
         FAIL(USAGE,
-             "--lanes: expected this node's number of lanes, all nodes' numbers with commas, or auto, found \"%.80s\"",
+             "%s: expected this node's number of lanes, all nodes' numbers with commas, or auto, found \"%.80s\"", name,
              text);
     *number = (uint32_t)value;
     *at += bytes;
     return ST_OK;
 }
 
-status division_parse(const char *text, uint32_t rank, uint32_t job_nodes, uint32_t *says, bool *is_auto)
+status division_parse(const char *name, const char *text, uint32_t rank, uint32_t job_nodes, uint32_t *says,
+                      bool *is_auto)
 {
     uint32_t number = 0, own = 0, first = 1, count = 0;
     *says = DIVISION_SAYS_NOTHING;
     *is_auto = strcmp(text, "auto") == 0;
     if (*is_auto) return ST_OK;
     for (const char *at = text;; at++) {
-        TRY(number_next(&at, text, &number));
+        TRY(number_next(name, &at, text, &number));
         if (count == 0) first = number;
         if (count++ == rank || count == 1) own = number;
         if (*at == 0) break;
     }
     if (count > 1 && count != job_nodes)
-        FAIL(USAGE, "--lanes %.80s: expected a number for each of %u nodes, found %u", text, job_nodes, count);
+        FAIL(USAGE, "%s %.80s: expected a number for each of %u nodes, found %u", name, text, job_nodes, count);
     if (first == 0 && (rank == 0 || count > 1))
-        FAIL(USAGE, "--lanes %.80s: node 0 reads the data for all, and speaks for them: give it a lane at least", text);
+        FAIL(USAGE, "%s %.80s: node 0 reads the data for all, and speaks for them: give it a lane at least", name,
+             text);
     *says = division_lanes(own);
     return ST_OK;
 }

@@ -107,7 +107,8 @@ static status number_of(const char *name, const char *text, uint64_t *number)
 }
 
 /* What launchers set, in the order in which they are looked for: an MPI may run below Slurm, and torchrun below
- * both. */
+ * both. Kubernetes sets an indexed job's number by itself; a stateful set's pod has it as the label
+ * apps.kubernetes.io/pod-index (since 1.28), which a manifest hands on as POD_INDEX. */
 struct launcher {
     const char *rank, *count;
     const char
@@ -119,7 +120,8 @@ static const struct launcher launchers[] = {
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL, false},         /* Open MPI            */
     {"PMI_RANK", "PMI_SIZE", "SLURM_STEP_NODELIST", false},                /* MPICH; Slurm's pmi2 */
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST", true}, /* Slurm, srun         */
-    {"JOB_COMPLETION_INDEX", "WORLD_SIZE", NULL, false},                   /* Kubernetes          */
+    {"JOB_COMPLETION_INDEX", "WORLD_SIZE", NULL, false},                   /* Kubernetes, a job   */
+    {"POD_INDEX", "WORLD_SIZE", NULL, false},                              /* … a stateful set    */
 };
 #define LAUNCHERS (sizeof launchers / sizeof *launchers)
 

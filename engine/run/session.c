@@ -103,14 +103,22 @@ static status speed_say(const struct session *s, const struct session_options *o
     return ST_OK;
 }
 
+/* How lanes are to be divided, by the flag or by the text, and by which; NULL: nobody says. */
+static const char *lanes_text(const struct settings *settings, const struct session_nodes *nodes, const char **name)
+{
+    *name = nodes->lanes ? "--lanes" : "cluster.lanes";
+    return nodes->lanes ? nodes->lanes : *settings->cluster_lanes ? settings->cluster_lanes : NULL;
+}
+
 /* What this node says of its lanes. */
 static status lanes_say(const struct session *s, const struct session_options *o, uint32_t *says)
 {
     const struct session_nodes *nodes = o->nodes;
     bool is_auto = false;
+    const char *name, *text = lanes_text(&s->setup.settings, nodes, &name);
     *says = DIVISION_SAYS_NOTHING;
-    if (nodes->lanes == NULL) return ST_OK;
-    TRY(division_parse(nodes->lanes, nodes->place.rank, nodes->place.count, says, &is_auto));
+    if (text == NULL) return ST_OK;
+    TRY(division_parse(name, text, nodes->place.rank, nodes->place.count, says, &is_auto));
     return is_auto ? speed_say(s, o, says) : ST_OK;
 }
 
@@ -119,8 +127,9 @@ static status plan_nodes_check(const struct session *s, const struct session_opt
 {
     const struct plan *plan = &s->crew.plan;
     if (plan->node_count == 0) return ST_OK;
-    if (o->nodes && o->nodes->lanes)
-        FAIL(USAGE, "--lanes divides every step between nodes, and the stages of %s lie on nodes: give one of them",
+    const char *name;
+    if (o->nodes && lanes_text(&s->setup.settings, o->nodes, &name))
+        FAIL(USAGE, "%s divides every step between nodes, and the stages of %s lie on nodes: give one of them", name,
              o->plan);
     if (o->nodes && s->setup.settings.train_pipelines > 1)
         FAIL(INVALID, "train.pipelines = %u: the stages of %s lie on nodes, where there is one pipeline",
@@ -156,8 +165,9 @@ static status sync_nodes_check(const struct settings *settings, const struct ses
     if (settings->train_pipelines > 1)
         FAIL(USAGE, "train.pipelines = %u: on several nodes each node is one pipeline; start more nodes",
              settings->train_pipelines);
-    if (nodes->lanes)
-        FAIL(USAGE, "--lanes divides every step between nodes; under train.sync = wsp each node has steps of its own");
+    const char *name;
+    if (lanes_text(settings, nodes, &name))
+        FAIL(USAGE, "%s divides every step between nodes; under train.sync = wsp each node has steps of its own", name);
     return ST_OK;
 }
 

@@ -127,15 +127,15 @@ static void division_parse__numbers_lists_and_auto(void **state)
     (void)state;
     uint32_t says;
     bool is_auto;
-    assert_ok(division_parse("5", 1, 3, &says, &is_auto));
+    assert_ok(division_parse("--lanes", "5", 1, 3, &says, &is_auto));
     assert_true(says == SAID(5) && !is_auto);
-    assert_ok(division_parse("0", 2, 3, &says, &is_auto));
+    assert_ok(division_parse("--lanes", "0", 2, 3, &says, &is_auto));
     assert_true(says == SAID(0) && !is_auto);
-    assert_ok(division_parse("3,5,0", 0, 3, &says, &is_auto));
+    assert_ok(division_parse("--lanes", "3,5,0", 0, 3, &says, &is_auto));
     assert_int_equal(says, SAID(3));
-    assert_ok(division_parse("3,5,0", 2, 3, &says, &is_auto));
+    assert_ok(division_parse("--lanes", "3,5,0", 2, 3, &says, &is_auto));
     assert_int_equal(says, SAID(0));
-    assert_ok(division_parse("auto", 0, 3, &says, &is_auto));
+    assert_ok(division_parse("--lanes", "auto", 0, 3, &says, &is_auto));
     assert_true(says == DIVISION_SAYS_NOTHING && is_auto);
     static const struct {
         uint32_t rank;
@@ -154,7 +154,7 @@ static void division_parse__numbers_lists_and_auto(void **state)
         {1, "00000000000000000001", "found \"00000000000000000001\""},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        assert_int_equal(division_parse(wrong[i].text, wrong[i].rank, 3, &says, &is_auto), ST_USAGE);
+        assert_int_equal(division_parse("--lanes", wrong[i].text, wrong[i].rank, 3, &says, &is_auto), ST_USAGE);
         assert_non_null(strstr(status_message(), wrong[i].message));
     }
 }

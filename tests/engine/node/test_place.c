@@ -94,6 +94,15 @@ static void place_from_environment__launchers__give_rank_and_number(void **state
     assert_ok(place_of(&p, NULL, kubernetes));
     assert_int_equal(p.count, 4);
     assert_int_equal(p.rank, 1);
+    static const char *const stateful[] = {"POD_INDEX", "2",           "WORLD_SIZE", "3",
+                                           "HOSTNAME",  "heterps-2",   "MASTER_ADDR", "10.0.0.4",
+                                           "MASTER_PORT", "5000",      NULL};
+    assert_ok(place_of(&p, NULL, stateful));
+    assert_int_equal(p.count, 3);
+    assert_int_equal(p.rank, 2);
+    assert_string_equal(address_text(text, &p.address[0]), "10.0.0.4:5001");
+    assert_fails(USAGE, "WORLD_SIZE is not in the environment, where POD_INDEX is",
+                 place_of(&p, NULL, (const char *const[]){"POD_INDEX", "1", NULL}));
     assert_fails(USAGE, "WORLD_SIZE is not in the environment",
                  place_of(&p, NULL, (const char *const[]){"RANK", "1", NULL}));
     assert_fails(USAGE, "RANK: expected a number, found \"x\"",
