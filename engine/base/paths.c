@@ -35,11 +35,19 @@ const char *path_copy(char path[PATH_MAX], const char *name, size_t bytes)
     return path;
 }
 
-bool path_is_address(const char *name, size_t bytes)
+/* "http://" and others, of which io/net/web_address.c says what to give in their place; 0: it is a file's name. */
+static size_t scheme_bytes(const char *name, size_t bytes)
 {
-    return (bytes >= 7 && strncasecmp(name, "http://", 7) == 0) ||
-           (bytes >= 8 && strncasecmp(name, "https://", 8) == 0);
+    static const char *const schemes[] = {"http://", "https://", "s3://",  "s3a://", "gs://",
+                                          "hdfs://", "ftp://",   "ftps://", "sftp://"};
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        const size_t scheme = strlen(schemes[i]);
+        if (bytes >= scheme && strncasecmp(name, schemes[i], scheme) == 0) return scheme;
+    }
+    return 0;
 }
+
+bool path_is_address(const char *name, size_t bytes) { return scheme_bytes(name, bytes) > 0; }
 
 bool paths_have_address(const char *paths)
 {
@@ -52,9 +60,9 @@ bool paths_have_address(const char *paths)
 
 size_t path_shown_bytes(const char *name, size_t bytes)
 {
-    if (!path_is_address(name, bytes)) return bytes;
-    const size_t scheme = name[4] == ':' ? strlen("http://") : strlen("https://");
+    const size_t scheme = scheme_bytes(name, bytes);
     size_t shown = scheme;
+    if (scheme == 0) return bytes;
     while (shown < bytes && !memchr("/?#", name[shown], 3))
         if (name[shown++] == '@') return scheme;
     while (shown < bytes && name[shown] != '?' && name[shown] != '#') shown++;

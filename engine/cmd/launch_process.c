@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "engine/base/log.h"
 #include "engine/cmd/launch.h"
 
 #define WORDS_OWN  8u  /* added to the command                  */
@@ -93,6 +94,7 @@ char **launch_words(const struct launch *l, uint32_t rank, bool is_again, uint32
         if (l->place[i]) words[n++] = l->place[i];
     snprintf(own, WORD_BYTES, "--rank=%u", rank);
     words[n++] = own;
+    if (log_format() == LOG_JSON && !launch_flag(rest, "--log")) words[n++] = (char *)(uintptr_t) "--log=json";
     if (is_again && !launch_flag(rest, "--again")) words[n++] = (char *)(uintptr_t) "--again";
     *count = n;
     return words;

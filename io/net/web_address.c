@@ -30,6 +30,23 @@ static status name_check(const char *host, size_t bytes)
     return ST_OK;
 }
 
+/* What to give in place of an address of another kind; NULL: nobody knows. */
+static const char *instead_of(const char *text)
+{
+    static const char store[] = "give the object's presigned address, through a proxy on this machine where that is "
+                                "https://…: http://127.0.0.1:PORT/BUCKET/KEY?…",
+                      hdfs[] = "give its WebHDFS address, "
+                               "http://NAMENODE:9870/webhdfs/v1/PATH?op=OPEN",
+                      files[] = "serve the file by http, or copy it here";
+    static const struct {
+        const char *scheme, *instead;
+    } others[] = {{"s3://", store},  {"s3a://", store}, {"gs://", store},  {"hdfs://", hdfs},
+                  {"ftp://", files}, {"ftps://", files}, {"sftp://", files}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strncasecmp(text, others[i].scheme, strlen(others[i].scheme)) == 0) return others[i].instead;
+    return NULL;
+}
+
 static status scheme_skip(const char *text, const char **rest)
 {
     char room[200];
@@ -41,6 +58,8 @@ static status scheme_skip(const char *text, const char **rest)
              "location / { proxy_pass https://%.*s; }, and give http://127.0.0.1:PORT/… in its place",
              shown(room, text), host < 200 ? host : 200, text + 8);
     }
+    const char *instead = instead_of(text);
+    if (instead) FAIL(INVALID, "%s: this program reads files and http://; %s", shown(room, text), instead);
     if (strncasecmp(text, "http://", 7) != 0)
         FAIL(INVALID, "%s: expected an address that begins with http://", shown(room, text));
     *rest = text + 7;

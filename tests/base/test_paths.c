@@ -81,6 +81,8 @@ static void path_shown_bytes__addresses__end_before_their_query(void **state)
     assert_int_equal(path_shown_bytes("http://me:secret@h/b", 20), 7);
     assert_int_equal(path_shown_bytes("https://me:secret@h/b", 21), 8);
     assert_int_equal(path_shown_bytes("http://h/b@c?s", 14), 12);
+    assert_int_equal(path_shown_bytes("s3://me:secret@h/b?s", 20), 5);
+    assert_int_equal(path_shown_bytes("hdfs://h/b?s", 12), 10);
     assert_true(path_has_query("http://h/b?s", 12));
     assert_false(path_has_query("http://h/b?s", 10) || path_has_query("a?b", 3));
     char text[PATHS_SHOWN_BYTES], many[2000] = "http://h/x";
@@ -95,7 +97,8 @@ static void path_shown_bytes__addresses__end_before_their_query(void **state)
     assert_int_equal(strlen(paths_shown(text, many)), PATHS_SHOWN_BYTES - 1);
     assert_true(paths_have_address("http://h/a") && paths_have_address("a.tsv, -, HTTPS://h/a"));
     assert_false(paths_have_address("") || paths_have_address("a.tsv,-,dir/http://h"));
-    assert_false(path_is_address("http:/", 6) || path_is_address("http://h", 5) || path_is_address("httpx://h", 9));
+    assert_false(path_is_address("http:/", 6) || path_is_address("http://h", 5) || path_is_address("httpx://h", 9) ||
+                 path_is_address("s3:/h", 5) || path_is_address("s3/h", 4));
 }
 
 int main(void)

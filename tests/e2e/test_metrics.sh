@@ -16,6 +16,7 @@ fails 2 '--metrics: expected ADDR:PORT in numbers' 'an address that is none' "$h
 fails 2 '--metrics 0.0.0.0:0 is reached from other machines: give --token-file FILE, or --insecure' 'an address of other machines' "$h" tiny.bin --data rows.tsv --metrics 0.0.0.0:0 -q
 echo 0123456789abcdef >tokens
 fails 2 'exclude each other' 'tokens, and none' "$h" tiny.bin --data rows.tsv --metrics 127.0.0.1:0 --token-file tokens --insecure -q
+fails 2 'exclude each other' 'tokens, and none, on nodes' "$h" tiny.bin --data rows.tsv --metrics 127.0.0.1:0 --token-file tokens --insecure --nodes 127.0.0.1:5,127.0.0.1:6 --rank 0 -q
 fails 2 '--token-file is for --metrics' 'tokens for nothing' "$h" tiny.bin --data rows.tsv --token-file tokens -q
 fails 2 'are of a training on several nodes' 'trust for nothing' "$h" tiny.bin --data rows.tsv --insecure -q
 fails 2 '--metrics: 64 connections need 320 descriptors, and this process may have 70; raise that' 'few descriptors' sh -c "ulimit -n 70 && exec '$h' tiny.bin --data rows.tsv --metrics 127.0.0.1:0 -q"

@@ -162,7 +162,7 @@ plan two.json '0-1:1:1@0 2-4:1:1@1' && plan three.json '0-0:1:1@1 1-2:2:2@2 3-4:
 staged() { # its figures, too, which node 1 has, and node 0 says
     launched_same tables 3 tables.bin --plan three.json --share --set checkpoint.every=50 && says 'nodes    3, which have the stages that the plan gives them' || return 1
     runs 0 "$h" tables.bin --data data.tsv --eval test.tsv --set eval.every=60 --log json --threads 1 && cp out one.log &&
-        launched 0 2 tables.bin --data data.tsv --eval test.tsv --set eval.every=60 --log json --plan two.json --share && figures_same
+        runs 0 "$h" launch --local 2 --log json -- tables.bin --data data.tsv --eval test.tsv --set eval.every=60 --plan two.json --share && figures_same && [ ! -s err ] # launch's own flag is the nodes', too
 }
 check 'stages on nodes: the bytes and figures of one node' staged
 check 'a plan for another number of nodes' launched 1 3 tables.bin --data data.tsv --plan two.json

@@ -95,6 +95,9 @@ nodes() {
 check 'on two nodes' nodes
 
 fails 1 'data.txt: 127.0.0.1:[0-9]* answers 404 Not Found; look whether' 'nothing there' heterps "$graph" --data "$at/data.txt?secret=abc"
+for address in 's3://bucket/data.tsv presigned' 'hdfs://name/data.tsv WebHDFS' 'FTP://host/data.tsv copy.it.here'; do
+    fails 1 "^heterps-run: error: ${address% *}: this program reads files and http://; .*${address#* }" "${address%%:*}" heterps "$graph" --data "${address% *}"
+done
 fails 1 'this program does not speak https; run a proxy' 'https' heterps "$graph" --data "https://127.0.0.1/data.tsv"
 fails 1 'data.tsv has changed while it was read: 127.0.0.1:[0-9]* tells the version "new", and told "old" before; start anew' 'data that changes' \
     heterps "$graph" --data "$at/data.tsv?change=3&cut=100000"

@@ -36,7 +36,9 @@ static void web_address_parse__others__are_refused_without_their_secrets(void **
     char text[WEB_TARGET_BYTES + 100] = "http://host/";
     assert_fails(INVALID, "proxy_pass https://host:8443;", web_address_parse(&a, "https://host:8443/x?secret=1"));
     assert_null(strstr(status_message(), "secret"));
-    assert_fails(INVALID, "begins with http://", web_address_parse(&a, "ftp://host/x"));
+    assert_fails(INVALID, "begins with http://", web_address_parse(&a, "gopher://host/x"));
+    assert_fails(INVALID, "s3://b/k: this program reads files and http://", web_address_parse(&a, "s3://b/k?secret=1"));
+    assert_fails(INVALID, "give its WebHDFS address", web_address_parse(&a, "HDFS://host/x"));
     assert_fails(INVALID, "found no host", web_address_parse(&a, "http:///x"));
     assert_fails(INVALID, "a name and a password", web_address_parse(&a, "http://me:secret@host/x"));
     assert_null(strstr(status_message(), "secret"));
