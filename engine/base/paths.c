@@ -38,7 +38,7 @@ const char *path_copy(char path[PATH_MAX], const char *name, size_t bytes)
 /* "http://" and others, of which io/net/web_address.c says what to give in their place; 0: it is a file's name. */
 static size_t scheme_bytes(const char *name, size_t bytes)
 {
-    static const char *const schemes[] = {"http://", "https://", "s3://",  "s3a://", "gs://",
+    static const char *const schemes[] = {"http://", "https://", "s3://",   "s3a://", "gs://",
                                           "hdfs://", "ftp://",   "ftps://", "sftp://"};
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
         const size_t scheme = strlen(schemes[i]);

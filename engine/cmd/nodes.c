@@ -105,7 +105,6 @@ status run_metrics_take(struct scrape_options *metrics, const struct run_options
                                        .token_file = o->token_file,
                                        .insecure = o->nodes.insecure};
     if (o->metrics == NULL && o->token_file) FAIL(USAGE, "--token-file is for --metrics: give that, too");
-    if (o->token_file && o->nodes.insecure)
-        FAIL(USAGE, "--token-file and --insecure exclude each other");
+    if (o->token_file && o->nodes.insecure) FAIL(USAGE, "--token-file and --insecure exclude each other");
     return ST_OK;
 }

@@ -30,7 +30,8 @@ static const struct flag flags[] = {
      "evaluation data; given several times, as NAME=FILE: several sets, of which the first decides about train.stop; "
      "default: data.eval of the graph, or the lines that data.eval_fraction holds out",
      offsetof(struct run_options, eval), 0, 0, false},
-    {"--out", FLAG_TEXT, "DIR", "save the model here at the end, at a signal, and as checkpoint.every and checkpoint.seconds say",
+    {"--out", FLAG_TEXT, "DIR",
+     "save the model here at the end, at a signal, and as checkpoint.every and checkpoint.seconds say",
      offsetof(struct run_options, out), 0, 0, false},
     {"--resume", FLAG_TEXT, "DIR",
      "go on from a saved model, and save there unless --out says otherwise; DIR/manifest.STEP.json: from an older save",

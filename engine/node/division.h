@@ -43,6 +43,7 @@ struct division {
 MUST_USE status division_make(struct division *division, const struct division_options *options);
 /* What --lanes of a node says, or the setting that `name` is of: a number of lanes, or a list of all nodes' numbers, or
  * auto, and *is_auto. USAGE: none of them; a list of other than job_nodes; node 0 without lanes. */
-MUST_USE status division_parse(const char *name, const char *text, uint32_t rank, uint32_t job_nodes, uint32_t *says, bool *is_auto);
+MUST_USE status division_parse(const char *name, const char *text, uint32_t rank, uint32_t job_nodes, uint32_t *says,
+                               bool *is_auto);
 
 #endif

@@ -164,8 +164,7 @@ static status grants_send(struct reduce *r, uint64_t job)
     }
     if (g->word != EXCHANGE_GOES_ON) return ST_OK;
     const struct exchange_waves *waves = r->exchange.waves;
-    const bool is_over =
-        is_wished(g, job) || atomic_load_explicit(&g->shared_cut, memory_order_relaxed) == job;
+    const bool is_over = is_wished(g, job) || atomic_load_explicit(&g->shared_cut, memory_order_relaxed) == job;
     if (is_over && waves) return halt_send(r, job, from);
     const uint64_t bound = atomic_load_explicit(&g->shared_until, memory_order_relaxed), all = reduce_done(r),
                    done = all > g->until ? g->until : all, ahead = waves ? waves->ahead_steps : GRANT_STEPS;

@@ -55,7 +55,7 @@ struct reduce_options {
     uint32_t rank, node_count;
     /* [node_count + 1], kept: node n has the lanes from its number to the next one's; the first one has some. */
     const uint32_t *lane_begin;
-    uint64_t slices, rows;   /* bit n: node n has a slice, has rows; 0: all have                       */
+    uint64_t slices, rows; /* bit n: node n has a slice, has rows; 0: all have                       */
     /* Kept: nodes have stages, and none of the above counts; NULL: lanes. Gets its extents. */
     struct exchange_stages *stages;
     bool has_waves;          /* nodes are workers that exchange waves (engine/sync/waves.h): no lanes      */

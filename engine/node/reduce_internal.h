@@ -213,8 +213,7 @@ struct message_kind {
     status (*may_come)(const struct reduce *r, uint32_t from);
 };
 extern const struct message_kind rows_kind, letter_kind, look_kind, looked_kind, block_kind, taken_kind, grant_kind,
-    wish_kind, bins_kind, news_kind, data_kind, had_kind, slot_kind, wave_kind, round_kind,
-    added_kind, begun_kind;
+    wish_kind, bins_kind, news_kind, data_kind, had_kind, slot_kind, wave_kind, round_kind, added_kind, begun_kind;
 
 /* Gives the post a message, whose parts stay until it is sent. */
 MUST_USE status message_send(struct reduce *r, uint32_t to, const struct reduce_message *message);

@@ -40,7 +40,7 @@ static const char *instead_of(const char *text)
                       files[] = "serve the file by http, or copy it here";
     static const struct {
         const char *scheme, *instead;
-    } others[] = {{"s3://", store},  {"s3a://", store}, {"gs://", store},  {"hdfs://", hdfs},
+    } others[] = {{"s3://", store},  {"s3a://", store},  {"gs://", store},  {"hdfs://", hdfs},
                   {"ftp://", files}, {"ftps://", files}, {"sftp://", files}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strncasecmp(text, others[i].scheme, strlen(others[i].scheme)) == 0) return others[i].instead;

@@ -94,9 +94,8 @@ static void place_from_environment__launchers__give_rank_and_number(void **state
     assert_ok(place_of(&p, NULL, kubernetes));
     assert_int_equal(p.count, 4);
     assert_int_equal(p.rank, 1);
-    static const char *const stateful[] = {"POD_INDEX", "2",           "WORLD_SIZE", "3",
-                                           "HOSTNAME",  "heterps-2",   "MASTER_ADDR", "10.0.0.4",
-                                           "MASTER_PORT", "5000",      NULL};
+    static const char *const stateful[] = {"POD_INDEX",   "2",        "WORLD_SIZE",  "3",    "HOSTNAME", "heterps-2",
+                                           "MASTER_ADDR", "10.0.0.4", "MASTER_PORT", "5000", NULL};
     assert_ok(place_of(&p, NULL, stateful));
     assert_int_equal(p.count, 3);
     assert_int_equal(p.rank, 2);
