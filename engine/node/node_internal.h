@@ -183,6 +183,9 @@ void node_member_tell(struct node *n, struct member_event event);
 void node_frame_take(struct node *n, uint32_t link, uint32_t bytes);
 void node_facts_take(struct node *n, uint32_t link, uint32_t bytes);
 void node_why_take(struct node *n, uint32_t link, uint32_t bytes);
+/* Whether a node that is lost now is what this one ends for: the first is, of a generation, and who ends for it closes
+ * its links, too. */
+bool node_loss_is_news(const struct node *n);
 /* Of node 0's letter before a roster. */
 void node_places_take(struct node *n, uint32_t link, uint32_t bytes);
 /* Says for whom it waits. */

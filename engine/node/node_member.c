@@ -192,6 +192,11 @@ static void connect_to(struct node *n, uint32_t rank)
     n->link[link] = (struct node_link){.state = NODE_LINK_ASKED, .rank = rank, .index = INDEX_NONE};
 }
 
+bool node_loss_is_news(const struct node *n)
+{
+    return !n->is_stuck_noted && (*n->lost == 0 || node_state(n) < STATE_RUNNING);
+}
+
 /* Nothing more is heard of it, but what is on its way to it goes. */
 static void channel_close(struct node *n, uint32_t link)
 {
@@ -199,7 +204,7 @@ static void channel_close(struct node *n, uint32_t link)
     char place[PLACE_TEXT_BYTES];
     if (l->state != NODE_LINK_UP) return;
     const uint32_t rank = n->member->channel[link].rank;
-    if (n->is_timer && rank != MEMBER_NONE && n->member->stuck == 0)
+    if (n->is_timer && rank != MEMBER_NONE && n->member->stuck == 0 && node_loss_is_news(n))
         snprintf(n->lost, sizeof n->lost, "%s is lost: it has said nothing for %g s", node_place_text(n, rank, place),
                  (double)n->o.timeout_ns * 1e-9);
     if (l->letters == 0) {
@@ -225,6 +230,7 @@ static void generation_begin(struct node *n, const struct member_roster *roster)
         n->link_of[i] = link;
         if (link != MEMBER_NONE) n->link[link].index = i;
     }
+    *n->lost = *n->why = 0; /* of who had come, and has gone, before it */
     node_probe_paths(n);
     ranks_text(n, all_ranks(n) & ~roster->mask, missing, sizeof missing);
     if (*missing && node_is_first(n)) log_warning("begins without %s", missing);
@@ -234,7 +240,8 @@ static void generation_begin(struct node *n, const struct member_roster *roster)
 /* Another generation, or a search for one, is a fresh process: unless the user has asked to stop. */
 static void start_anew(struct node *n, const struct member_roster *roster)
 {
-    const char *why = *n->lost ? n->lost : *n->why ? n->why : "the members of the job have changed";
+    /* Node 0's word, which has decided, first: whoever has heard of it before this node has closed its links, too. */
+    const char *why = *n->why ? n->why : *n->lost ? n->lost : "the members of the job have changed";
     const struct node_past past = {.roster = *roster, .nonce = n->member->o.nonce};
     const bool has_stream = n->listens && reduce_stream(n->reduce);
     if (n->o.anew && !has_stream && !stop_requested() &&

@@ -44,7 +44,8 @@ static void link_drop(struct node *n, uint32_t link, const char *why)
 {
     const uint32_t rank = n->member->channel[link].rank;
     char place[PLACE_TEXT_BYTES];
-    if (n->link[link].state == NODE_LINK_UP && rank != MEMBER_NONE && !n->is_stuck_noted)
+    if (n->link[link].state == NODE_LINK_UP && rank != MEMBER_NONE && node_loss_is_news(n) &&
+        n->member->phase != MEMBER_LEAVING)
         snprintf(n->lost, sizeof n->lost, "%s is lost: %s", node_place_text(n, rank, place), why);
     const bool is_up = n->link[link].state == NODE_LINK_UP;
     node_link_close(n, link);
