@@ -37,6 +37,8 @@ NOT_RUN = [
     ("curl ", "it asks a server; tests/e2e/test_serve.sh, test_serve_learn.sh and test_metrics.sh do"),
     ("heterps-run serve", "a server; tests/e2e/test_serve.sh, test_serve_learn.sh and test_lean.sh run it"),
     ("heterps-run export graph.bin --model model --for serving", "tests/e2e/test_lean.sh runs it"),
+    ("heterps-run compile samples/ctrdnn.cfg -o graph.bin", "tests/e2e/test_samples.sh compiles all samples"),
+    ("heterps-run gen criteo --rows 100000 -o train.tsv", "tests/e2e/test_gen.sh runs it"),
     ("heterps-run key -o cluster.key", "tests/e2e/test_cluster_key.sh runs it"),
     ("heterps-run graph.bin --data train.tsv --out model --nodes", "a cluster; tests/e2e/test_nodes.sh runs it on one machine"),
     ("heterps-run launch --local 4 -- graph.bin", "long: four nodes; tests/e2e/test_nodes.sh runs fewer"),

@@ -215,6 +215,23 @@ measured() { # what one node finds of two sets, with bins; nodes have the rows i
 check 'eval on nodes: the figures of one' measured
 cut -f2- short.tsv >unlabelled.tsv
 { head -n 77 test.tsv; echo 'no line'; tail -n +78 test.tsv; } >bad.tsv
+skipped() { # bad lines of a file: the bytes of one node, which says how many
+    trains skip tables.bin --data bad.tsv,short.tsv --set data.bad_lines=skip --threads 1 && rm -rf again.model &&
+        launched 0 3 tables.bin --data bad.tsv,short.tsv --set data.bad_lines=skip --lanes 3,0,5 --out again.model && says '^\[0\] .*bad.tsv:78: ' &&
+        exported tables.bin again.model again && same_bytes skip again
+}
+check 'bad lines that training skips' skipped
+huge() { # rows that no node has room for alone, but three have: trained, exported, measured, predicted by them
+    "$h" compile tables.cfg -o huge.bin -q --set emb.dim=64 --set train.epochs=1 --set store.ram=$([ $sanitized = yes ] && echo 4 || echo 8)MiB && rm -rf huge.model huge2.model huge.x huge2.x
+    runs 1 "$h" huge.bin --data data.tsv --threads 1 && says 'table "emb" is full' && launched 0 3 huge.bin --data data.tsv --out huge.model --set checkpoint.every=50 || return 1
+    more='--set store.ram=64MiB'
+    heterps huge.bin --data data.tsv --out huge2.model --threads 1 $more && heterps export huge.bin --model huge2.model -o huge2.x $more &&
+        runs 1 "$h" export huge.bin --model huge.model -o huge.x && launched 0 3 export huge.bin --model huge.model -o huge.x && diff -r huge.x huge2.x &&
+        heterps predict huge.bin --model huge2.model --data test.tsv -o one.txt $more && launched 0 3 predict huge.bin --model huge.model --data test.tsv -o many.txt && cmp one.txt many.txt &&
+        runs 0 "$h" eval huge.bin --model huge2.model --data test.tsv $more && sed 's/, [0-9.]* s)$/)/' out >one.out && grep -q eval one.out &&
+        launched 0 3 eval huge.bin --model huge.model --data test.tsv && sed 's/, [0-9.]* s)$/)/' out | diff one.out -
+}
+check 'a model that no node can hold alone' huge
 predicted_same() { # N LANES GRAPH ARGUMENT...: the bytes of one node
     predicted_n=$1 predicted_lanes=$2 predicted_graph=$3
     shift 3
@@ -476,6 +493,17 @@ apart_full() { # node 0's disk, by the rows of node 1
     for r in 0 1; do grep -q 'error: pair.model/m/emb.1.12.rows.*: No space left on device' err$r || { cat err$r; return 1; }; done
     runs 0 "$h" fsck full.model && says 'whole    full.model: 1 save, 3 files' || cat out
 }
+other_full() { # of a node that is not the first: it may write no file as large as its second one
+    rm -rf pair.model
+    rows="tables.bin --data data.tsv --key-file key --threads 1 --set cluster.min=2 --set checkpoint.every=6 --out pair.model --nodes $places"
+    (trap '' XFSZ && ulimit -f 234 && exec timeout 60 "$h" $rows --rank 1) >out1 2>err1 </dev/null &
+    second=$!
+    timeout 60 "$h" $rows --rank 0 >out0 2>err0 </dev/null
+    [ $? = 1 ] && ! wait $second || { echo 'no failure'; cat err0 err1; return 1; }
+    for r in 0 1; do grep -q 'error: .*pair.model/emb.1.12.rows.*: File too large' err$r || { cat err$r; return 1; }; done
+    runs 0 "$h" fsck pair.model && says 'whole    pair.model: 1 save, 3 files' || cat out
+}
+check 'where another node than the first cannot write, the save before stays whole' other_full
 rm -rf pair.model && mkdir pair.model
 if [ "$(id -u)" = 0 ] && unshare -m mount -t tmpfs none pair.model 2>/dev/null; then
     check 'and a disk that fills up leaves the save before whole' apart_full
