@@ -90,7 +90,8 @@ int launch_signals_count(void);
 
 /* The value of a flag among the words, or NULL. */
 const char *launch_flag(const struct command_rest *rest, const char *flag);
-/* The command line of a node, but for descriptors, with --log json where the launcher has it, and with room for two words more; NULL: no memory. */
+/* The command line of a node, but for descriptors, with --log json where the launcher has it, and with room for two
+ * words more; NULL: no memory. */
 char **launch_words(const struct launch *launch, uint32_t rank, bool is_again, uint32_t *count);
 /* The cores of process `index` of `count` on this machine: its share, or, if there are more processes than cores, one
  * in turn. */

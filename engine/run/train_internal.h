@@ -113,10 +113,9 @@ MUST_USE status train_nodes_tell(const struct trainer *t, uint64_t steps);
  * the first it counts if that does not end the job for it, since all read the same: its own copy is another then. Of a
  * stream there is no other copy, and nothing is said before train_nodes_data_end. */
 MUST_USE status train_nodes_reading(struct trainer *t);
-/* Behind a job: node 0 says for all whether the data have come to their end, or a wish to stop has ended it, and whether
- * it is time for a save. Either may
- * be known to one and not to another, if both come together. A stream that ends as the user wants to stop was cut
- * off. */
+/* Behind a job: node 0 says for all whether the data have come to their end, or a wish to stop has ended it, and if it
+ * is time for a save. Either may be known to one and not to another, if both come together. A stream that ends as the
+ * user wants to stop was cut off. */
 MUST_USE status train_nodes_job_end(struct trainer *t, bool *is_end);
 /* At the end of the data: what reading them has failed with here, and, of a stream, on all nodes. */
 MUST_USE status train_nodes_data_end(const struct trainer *t);
