@@ -107,7 +107,7 @@ launched_same() {
 for n in 1 2 3 4; do check "$n nodes, a dense model: the bytes of one node" launched_same dense $n dense.bin; done
 check '2 nodes, a model with a table: the bytes of one node' launched_same tables 2 tables.bin --set checkpoint.every=50
 timed() { # all save behind the same step, whenever node 0's clock says so
-    launched_same tables 3 tables.bin --set checkpoint.seconds=0.02 --set checkpoint.keep=1000 && [ "$(grep -c '^\[0\] saved ' err)" -ge 3 ] && silent 'no save before the end'
+    launched_same tables 3 tables.bin --set checkpoint.seconds=0.001 --set checkpoint.keep=1000 && [ "$(grep -c '^\[0\] saved ' err)" -ge 3 ] && silent 'no save before the end'
 }
 check '3 nodes that save by time: the bytes of one node' timed
 one_lane() { trains lane tables.bin --data data.tsv --threads 1 --set train.lanes=1 && launched_same lane 1 tables.bin --set train.lanes=1; }
