@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/file.h"
+#include "engine/base/paths.h"
 
 static struct {
     bool is_narrow;
@@ -70,6 +71,16 @@ static bool is_below(const char *path, const char *folder)
     const size_t bytes = strlen(folder);
     return strcmp(folder, "/") == 0 ||
            (strncmp(path, folder, bytes) == 0 && (path[bytes] == '/' || path[bytes] == '\0'));
+}
+
+status trust_sources_check(const char *key, const char *paths, const char *graph)
+{
+    char shown[PATHS_SHOWN_BYTES];
+    if (!trust.is_narrow || is_set(key) || !paths_have_address(paths)) return ST_OK;
+    FAIL(USAGE,
+         "%s: its %s would have this machine ask a server, %s; which servers a graph that may be a stranger's asks is "
+         "yours to say: --trust-paths, or --set %s=ADDRESS",
+         graph, key, paths_shown(shown, paths), key);
 }
 
 status trust_check(const char *key, const char *path, const char *graph)

@@ -201,13 +201,13 @@ static status train(struct session *s, const struct run_options *o, char **data,
     if (*out) options.out = *out;
     if (o->again || s->node) TRY(again_look(s, &options, o->again));
     if (options.data == NULL && o->use == NULL && *s->setup.settings.data_path) {
-        TRY(setup_paths(&s->setup, s->setup.settings.data_path, data));
+        TRY(setup_paths(&s->setup, "data.path", s->setup.settings.data_path, data));
         options.data = *data;
         TRY(inputs_add("data.path", *data));
     }
     TRY(eval_sets_parse(&options.eval, "--eval", o->eval.item, o->eval.count));
     if (options.eval.count == 0 && o->use == NULL && *s->setup.settings.data_eval) {
-        TRY(setup_paths(&s->setup, s->setup.settings.data_eval, eval));
+        TRY(setup_paths(&s->setup, "data.eval", s->setup.settings.data_eval, eval));
         options.eval = eval_sets_of(*eval);
         TRY(inputs_add("data.eval", *eval));
     }

@@ -129,7 +129,7 @@ status crew_histories(struct crew *c, const struct histories **histories)
     *histories = c->histories;
     if (c->histories || field == GRAPH_NONE || !*exclude) return ST_OK;
     char *paths;
-    TRY(setup_paths(c->setup, exclude, &paths));
+    TRY(setup_paths(c->setup, "eval.exclude", exclude, &paths));
     struct reader_options options = crew_feed_options(c, paths).reader;
     options.part = "histories";
     status st = histories_open(&c->histories, &options, field);

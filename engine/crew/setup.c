@@ -134,7 +134,9 @@ void setup_close(struct setup *s)
     memset(s, 0, sizeof *s);
 }
 
-status setup_paths(const struct setup *s, const char *value, char **paths)
+status setup_paths(const struct setup *s, const char *key, const char *value, char **paths)
 {
+    *paths = NULL;
+    TRY(trust_sources_check(key, value, s->graph_path));
     return paths_beside(paths, s->graph_path, value);
 }

@@ -45,9 +45,9 @@ MUST_USE status setup_open(struct setup *setup, const struct setup_options *opti
 /* After its crews. Zeroed memory may be closed. */
 void setup_close(struct setup *setup);
 
-/* The paths of `value` ("a.tsv,b.tsv" as in [data]), each taken relative to the graph file's folder. malloc'd: yours,
- * NULL after a failure. */
-MUST_USE status setup_paths(const struct setup *setup, const char *value, char **paths);
+/* The paths of `value` ("a.tsv,b.tsv"), the setting `key` ("data.path"), each taken relative to the graph file's
+ * folder. malloc'd: yours, NULL after a failure. USAGE as trust_sources_check. */
+MUST_USE status setup_paths(const struct setup *setup, const char *key, const char *value, char **paths);
 
 /* Prints the plan of memory taken so far: by part, but unless `all` or -v is given small parts as one. */
 void setup_memory_plan(const struct setup *setup, bool all);

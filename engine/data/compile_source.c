@@ -10,6 +10,7 @@
 #include "engine/base/log.h"
 #include "engine/base/paths.h"
 #include "engine/base/tree.h"
+#include "engine/base/trust.h"
 #include "engine/base/words.h"
 #include "io/read/reader.h"
 #include "sched/trees/automaton_learn.h"
@@ -38,10 +39,10 @@ static const struct ini_entry *path_entry(const struct compile_source *s, const 
     return entry && *entry->value ? entry : NULL;
 }
 
-/* `paths` are of the entry: they lie beside the model text, but where --set gives them they are as the command
+/* `paths` are of the entry, the setting `key`: they lie beside the model text, but where --set gives them they are as the command
  * line has them. */
-static status reader_options_make(const struct compile_source *s, const struct ini_entry *entry, const char *paths,
-                                  struct reader_options *out)
+static status reader_options_make(const struct compile_source *s, const struct ini_entry *entry, const char *key,
+                                  const char *paths, struct reader_options *out)
 {
     bool is_set = entry && entry->line == 0;
     *out = (struct reader_options){.format = (enum reader_format)s->settings.data_format,
@@ -49,6 +50,7 @@ static status reader_options_make(const struct compile_source *s, const struct i
                                    .part = "reader",
                                    .notices = &log_notices};
     char *found;
+    if (!is_set) TRY(trust_sources_check(key, paths, s->path));
     TRY(is_set ? heap_text(&found, "%s", paths) : paths_beside(&found, s->path, paths));
     out->paths = found;
     return schema_format(&out->schema, &s->settings);
@@ -132,9 +134,13 @@ static status source_words(void *context, const struct vocabulary_settings *sett
     TRY(settings_read_named(&s->ini, ini_find(&s->ini, "column", settings->column), "column", &column));
     struct reader_options options;
     const struct ini_entry *path = path_entry(s, "vocabulary", name);
-    TRY(reader_options_make(s, path ? path : path_entry(s, "data", ""), settings->path, &options));
+    char *key;
+    TRY(path ? heap_text(&key, "%s.path", name) : heap_text(&key, "data.path"));
+    status st = reader_options_make(s, path ? path : path_entry(s, "data", ""), key, settings->path, &options);
+    free(key);
+    TRY(st);
     struct word_list list = {.count_min = settings->count_min};
-    status st = reader_words_count(&options, settings->column,
+    st = reader_words_count(&options, settings->column,
                                    column.ids_max ? column.ids_max : s->settings.data_ids_max, word_take, &list);
     if (st == ST_OK && list.word_count) qsort(list.word, list.word_count, sizeof *list.word, word_order);
     size_t word_count = list.word_count < settings->words_max ? list.word_count : settings->words_max;
@@ -199,7 +205,7 @@ static status source_moments(void *context, const char *const *columns, uint32_t
     if (!*s->settings.data_path)
         FAIL(INVALID, "%s: [data] transform = standard measures data.path, and there is none", s->path);
     struct reader_options options;
-    TRY(reader_options_make(s, path_entry(s, "data", ""), s->settings.data_path, &options));
+    TRY(reader_options_make(s, path_entry(s, "data", ""), "data.path", s->settings.data_path, &options));
     struct reader_column *column = calloc(count, sizeof *column);
     struct moment *moment = calloc(count, sizeof *moment);
     status st =
@@ -349,7 +355,7 @@ static status source_automaton(void *context, const char *tree, uint32_t kind_co
     TRY(source_open(s));
     if (!*s->settings.data_path) FAIL(INVALID, "learned batching learns from data.path, and there is none");
     t.micro = micro_of(&s->settings);
-    TRY(reader_options_make(s, path_entry(s, "data", ""), s->settings.data_path, &options));
+    TRY(reader_options_make(s, path_entry(s, "data", ""), "data.path", s->settings.data_path, &options));
     status st = heap_text(&names, "%s", s->settings.data_kinds);
     if (st == ST_OK) st = tree_schema(s, &t, &options, &column, kinds, names);
     struct layout l = {0};

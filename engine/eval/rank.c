@@ -195,7 +195,7 @@ static status excluded_read(struct rank *r, const char *paths)
     options.schema.field = &column;
     options.schema.missing_is_key = false;
     char *beside;
-    TRY(setup_paths(c->setup, paths, &beside));
+    TRY(setup_paths(c->setup, "eval.exclude", paths, &beside));
     options.paths = beside;
     struct reader *reader = NULL;
     status st = reader_open(&reader, &options);

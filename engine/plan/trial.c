@@ -49,7 +49,7 @@ static status data_find(struct trial *t)
     if (t->o->data)
         TRY(heap_text(&t->paths, "%s", t->o->data));
     else if (*s->data_path)
-        TRY(setup_paths(&t->setup, s->data_path, &t->paths));
+        TRY(setup_paths(&t->setup, "data.path", s->data_path, &t->paths));
     /* A stream is the training's that follows. */
     if (t->paths && !paths_have_stream(t->paths)) return ST_OK;
     free(t->paths);

@@ -19,6 +19,7 @@
 static status paths_find(struct profile_data *d, const struct profile_options *o)
 {
     if (o->data == NULL && *d->settings.data_path == 0) return ST_OK;
+    if (o->data == NULL) TRY(trust_sources_check("data.path", d->settings.data_path, o->graph_path));
     TRY(o->data ? heap_text(&d->paths, "%s", o->data) : paths_beside(&d->paths, o->graph_path, d->settings.data_path));
     if (!paths_have_stream(d->paths)) return ST_OK;
     char shown[PATHS_SHOWN_BYTES];

@@ -43,6 +43,23 @@ make trap store.path=home/trap
 fails 1 'home/trap/lock: Too many levels of symbolic links' 'the lock of rows on disk is no link' "$HETERPS" home/trap.bin --data "$data"
 check '… and nothing is made elsewhere' test ! -e "$away/made"
 
+# Servers that a graph names: nobody listens at this port, and nobody is asked.
+web=http://127.0.0.1:1/x.tsv
+asks='would have this machine ask a server, .*http://127.0.0.1:1/x.tsv; .*: --trust-paths, or --set'
+disk=
+make web data.path="x.tsv,$web?secret"
+make weval data.path=../data.tsv data.eval="$web"
+fails 2 "home/web.bin: its data.path $asks data.path=ADDRESS" 'a server' "$HETERPS" home/web.bin
+fails 2 "home/web.bin: its data.path $asks data.path=ADDRESS" 'a server, profile' "$HETERPS" profile home/web.bin --cluster cluster.cfg --no-cache --seconds 0.1
+check 'doctor says a server' sh -c "! '$HETERPS' doctor home/web.bin >.out 2>&1 && grep -q 'ask a server.*trust-paths' .out"
+fails 2 "its data.eval $asks data.eval=" 'a server for evaluation' "$HETERPS" home/weval.bin
+fails 1 'no answer from 127.0.0.1:1' 'a server, --trust-paths' "$HETERPS" home/web.bin --trust-paths --set data.path="$web"
+fails 1 'no answer from 127.0.0.1:1' 'a server, by the command line' "$HETERPS" home/web.bin --set data.path="$web"
+printf '[data]\npath = %s\nformat = csv\nlabel = y\nsparse = a\n[vocabulary v]\ncolumn = a\n[column a]\nvocabulary = v\n' "$web" >words.cfg
+sed -n '/^\[table/,$p' tiny.cfg | sed 's/, dense//' >>words.cfg
+fails 1 "words.cfg: its data.path $asks data.path=" 'a server that a text names' "$HETERPS" compile words.cfg -o words.bin
+sed "/^\[vocab/a path = $web" words.cfg >names.cfg
+fails 1 "names.cfg: its v.path $asks v.path=" 'a server that a vocabulary names' "$HETERPS" compile names.cfg -o words.bin
 # The data cache.
 "$HETERPS" compile tiny.cfg -o home/cached.bin -q --set cache.ssd=64MiB --set cache.path="$away/c"
 cp "$data" away.tsv
