@@ -198,7 +198,7 @@ static status sets_note(const struct flag *flag, const struct flag_list *texts)
     return ST_OK;
 }
 
-/* What the command line names to be read is no file that it names to be written. */
+/* What the command line names to be read is no file that it names to be written, nor is a file of a model. */
 static status outputs_check(const struct command *c, const char *const *positionals, uint32_t positional_count,
                             const uint8_t *options)
 {
@@ -211,7 +211,9 @@ static status outputs_check(const struct command *c, const char *const *position
                 TRY(sets_note(flag, (const void *)(options + flag->offset)));
             if ((int)flag->type != pass) continue;
             memcpy(&value, options + flag->offset, sizeof value);
-            if (value != NULL) TRY(pass == FLAG_READ ? inputs_add(flag->name, value) : inputs_spare(value));
+            if (value == NULL) continue;
+            TRY(pass == FLAG_READ ? inputs_add(flag->name, value) : inputs_spare(value));
+            if (pass == FLAG_WRITE) TRY(model_spare(value, c->replaces));
         }
     return ST_OK;
 }

@@ -9,11 +9,12 @@
 #include <stdint.h>
 
 #include "engine/base/status.h"
+#include "engine/model/model_spare.h"
 
 enum flag_type {
     FLAG_TEXT,   /* const char *                                      */
     FLAG_READ,   /* the same, of files that are read, separated by commas (inputs.h) */
-    FLAG_WRITE,  /* the same, of a file that is written: none that is read */
+    FLAG_WRITE,  /* the same, of a file that is written: none that is read, or that is a model's (model_spare.h) */
     FLAG_LIST,   /* struct flag_list: may be given several times      */
     FLAG_SETS,   /* struct flag_list of data sets that are read, [NAME=]FILE,… (engine/eval/eval_sets.h) */
     FLAG_U32,    /* uint32_t                                          */
@@ -52,6 +53,7 @@ struct command {
     size_t options_bytes;
     const void *defaults;   /* options before flags; NULL: zeros      */
     bool opens_positionals; /* they are files that are read (inputs.h) */
+    enum model_spare replaces; /* what of models its outputs may replace */
     bool takes_rest;        /* its options begin with a struct command_rest */
     /* takes --gpu; started anew with the CUDA side where there is a card (engine/image/image.h) */
     bool uses_cards;

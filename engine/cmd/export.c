@@ -171,6 +171,13 @@ static void lean_tell(const struct lean_options *o, const struct lean_written *w
     log_event_end();
 }
 
+/* Of a file: it is none that is read, and none of a model but what it writes itself. */
+static status output_check(const struct export_options *o)
+{
+    TRY(inputs_spare(o->output));
+    return model_spare(o->output, o->purpose ? MODEL_SPARE_BUT_LEAN : MODEL_SPARE_ALL);
+}
+
 static status export_lean(const char *graph, const struct export_options *o)
 {
     struct setup setup;
@@ -178,7 +185,7 @@ static status export_lean(const char *graph, const struct export_options *o)
     struct lean_written written;
     struct figure full = {0}, lean = {0};
     TRY(lean_options_read(o, &options));
-    TRY(inputs_spare(o->output));
+    TRY(output_check(o));
     TRY(model_manifest_note(o->model));
     TRY(setup_open(&setup,
                    &(struct setup_options){.graph_path = graph, .set = o->set.item, .set_count = o->set.count}));
@@ -203,7 +210,7 @@ static status export_onnx(const char *graph, const struct export_options *o)
     struct setup setup;
     struct onnx_exported done = {0};
     char bytes[16], rows[27];
-    TRY(inputs_spare(o->output));
+    TRY(output_check(o));
     TRY(model_manifest_note(o->model));
     TRY(setup_open(&setup,
                    &(struct setup_options){.graph_path = graph, .set = o->set.item, .set_count = o->set.count}));
@@ -227,7 +234,7 @@ static status nodes_open(void *options_pointer, struct session *session, struct 
     (void)feeds;
     if (o->purpose == NULL) return format_read(o, &format);
     TRY(lean_options_read(o, &lean));
-    return inputs_spare(o->output);
+    return output_check(o);
 }
 
 /* By node 0. */

@@ -179,6 +179,17 @@ static status sets_tell(const struct session *s, struct train_options *options)
     return ST_OK;
 }
 
+/* Whose users know what is read when evaluation begins, long after the outputs are looked at. */
+static status exclude_note(const struct setup *s)
+{
+    char *paths;
+    if (*s->settings.eval_exclude == 0) return ST_OK;
+    TRY(setup_paths(s, "eval.exclude", s->settings.eval_exclude, &paths));
+    status st = inputs_add("eval.exclude", paths);
+    free(paths);
+    return st;
+}
+
 static status train(struct session *s, const struct run_options *o, char **data, char **eval, char **out)
 {
     struct train_options options = {.data = o->data,
@@ -211,6 +222,7 @@ static status train(struct session *s, const struct run_options *o, char **data,
         options.eval = eval_sets_of(*eval);
         TRY(inputs_add("data.eval", *eval));
     }
+    TRY(exclude_note(&s->setup));
     TRY(sets_tell(s, &options));
     if (o->trace) TRY(inputs_spare(o->trace));
     TRY(cache_trust(s, &options, *data, *eval));

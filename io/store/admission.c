@@ -10,7 +10,6 @@
 #include "io/store/shard.h"
 
 #define PART           "store admission"
-#define MAGIC          "HPSADMT1"
 #define VERSION        1u
 #define HEADER_BYTES   64u
 #define RECORD_BYTES   16u
@@ -336,7 +335,7 @@ status admission_put(const struct admission *a, struct file_writer *writer)
                        .key_max = a->key_max,
                        .record_count = a->admit_by == ADMIT_EXACT ? a->used_count : a->cell_count,
                        .name_hash = XXH3_64bits(a->table, strlen(a->table))};
-    memcpy(h.magic, MAGIC, sizeof h.magic);
+    memcpy(h.magic, ADMISSION_MAGIC, sizeof h.magic);
     h.file_bytes = sizeof h + h.record_count * record_bytes_of(a->admit_by) + sizeof(uint64_t);
     CHECK(writer->written_bytes == 0);
     TRY(file_writer_put(writer, &h, sizeof h));
@@ -354,8 +353,8 @@ static status header_read(struct header *h, const char *path, const uint8_t *dat
     if (bytes < sizeof *h + sizeof hash)
         FAIL(INVALID, "%s: %zu bytes are too few for a file of admission", path, bytes);
     memcpy(h, data, sizeof *h);
-    if (memcmp(h->magic, MAGIC, sizeof h->magic) != 0)
-        FAIL(INVALID, "%s: byte 0: not a file of admission (expected \"%s\")", path, MAGIC);
+    if (memcmp(h->magic, ADMISSION_MAGIC, sizeof h->magic) != 0)
+        FAIL(INVALID, "%s: byte 0: not a file of admission (expected \"%s\")", path, ADMISSION_MAGIC);
     if (h->version != VERSION)
         FAIL(INVALID, "%s: byte 8: version %u, where this program reads %u: written by a newer heterps-run, or damaged",
              path, h->version, VERSION);

@@ -24,6 +24,9 @@
 #include "engine/base/memory.h"
 #include "engine/base/row_life.h"
 
+/* The first bytes of a file of admissions. */
+#define ADMISSION_MAGIC "HPSADMT1"
+
 struct admission_options {
     const char *table;     /* its name, for messages and the file; kept                        */
     struct row_life life;  /* admit > 1, admit_by, admit_keys                                  */

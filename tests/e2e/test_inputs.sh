@@ -30,7 +30,7 @@ spares 'same file as .*data.tsv' 'compile onto what its text reads' compile stan
 spares 'same file as --data data.tsv' 'predict onto its data' predict tiny.bin --model model --data data.tsv -o data.tsv
 spares 'hard.tsv is to be written, and is the same file as --data more.tsv,data.tsv|same file as --data data.tsv' 'by a hard link, of several' predict tiny.bin --model model --data more.tsv,data.tsv -o hard.tsv
 spares 'soft.tsv .* data.tsv' 'by a symbolic link' predict tiny.bin --model model --data data.tsv -o soft.tsv
-spares 'link.json .* model/manifest.json' 'predict onto the manifest of its model' predict tiny.bin --model model --data data.tsv -o link.json
+spares 'link.json is to be written, and is the manifest of a saved model' 'predict onto the manifest of its model' predict tiny.bin --model model --data data.tsv -o link.json
 spares 'emb.*rows' 'predict onto the rows of its model' predict tiny.bin --model model --data data.tsv -o "$rows"
 spares 'tiny.bin' 'predict onto its graph' predict tiny.bin --model model --data data.tsv -o tiny.bin
 fails 2 'standard output is to be written, and is the same file as --data data.tsv' 'predict >> its data' sh -c "'$HETERPS' predict tiny.bin --model model --data data.tsv >>data.tsv"
@@ -43,6 +43,19 @@ spares 'same file as --cluster' 'plan onto its cluster' plan tiny.bin --cluster 
 spares 'same file as --cluster' 'plan --html onto its cluster' plan tiny.bin --cluster cluster.cfg --html cluster.cfg
 spares 'same file as --cluster' 'plan --instance-out' plan tiny.bin --cluster cluster.cfg --instance-out cluster.cfg
 spares 'tiny.bin' 'plan --curve onto the graph' plan tiny.bin --cluster cluster.cfg --curve tiny.bin
+# Nor of what another run would read.
+cp -r model second && "$HETERPS" export tiny.bin --model model --for serving -o lean.bin -q && "$HETERPS" compile tiny.cfg -o exclude.bin --set eval.exclude=more.tsv -q && sums >.before
+lost='which would be lost; give another name, or remove the file first'
+spares "second/manifest.json is to be written, and is the manifest of a saved model, $lost" 'a trace onto a manifest' tiny.bin --data data.tsv --trace second/manifest.json
+spares "is the manifest of a saved model" 'compile onto a manifest' compile tiny.cfg -o second/manifest.json
+spares "is rows of a model, $lost" 'gen onto rows' gen criteo --rows 5 -o "second/${rows##*/}"
+spares "is rows of a model, $lost" 'export --for serving onto rows' export tiny.bin --model model --for serving -o "second/${rows##*/}"
+spares "is a file of a saved model, $lost" 'export of onnx onto parameters' export tiny.bin --model model --format onnx -o "second/${dense##*/}"
+spares "is the lock of a saved model, $lost" 'predict onto a lock' predict tiny.bin --model model --data data.tsv -o second/lock
+spares "is a graph, $lost" 'predict onto a graph' predict tiny.bin --model model --data data.tsv -o path.bin
+spares "is a graph with its model, $lost" 'compile onto a model for serving' compile tiny.cfg -o lean.bin
+spares "is a graph, $lost" 'export --for serving onto a graph' export tiny.bin --model model --for serving -o path.bin
+spares 'same file as eval.exclude' 'a trace onto whose users are known' exclude.bin --data data.tsv --trace more.tsv
 mkdir out && ln "$dense" out/dense.safetensors && sums >.before
 spares "out/dense.safetensors .* $dense" 'export onto a file of its model' export tiny.bin --model model -o out
 
@@ -63,5 +76,6 @@ check 'a data cache of other data is replaced' kept
 # What is replaced rightly.
 again() { "$HETERPS" tiny.bin --data data.tsv --continue model -q && "$HETERPS" tiny.bin --data data.tsv --init model --out model2 -q; }
 check 'a model that is resumed is saved where it was' again
+check 'compile anew, and export --for serving' sh -c "'$HETERPS' compile tiny.cfg -o path.bin -q && '$HETERPS' export tiny.bin --model model --for serving -o lean.bin -q"
 check 'predict onto another file' "$HETERPS" predict tiny.bin --model model --data data.tsv -o more.tsv -q
 finish
