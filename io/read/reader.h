@@ -92,7 +92,7 @@ struct reader_schema {
     uint32_t vocabulary_count;
     const char *weight, *group; /* names of columns, where the shape has them                       */
     bool ids_over_is_error;     /* a longer list is an error, else it is cut and counted                    */
-    bool ids_over_is_few;       /* cut, and an error when more than 1 % of the keys are lost; in predict no error */
+    bool ids_over_is_few;       /* cut, and an error when more than 1 % of the keys are lost; in predict a notice */
     bool log1p;                 /* numeric columns: sign(x) log(1 + |x|), rounded from double                */
     bool missing_is_key;        /* an empty field gets the key of the empty text, else no key                */
     float missing_value;        /* an empty numeric column, after the transform                             */

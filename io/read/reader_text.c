@@ -422,7 +422,12 @@ static status block_example_next(struct reader_text *text, struct reader_example
 /* At most one key in so many may be lost. */
 #define LOST_PART 100u
 
-/* Counts an example's keys; NULL: the pass is over. INVALID: too many keys are lost. */
+#define LOST_HELP                                                                                                     \
+    "because lists are longer than ids_max: one has %u keys; give ids_max = %u in the field's [column NAME] (--set "   \
+    "NAME.ids_max=%u), or in [data] where that says none"
+
+/* Counts an example's keys; NULL: the pass is over. INVALID: too many keys are lost. Whoever predicts goes on, for
+ * every line is to be answered, and is told once. */
 static status lists_count(struct reader_text *text, const struct reader_example *example)
 {
     struct reader_lists *lists = &text->lists;
@@ -433,12 +438,18 @@ static status lists_count(struct reader_text *text, const struct reader_example 
         if (example->list_longest > lists->longest) lists->longest = example->list_longest;
         if (example->lost_count == 0 || lists->key_count < LISTS_WINDOW) return ST_OK;
     }
+    if (text->lost_are_told) {
+        if (example == NULL && lists->lost_count > 0)
+            notices_tell(text->notices, NOTICE_WARNING,
+                         "%s: %" PRIu64 " of %" PRIu64 " keys are lost, " LOST_HELP ", and train anew",
+                         text->reader.paths, lists->lost_count, lists->key_count, lists->longest, lists->longest,
+                         lists->longest);
+        return ST_OK;
+    }
     if (lists->lost_count <= lists->key_count / LOST_PART) return ST_OK;
     FAIL(INVALID,
          "%s: %" PRIu64 " of %" PRIu64
-         " keys are lost, because lists are longer than ids_max: one has %u keys; give ids_max = %u in the field's "
-         "[column NAME] (--set NAME.ids_max=%u), or in [data] where that says none; or ids_over = cut if they are to "
-         "be cut",
+         " keys are lost, " LOST_HELP "; or ids_over = cut if they are to be cut",
          text->reader.paths, lists->lost_count, lists->key_count, lists->longest, lists->longest, lists->longest);
 }
 
@@ -688,7 +699,9 @@ status reader_text_open(struct reader_text *text, struct arena *arena, const str
                                  .listener = options->listener,
                                  .lines = options->lines,
                                  .held_out = team_of(options, format, shape).held_out,
-                                 .few_are_cut = options->schema.ids_over_is_few && !options->label_optional,
+                                 .few_are_cut = options->schema.ids_over_is_few,
+                                 .lost_are_told = options->label_optional,
+                                 .notices = options->notices,
                                  .is_untouched = true,
                                  .source.fd = -1};
     text->reader.paths = paths_shown(text->shown, options->paths);

@@ -24,6 +24,8 @@ struct reader_text {
     void *format_state;
     bool bad_skip, bad_keep;
     bool few_are_cut;                       /* lists may lose a small part of their keys */
+    bool lost_are_told;                     /* to the notices, when a pass is over, in place of an error */
+    const struct notices *notices;          /* or NULL */
     const struct reader_listener *listener; /* or NULL */
     enum reader_part lines;
     uint64_t held_out;           /* a line is held out if its hash is below this */

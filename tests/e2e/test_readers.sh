@@ -159,7 +159,7 @@ fails 1 'test.csv:[0-9]*: column 4 \(tags\): expected at most 2 keys, not 3, fou
 fails 1 'test.csv: 26 of 352 keys are lost, because lists are longer than ids_max: one has 3 keys; .* ids_max = 3' 'csv: more than one key in a hundred is lost' \
     "$h" short.bin --data test.csv -q
 check 'csv: lists are cut' "$h" short.bin --data test.csv -q --set data.ids_over=cut
-# Of a long file it is said after its first 10,000 keys, whoever parses; one key in two hundred may be lost; predict says nothing.
+# Of a long file it is said after its first 10,000 keys, whoever parses; one key in two hundred may be lost; predict goes on, and says it once.
 awk 'BEGIN { for (i = 0; i < 20000; i++) print i % 2 (i % 200 ? ",a" : ",a|b|c") }' >few.csv
 awk 'BEGIN { for (i = 0; i < 200000; i++) print i % 2 ",a" i % 50 (i % 2 ? "" : "|b|c|d") }' >many.csv
 cat >tags.cfg <<CFG
@@ -189,7 +189,12 @@ for readers in 1 3; do
         "$h" tags.bin --data many.csv -q --set train.readers=$readers
 done
 check 'csv: a list in two hundred is too long' "$h" tags.bin --data few.csv --out tags.model -q
-check 'csv: predict cuts what it gets' "$h" predict tags.bin --model tags.model --data many.csv -o tags.out
+predicts_and_tells() {
+    "$h" predict tags.bin --model tags.model --data many.csv -o tags.out -q 2>tags.err && [ "$(wc -l <tags.out)" = 200000 ] && [ "$(wc -l <tags.err)" = 1 ] &&
+        grep -q 'warning: many.csv: 200000 of 500000 keys are lost, because .* one has 4 keys; give ids_max = 4 .*, and train anew$' tags.err
+}
+check 'csv: predict cuts what it gets, and says what is lost' predicts_and_tells
+check 'csv: … but where ids_over = cut asks for it' sh -c "'$h' predict tags.bin --model tags.model --data few.csv -o tags.out -q --set data.ids_over=cut 2>tags.err && [ ! -s tags.err ]"
 # All features of a line are one list, whose length is no matter of defaults; and factorization machines need pairs.
 printf '[data]\nformat = libsvm\nsparse = features\n[table t]\ndim = 2\n[embedding e]\ntable = t\ninput = features\n[fm f]\ninput = e\ndim = 2\n[loss bce]\ninput = f\n' >list.cfg
 fails 1 'list.cfg:3: \[data\] sparse: "features" is a list of all features of a line; say how many' 'libsvm: features without ids_max' "$h" compile list.cfg -o list.bin
