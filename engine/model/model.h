@@ -213,7 +213,8 @@ MUST_USE status model_load_from(struct model *model, struct model_source *source
 /* The hash of the manifest that a path leads to, by which saves are told from each other; as model_dir_find. */
 MUST_USE status model_manifest_hash(const char *path, uint64_t *hash);
 /* Says early, before any memory is filled, what of that the data and the recipe refuse; and what model_dir_find
- * does. */
+ * does. Warns of a new pass over the very data that the save stands in: what of its pass is left out, if it is within
+ * one. */
 MUST_USE status model_resume_check(const struct model *model, const char *path, bool is_new_pass);
 
 enum model_export_format { MODEL_EXPORT_SAFETENSORS, MODEL_EXPORT_NPY };

@@ -8,6 +8,7 @@
 
 #include "cfg/settings.h"
 #include "engine/base/log.h"
+#include "engine/base/words.h"
 #include "engine/model/lean.h"
 #include "engine/model/model_names.h"
 #include "engine/model/model_saved.h"
@@ -317,6 +318,29 @@ status model_load_from(struct model *model, struct model_source *source, enum mo
     return load(model, source, NULL, purpose);
 }
 
+/* Of a new pass: over the very data that the save stands in it is one more, and what its pass has left is not
+ * trained on. */
+static void same_data_tell(const struct model_saved *saved, const struct model *model)
+{
+    const struct manifest *m = &saved->manifest;
+    const struct progress *p = &m->progress;
+    char count[27];
+    if (m->data.file_count == 0 || model->data.file_count == 0) return;
+    if (model_data_compare(saved->manifest_path, &m->data, &model->data) != ST_OK) return;
+    if (p->epoch_examples == 0 || p->epoch_examples == p->pass_examples) {
+        log_warning("%s has been trained on this very data (%s): --continue trains on it once more", saved->directory,
+                    m->data.file[0].name);
+        return;
+    }
+    const bool is_known = p->pass_examples > p->epoch_examples;
+    log_warning("%s stands in this very data (%s): %s %s examples of its pass, which are not trained on; --resume in "
+                "place of --continue would go on with them",
+                saved->directory, m->data.file[0].name,
+                is_known ? "--continue begins it anew, and leaves out the last"
+                         : "--continue begins it anew, and leaves out what follows the first",
+                words_whole(count, is_known ? p->pass_examples - p->epoch_examples : p->epoch_examples));
+}
+
 status model_resume_check(const struct model *model, const char *path, bool is_new_pass)
 {
     struct model_saved saved;
@@ -325,6 +349,7 @@ status model_resume_check(const struct model *model, const char *path, bool is_n
     status st = is_new_pass ? ST_OK : model_data_compare(saved.manifest_path, &m->data, &model->data);
     if (st == ST_OK) st = recipe_refuse(saved.manifest_path, m, model->graph, is_new_pass);
     if (st == ST_OK) st = differs_tell(&saved, model->graph, hash_compare(&saved, model->graph));
+    if (st == ST_OK && is_new_pass) same_data_tell(&saved, model);
     model_saved_close(&saved);
     return st;
 }

@@ -151,12 +151,19 @@ status warm_words_key(const struct warm_words *words, const char *path, uint64_t
                       uint64_t *key)
 {
     const struct graph *g = words->graph;
-    if (words->serves == NULL) {
-        *key = reader_key(words->seed, text, bytes);
-        return ST_OK;
-    }
     const char *tab = memchr(text, '\t', bytes);
     const size_t name_bytes = tab ? (size_t)(tab - text) : 0;
+    if (words->serves == NULL) {
+        /* The field may be said where it need not be. */
+        size_t front = 0;
+        for (uint32_t f = 0; f < g->field_count && tab; f++) {
+            const char *name = graph_string(g, g->fields[f].name);
+            if (g->fields[f].seed == words->seed && strlen(name) == name_bytes && memcmp(name, text, name_bytes) == 0)
+                front = name_bytes + 1;
+        }
+        *key = reader_key(words->seed, text + front, bytes - front);
+        return ST_OK;
+    }
     for (uint32_t f = 0; f < g->field_count && tab; f++) {
         const char *name = graph_string(g, g->fields[f].name);
         if (!words->serves[f] || strlen(name) != name_bytes || memcmp(name, text, name_bytes) != 0) continue;

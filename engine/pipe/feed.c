@@ -341,6 +341,12 @@ const struct reader_mark *feed_marks(const struct feed *feed, uint32_t *count)
     return reader_marks(feed->source, count);
 }
 
+void feed_look(struct feed *feed, feed_looker *look, void *context)
+{
+    feed->look = look;
+    feed->look_context = context;
+}
+
 uint32_t feed_input_count(const struct feed *feed) { return feed->input_count; }
 
 void *feed_memory(const struct feed *feed, size_t *bytes)

@@ -40,6 +40,8 @@ struct feed {
     bool is_told; /* node 0 tells the steps: the consumer's node has no lanes */
     bool sweeps;  /* at ends of steps rows die, or are too many */
     uint64_t epochs, steps_max;
+    feed_looker *look; /* or NULL */
+    void *look_context;
     struct progress from;
     struct reader *source;
     struct arena arena;

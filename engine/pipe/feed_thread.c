@@ -302,6 +302,10 @@ static status micro_read(struct feed *feed, struct place *at, uint32_t micro, st
     uint64_t end_ns = clock_ns();
     feed->read_ns += end_ns - begin_ns;
     trace_span(TRACE_READ, "read", begin_ns, end_ns, at->step, micro);
+    if (st != ST_OK || feed->look == NULL || !at->is_open) return st;
+    bool is_enough = false;
+    st = feed->look(feed->look_context, m, at->is_end, &is_enough);
+    if (is_enough) feed->look = NULL;
     return st;
 }
 

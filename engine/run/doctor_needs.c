@@ -87,7 +87,13 @@ static void model_look(const struct look *l)
 
 /* --- data --------------------------------------------------------------------------------------- */
 
-static void examples_look(void *context, const struct micro_batch *m) { *(uint32_t *)context = m->example_count; }
+static status examples_look(void *context, const struct micro_batch *m, bool is_end, bool *is_enough)
+{
+    (void)is_end;
+    *(uint32_t *)context = m->example_count;
+    *is_enough = true;
+    return ST_OK;
+}
 
 /* Returns about how many examples they have; 0: that cannot be told. */
 static uint64_t paths_look(const struct look *l, const char *what, const char *paths)

@@ -1,4 +1,4 @@
-/* Reads the first lines of the data once more than training does (engine/run/first_read.h). */
+/* Reads the first lines of the data once more than training does, but of a stream as they come (engine/run/first_read.h). */
 #include "engine/run/first_read.h"
 
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include "io/read/reader.h"
 #include "io/store/store_rows.h"
 
-status first_read(struct crew *crew, const struct setup *setup, const char *paths,
-                  void (*look)(void *context, const struct micro_batch *m), void *context, uint64_t *bad_count)
+status first_read(struct crew *crew, const struct setup *setup, const char *paths, first_look *look, void *context,
+                  uint64_t *bad_count)
 {
     const struct batch_shape shape = graph_batch(&setup->graph);
     const struct example_shape example = graph_example(&setup->graph);
@@ -17,16 +17,20 @@ status first_read(struct crew *crew, const struct setup *setup, const char *path
     struct arena arena;
     struct micro_batch m;
     struct reader *reader = NULL;
-    bool is_end;
+    bool is_end = false, is_enough = false;
     options.readers = 1;
     options.processor_count = 0;
     TRY(arena_open(&arena, "reader", micro_batch_bytes(shape, example)));
     micro_batch_place(&m, &arena, shape, example);
     status st = reader_open(&reader, &options);
     if (st == ST_OK) st = reader_start(reader, 0);
-    if (st == ST_OK) st = reader_fill(reader, &m, shape.micro, &is_end);
+    while (st == ST_OK && !is_end && !is_enough) {
+        micro_batch_clear(&m);
+        st = reader_fill(reader, &m, shape.micro, &is_end);
+        if (st == ST_OK && look != NULL) st = look(context, &m, is_end, &is_enough);
+        is_enough |= look == NULL;
+    }
     *bad_count = reader ? reader_counts(reader).bad_count : 0;
-    if (st == ST_OK && look != NULL) look(context, &m);
     reader_close(reader);
     arena_close(&arena);
     return st;
@@ -36,78 +40,114 @@ status first_read(struct crew *crew, const struct setup *setup, const char *path
 
 /* So many keys, none of which has a row, are no accident. */
 #define KEYS_MANY 100u
+/* So many examples are looked at where keys are fewer, because data may be sorted. */
+#define EXAMPLES_MANY 10000u
 
-struct rows_look {
+struct first_rows {
     const struct setup *setup;
+    const char *paths, *init;
     uint8_t *serves; /* [field_count] */
-    uint32_t example_count;
-    uint64_t key[KEYS_MANY]; /* of the table that is looked at: different ones */
+    uint64_t *key;   /* [table_count, KEYS_MANY]: different ones */
+    uint64_t example_count;
     /* of tables with rows: different keys, up to KEYS_MANY; whether one has a row */
     uint32_t key_count[GRAPH_TABLES_MAX];
-    bool is_found[GRAPH_TABLES_MAX];
+    bool has_rows[GRAPH_TABLES_MAX], is_found[GRAPH_TABLES_MAX];
 };
 
-/* A key counts once: data may be sorted. */
-static void key_count(struct rows_look *l, uint32_t table, uint64_t key)
+/* A key counts once, and is looked up once: when it comes again in another micro-batch a training may have made a row
+ * of it. */
+static void key_look(struct first_rows *l, uint32_t table, uint64_t key)
 {
     const uint32_t count = l->key_count[table];
-    uint32_t i = 0;
-    while (i < count && l->key[i] != key) i++;
-    if (i == count && count < KEYS_MANY) l->key[l->key_count[table]++] = key;
+    uint64_t *keys = &l->key[(size_t)table * KEYS_MANY];
+    for (uint32_t i = 0; i < count; i++)
+        if (keys[i] == key) return;
+    if (count < KEYS_MANY) keys[l->key_count[table]++] = key;
+    l->is_found[table] |= store_has(l->setup->model.store, table, key);
 }
 
-static void rows_look(void *context, const struct micro_batch *m)
+static void table_look(struct first_rows *l, uint32_t table, const struct micro_batch *m)
 {
-    struct rows_look *l = context;
     const struct graph *g = &l->setup->graph;
-    const struct model *model = &l->setup->model;
-    const struct store *store = model->store;
-    l->example_count = m->example_count;
-    for (uint32_t t = 0; t < g->table_count; t++) {
-        if (store_row_count(store, t) == 0) continue;
-        graph_table_serves(g, t, l->serves);
-        for (uint32_t i = 0; i < m->example_count * g->field_count; i++) {
-            if (!l->serves[i % g->field_count]) continue;
-            for (uint32_t k = m->key_begin[i]; k < m->key_begin[i + 1]; k++) {
-                if (!model_share_has(&model->share, t, m->key[k])) continue;
-                key_count(l, t, m->key[k]);
-                l->is_found[t] |= store_has(store, t, m->key[k]);
-            }
-        }
+    graph_table_serves(g, table, l->serves);
+    for (uint32_t i = 0; i < m->example_count * g->field_count; i++) {
+        if (!l->serves[i % g->field_count]) continue;
+        for (uint32_t k = m->key_begin[i]; k < m->key_begin[i + 1] && !l->is_found[table]; k++)
+            if (model_share_has(&l->setup->model.share, table, m->key[k])) key_look(l, table, m->key[k]);
     }
 }
 
-static status rows_judge(const struct rows_look *l, const char *paths, const char *init)
+static status rows_judge(const struct first_rows *l, bool is_end)
 {
     const struct graph *g = &l->setup->graph;
     uint32_t keys = 0;
     bool is_found = false;
+    char number[27];
     for (uint32_t t = 0; t < g->table_count; t++) {
         keys += l->key_count[t];
         is_found |= l->is_found[t];
     }
-    if (keys >= KEYS_MANY && !is_found)
+    const char *examples = words_plural(WORDS, l->example_count, "example");
+    if (keys > 0 && (keys >= KEYS_MANY || is_end) && !is_found)
         FAIL(MISMATCH,
-             "%s: no row of it is one of the keys of the first %s of %s, %u different ones or more: the keys were made "
+             "%s: no row of it is one of the keys of the first %s of %s, %s different ones%s: the keys were made "
              "by another rule, of columns of other names, or of other texts (io/README.md says how a key is made)",
-             init, words_plural(WORDS, l->example_count, "example"), paths, KEYS_MANY);
+             l->init, examples, l->paths, words_whole(number, keys), is_end ? "" : " or more");
     for (uint32_t t = 0; t < g->table_count; t++)
-        if (l->key_count[t] == KEYS_MANY && !l->is_found[t])
-            log_warning("%s: none of the keys of table %s in the first %s of %s, %u different ones or more, has a row "
+        if (l->key_count[t] > 0 && (l->key_count[t] == KEYS_MANY || is_end) && !l->is_found[t])
+            log_warning("%s: none of the keys of table %s in the first %s of %s, %s different ones%s, has a row "
                         "of it",
-                        init, graph_string(g, g->tables[t].name), words_plural(WORDS, l->example_count, "example"),
-                        paths, KEYS_MANY);
+                        l->init, graph_string(g, g->tables[t].name), examples, l->paths,
+                        words_whole(number, l->key_count[t]), is_end ? "" : " or more");
     return ST_OK;
+}
+
+status first_rows_look(void *rows, const struct micro_batch *m, bool is_end, bool *is_enough)
+{
+    struct first_rows *l = rows;
+    const uint32_t table_count = l->setup->graph.table_count;
+    l->example_count += m->example_count;
+    *is_enough = true;
+    for (uint32_t t = 0; t < table_count; t++) {
+        if (l->has_rows[t] && !l->is_found[t] && l->key_count[t] < KEYS_MANY) table_look(l, t, m);
+        *is_enough &= !l->has_rows[t] || l->is_found[t] || l->key_count[t] == KEYS_MANY;
+    }
+    *is_enough |= is_end || l->example_count >= EXAMPLES_MANY;
+    return *is_enough ? rows_judge(l, is_end) : ST_OK;
+}
+
+status first_rows_open(struct first_rows **out, const struct setup *setup, const char *paths, const char *init)
+{
+    const struct graph *g = &setup->graph;
+    struct first_rows *l = *out = calloc(1, sizeof *l);
+    if (l == NULL) FAIL(MEMORY, "no memory to look at first keys");
+    l->setup = setup;
+    l->paths = paths;
+    l->init = init;
+    l->serves = calloc((size_t)g->field_count + 1, 1);
+    l->key = calloc((size_t)g->table_count * KEYS_MANY + 1, sizeof *l->key);
+    for (uint32_t t = 0; t < g->table_count; t++) l->has_rows[t] = store_row_count(setup->model.store, t) > 0;
+    if (l->serves && l->key) return ST_OK;
+    first_rows_close(l);
+    *out = NULL;
+    FAIL(MEMORY, "no memory to list the fields and first keys of tables");
+}
+
+void first_rows_close(struct first_rows *l)
+{
+    if (l == NULL) return;
+    free(l->serves);
+    free(l->key);
+    free(l);
 }
 
 status first_rows_check(struct crew *crew, const struct setup *setup, const char *paths, const char *init)
 {
+    struct first_rows *rows;
     uint64_t bad_count;
     if (store_has_home(setup->model.store)) return ST_OK;
-    struct rows_look look = {.setup = setup, .serves = calloc((size_t)setup->graph.field_count + 1, 1)};
-    if (look.serves == NULL) FAIL(MEMORY, "no memory to list the fields of tables");
-    status st = first_read(crew, setup, paths, rows_look, &look, &bad_count);
-    free(look.serves);
-    if (st == ST_OK) st = rows_judge(&look, paths, init);
+    TRY(first_rows_open(&rows, setup, paths, init));
+    status st = first_read(crew, setup, paths, first_rows_look, rows, &bad_count);
+    first_rows_close(rows);
     return st;
 }

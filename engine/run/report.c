@@ -91,7 +91,7 @@ void report_start(struct report *r, const struct session *s)
     bool is_new_pass = p->step == p->first_step && p->epoch_examples == 0;
     if (p->step)
         log_info("%s after step %" PRIu64 "%s", is_new_pass ? "continue" : "resume  ", p->step,
-                 is_new_pass ? ": a pass over other data begins" : "");
+                 is_new_pass ? ": a new pass begins" : "");
     again_tell(s, p);
     log_event_begin("start");
     log_event_text("graph", s->setup.graph_path);

@@ -14,6 +14,7 @@
 #include "engine/node/stream.h"
 #include "engine/node/tables.h"
 #include "engine/node/talk.h"
+#include "engine/run/first_read.h"
 #include "engine/run/train_internal.h"
 #include "io/event_file.h"
 #include "io/store/store_ticket.h"
@@ -478,5 +479,6 @@ status train_run(struct session *session, const struct train_options *options)
     event_file_close(t.report.scalars);
     free(t.best_path);
     arena_close(&t.arena);
+    first_rows_close(t.first_rows);
     return st;
 }

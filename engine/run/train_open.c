@@ -180,6 +180,10 @@ status train_model_fill(struct trainer *t)
     if (t->options->init) TRY(warm_start(model, &(struct warm_start_options){.path = t->options->init}));
     if (t->options->init && !feed_is_stream(t->feed) && node_computes(t->node))
         TRY(first_rows_check(&t->session->crew, &t->session->setup, t->options->data, t->options->init));
+    else if (t->options->init && t->node == NULL && !store_has_home(model->store)) {
+        TRY(first_rows_open(&t->first_rows, &t->session->setup, feed_paths(t->feed), t->options->init));
+        feed_look(t->feed, first_rows_look, t->first_rows);
+    }
     for (uint32_t i = 0; i < t->graph->table_count; i++) t->row_count[i] = store_row_count(model->store, i);
     t->examples_reported = model->progress.examples;
     return ST_OK;

@@ -96,6 +96,15 @@ sorted() { # the first lines have one key, many times
 }
 check 'one key that fills the first lines and has no row is no error' sorted
 heterps export "$folder/csv.bin" --model "$folder/csv" -o "$folder/csv.export"
+# Few keys, and a stream, whose lines are looked at as they come.
+head -200 "$folder/csv.data" | awk -F, -v OFS=, 'NR > 1 { $2 = "c" NR % 5; $3 = "d" NR % 5 } 1' >"$folder/few.data"
+sed '1s/.*/label,site,app/' "$folder/few.data" >"$folder/few.named"
+heterps "$folder/named.bin" --data "$folder/few.named" --out "$folder/few" && heterps export "$folder/named.bin" --model "$folder/few" -o "$folder/few.export"
+few='few.export: no row of it is one of the keys of the first 199 examples of [^ ]*, 10 different ones: '
+check 'ten keys, none of which has a row' untouched 1 "$few" "$folder/csv.bin" --data "$folder/few.data" --init "$folder/few.export" --out "$folder/none" -q
+fails 1 "$few" 'the same of a stream' sh -c "'$HETERPS' '$folder/csv.bin' --data - --init '$folder/few.export' --out '$folder/none' -q <'$folder/few.data'"
+stream() { "$HETERPS" "$folder/named.bin" --data - --init "$folder/few.export" -q <"$folder/few.named"; }
+check 'a stream of the keys' stream
 check 'an export of the same columns' heterps "$folder/criteo.bin" --data "$folder/criteo.data" --init "$folder/csv.export"
 check '--init with --resume' fails_so 2 '(--init.*--resume|--resume.*--init)' "$graph" --data "$data" --init "$folder/from" --resume "$folder/from" -q
 finish

@@ -25,7 +25,7 @@ first() { day 1 --out "$model" && [ "$(progress step)" = $steps ] && [ "$(progre
 check 'day 1: a new model' first
 second() {
     day 2 --continue "$model" && [ "$(progress step)" = $((2 * steps)) ] && [ "$(progress examples)" = $((2 * rows)) ] &&
-        [ "$(progress epoch)" = 1 ] && grep -q "continue after step $steps: a pass over other data begins" "$folder/err"
+        [ "$(progress epoch)" = 1 ] && grep -q "continue after step $steps: a new pass begins" "$folder/err"
 }
 check 'day 2: goes on behind day 1, and reads all of its file' second
 third() { # kill -9 after some save within the pass: what is resumed from it ends as a day that was not killed
@@ -52,13 +52,17 @@ fifth() { # two passes over it
 }
 check 'day 5: train.epochs counts the passes over its data' fifth
 sixth() { # by mistake, twice: back to the save before it
-    cp -r "$model" "$work/before6" && day 6 --continue "$model" && day 6 --continue "$model" && [ "$(progress step)" = $((8 * steps)) ] &&
+    cp -r "$model" "$work/before6" && day 6 --continue "$model" && ! grep -q 'very data' "$folder/err" && day 6 --continue "$model" && [ "$(progress step)" = $((8 * steps)) ] &&
+        grep -q "warning: $model has been trained on this very data (.*day6.tsv): --continue trains on it once more" "$folder/err" &&
         day 6 --continue "$model/manifest.$((6 * steps)).json" && [ "$(progress step)" = $((7 * steps)) ] &&
         day 6 --continue "$work/before6" && exported "$graph" "$model" back && exported "$graph" "$work/before6" once && same_bytes back once
 }
 check 'day 6: rolled back to the day before, and learnt once' sixth
 seventh() { # with bounds of its own
-    day 7 --continue "$model" --set train.steps_max=3 && [ "$(progress step)" = $((7 * steps + 3)) ] && day 7 --resume "$model" &&
+    day 7 --continue "$model" --set train.steps_max=3 && [ "$(progress step)" = $((7 * steps + 3)) ] &&
+        cp -r "$model" "$work/within7" && day 7 --continue "$work/within7" --set train.steps_max=1 --set checkpoint.keep=1 && rm -r "$work/within7" &&
+        grep -q 'within7 stands in this very data (.*day7.tsv): --continue begins it anew, and leaves out what follows the first 384 examples of its pass, .*--resume in place' "$folder/err" &&
+        grep -q 'the next save takes the place of this one (checkpoint.keep = 1)' "$folder/err" && day 7 --resume "$model" &&
         [ "$(progress step)" = $((8 * steps)) ] && measured 8 && runs 0 "$HETERPS" fsck "$model"
 }
 check 'day 7: train.steps_max counts from its beginning; resumed without it, the rest is trained' seventh
@@ -105,7 +109,7 @@ other_stream() {
         "$HETERPS" "$graph" --data - $settings --resume "$work/piped" -q <"$work/day1.tsv"
 }
 check 'and so is another one; the same one is gone on with' other_stream
-fails 2 "lies in the model's directory" 'a trace has no place in a model' "$HETERPS" "$graph" --data "$work/day1.tsv" --init "$model" --trace "$model/manifest.json" -q
+fails 2 "lies in the model's directory" 'a trace has no place in a model' "$HETERPS" "$graph" --data "$work/day1.tsv" --init "$model" --trace "$model/trace.json" -q
 told() { day 1 --out "$work/piped" && grep -q 'out .*piped holds a model: the saves of this training take the place of its own' "$folder/err"; }
 check 'a new training into an old model says that it takes its place' told
 other_rules() { # of a graph by older rules: what to do is said before the directory is found to hold another model

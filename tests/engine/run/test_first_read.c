@@ -122,11 +122,24 @@ static void first_rows_check__keys_without_rows__are_refused_where_they_are_many
     assert_string_equal(said, "");
 }
 
-static void first_rows_check__few_keys__say_nothing(void **state)
+static void first_rows_check__few_keys__are_looked_for_until_the_data_end(void **state)
 {
     (void)state;
     char said[4096];
-    data_make(128, 99);
+    data_make(300, 3);
+    assert_int_equal(checked("other", NULL, said), ST_MISMATCH);
+    assert_message("the keys of the first 300 examples of ");
+    assert_message("data.tsv, 3 different ones: the keys");
+    assert_ok(checked("k2", NULL, said));
+    assert_string_equal(said, "");
+    assert_ok(checked("k2", "other", said));
+    assert_non_null(strstr(said, "none of the keys of table side in the first 300 examples of "));
+    assert_non_null(strstr(said, "3 different ones, has a row of it"));
+    /* The last of many. */
+    data_make(300, 300);
+    assert_ok(checked("k99", NULL, said));
+    /* Few keys in as many lines as are looked at say nothing. */
+    data_make(20000, 3);
     assert_ok(checked("other", NULL, said));
     assert_string_equal(said, "");
     data_make(128, 100);
@@ -134,11 +147,6 @@ static void first_rows_check__few_keys__say_nothing(void **state)
     /* Of two tables the keys are counted together. */
     data_make(128, 50);
     assert_int_equal(checked("other", "other", said), ST_MISMATCH);
-    data_make(128, 49);
-    assert_ok(checked("other", "other", said));
-    assert_string_equal(said, "");
-    data_make(99, 99);
-    assert_ok(checked("other", NULL, said));
 }
 
 static void first_read__data__its_first_examples_and_bad_lines(void **state)
@@ -174,7 +182,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_rows_check__keys_without_rows__are_refused_where_they_are_many),
-        cmocka_unit_test(first_rows_check__few_keys__say_nothing),
+        cmocka_unit_test(first_rows_check__few_keys__are_looked_for_until_the_data_end),
         cmocka_unit_test(first_read__data__its_first_examples_and_bad_lines),
     };
     return cmocka_run_group_tests(tests, group_open, session_fixture_close) ? 1 : 0;
