@@ -28,7 +28,7 @@ static const struct flag flags[] = {
      offsetof(struct eval_options, data), 0, 0, true},
     {"--held-out", FLAG_SWITCH, NULL, "measure only the lines that data.eval_fraction holds out of training",
      offsetof(struct eval_options, held_out), 0, 0, false},
-    {"--bins", FLAG_SWITCH, NULL, "also print calibration by bins: ten of predicted probability",
+    {"--bins", FLAG_SWITCH, NULL, "also print calibration by bins: ten of predicted probability, and tenths of the examples in its order",
      offsetof(struct eval_options, bins), 0, 0, false},
     {"--by", FLAG_TEXT, "COLUMN",
      "also measure by the values of a column of the data: of csv by its name, or label, I1..I13, C1..C26 of criteo",

@@ -219,6 +219,33 @@ static void bins_event(const struct head *head)
         log_event_close();
     }
     log_event_close_array();
+    log_event_open_array("tenths");
+    for (uint32_t i = 0; i < METRICS_BINS; i++) {
+        const struct metrics_tenth *tenth = &head->tenths[i];
+        if (tenth->means.example_count == 0) continue;
+        log_event_open(NULL);
+        log_event_u64("samples", tenth->means.example_count);
+        log_event_f64("from", tenth->first);
+        log_event_f64("to", tenth->last);
+        log_event_f64("prediction", tenth->means.prediction);
+        log_event_f64("label", tenth->means.label);
+        log_event_close();
+    }
+    log_event_close_array();
+}
+
+/* The same by tenths of the examples. */
+static void tenths_tell(const struct head *head)
+{
+    log_result("tenths   %s: predicted          examples  mean prediction  mean label", head->name);
+    for (uint32_t i = 0; i < METRICS_BINS; i++) {
+        char count[27];
+        const struct metrics_tenth *tenth = &head->tenths[i];
+        if (tenth->means.example_count == 0) continue;
+        log_result("tenths   %*s  %.5f to %.5f  %8s  %15.5f  %10.5f", (int)strlen(head->name), "", tenth->first,
+                   tenth->last, words_whole(count, tenth->means.example_count), tenth->means.prediction,
+                   tenth->means.label);
+    }
 }
 
 void evaluate_bins_tell(const struct heads *heads)
@@ -234,6 +261,7 @@ void evaluate_bins_tell(const struct heads *heads)
             log_result("bins     %*s  %.1f to %.1f  %12s  %15.5f  %10.5f", (int)strlen(head->name), "", i / 10.0,
                        (i + 1) / 10.0, words_whole(count, bin->example_count), bin->prediction, bin->label);
         }
+        tenths_tell(head);
     }
 }
 

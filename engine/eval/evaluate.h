@@ -44,7 +44,7 @@ MUST_USE status evaluate_measure_as(struct crew *crew, struct feed *feed, struct
 char *evaluate_figures_text(const struct head *head, bool of_known, char *buffer, size_t bytes);
 /* Fields of an event. */
 void evaluate_figures_event(const struct head *head);
-/* Of what was measured last: the calibration of binary heads by bins, as a table for people. */
+/* Of what was measured last: the calibration of binary heads by bins and by tenths, as tables for people. */
 void evaluate_bins_tell(const struct heads *heads);
 
 #endif

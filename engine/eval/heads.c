@@ -484,6 +484,7 @@ static status binary_finish(struct head *head)
     const double values[] = {r.auc, r.logloss, r.ne, r.calibration, r.pr_auc, r.group_auc};
     memcpy(head->values, values, sizeof values);
     memcpy(head->bins, r.bins, sizeof r.bins);
+    memcpy(head->tenths, r.tenths, sizeof r.tenths);
     return ST_OK;
 }
 

@@ -44,6 +44,7 @@ struct head {
     /* of the last that was finished; NaN: undefined */
     double values[HEAD_FIGURES_MAX];
     struct metrics_bin bins[METRICS_BINS]; /* of a binary one (head_is_binary) */
+    struct metrics_tenth tenths[METRICS_BINS];
 };
 bool head_is_binary(const struct head *head);
 

@@ -236,6 +236,53 @@ static void areas_find(struct metrics *metrics, struct metrics_result *result)
     result->pr_auc = pr_auc_of_sorted(key, metrics->label, n);
 }
 
+/* The example at a place of the order, without records or with them. */
+static uint32_t sorted_at(const struct metrics *m, uint64_t i, double *weight, bool *is_positive)
+{
+    if (m->record == NULL) {
+        const uint32_t *key = (const uint32_t *)(const void *)m->logit;
+        *weight = 1;
+        *is_positive = m->label[i];
+        return key[i];
+    }
+    const float signed_weight = m->record[i].signed_weight;
+    *weight = fabs((double)signed_weight);
+    *is_positive = !signbit(signed_weight);
+    return m->record[i].key;
+}
+
+/* Of examples that are sorted. */
+static void tenths_find(const struct metrics *m, struct metrics_tenth *tenths)
+{
+    double before = 0;
+    for (uint64_t i = 0; i < m->example_count;) {
+        struct metrics_bin run = {0};
+        double weight;
+        bool is_positive;
+        const uint32_t key = sorted_at(m, i, &weight, &is_positive);
+        while (i < m->example_count && sorted_at(m, i, &weight, &is_positive) == key) {
+            run.example_count++;
+            run.weight += weight;
+            run.label += is_positive ? weight : 0;
+            i++;
+        }
+        const double prediction = fmath_sigmoid((double)metrics_score(key));
+        const uint32_t at = (uint32_t)((before + run.weight / 2) / m->weight_sum * METRICS_BINS);
+        struct metrics_tenth *tenth = &tenths[at < METRICS_BINS ? at : METRICS_BINS - 1];
+        if (tenth->means.example_count == 0) tenth->first = prediction;
+        tenth->last = prediction;
+        tenth->means.example_count += run.example_count;
+        tenth->means.weight += run.weight;
+        tenth->means.prediction += run.weight * prediction;
+        tenth->means.label += run.label;
+        before += run.weight;
+    }
+    for (uint32_t t = 0; t < METRICS_BINS; t++) {
+        tenths[t].means.prediction /= tenths[t].means.weight;
+        tenths[t].means.label /= tenths[t].means.weight;
+    }
+}
+
 static void bins_finish(const struct metrics_bin *sums, struct metrics_bin *means)
 {
     for (uint32_t i = 0; i < METRICS_BINS; i++) {
@@ -263,6 +310,7 @@ status metrics_finish(struct metrics *metrics, struct metrics_result *result)
         result->ne = result->logloss / -(ctr * fmath_log(ctr) + (1 - ctr) * fmath_log(1 - ctr));
         if (metrics->has_group) result->group_auc = metrics_records_group_auc(metrics->record, metrics->example_count);
         areas_find(metrics, result);
+        tenths_find(metrics, result->tenths);
     }
     bins_finish(metrics->bins, result->bins);
     memset(metrics->bins, 0, sizeof metrics->bins);

@@ -25,6 +25,13 @@ struct metrics_bin {
     double weight, prediction, label;
 };
 
+/* A tenth of the examples, by weight, in the order of their predictions: where clicks are rare, all of them are in one
+ * of the bins above. Equal predictions are together, in the tenth of their middle, so that a tenth may be empty. */
+struct metrics_tenth {
+    struct metrics_bin means;
+    double first, last; /* the least prediction in it, and the greatest */
+};
+
 /* Collects one (logit, label) an example, 5 bytes, or a record; grows by doubling (memory part "evaluation").
  * Zero-initialise. */
 struct metrics {
@@ -58,6 +65,7 @@ struct metrics_result {
     /* means of predictions and labels, NaN in an empty one: the reliability diagram of Niculescu-Mizil, Caruana,
      * ICML 2005 */
     struct metrics_bin bins[METRICS_BINS];
+    struct metrics_tenth tenths[METRICS_BINS]; /* likewise; all empty where auc is NaN */
 };
 
 /* Room for `example_count` examples at once, so that no later growth is needed. */
@@ -85,6 +93,13 @@ static inline uint32_t metrics_key(float score)
     score += 0.0f; /* -0 + 0 is +0 */
     memcpy(&bits, &score, sizeof bits);
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+static inline float metrics_score(uint32_t key)
+{
+    const uint32_t bits = key & 0x80000000u ? key & 0x7fffffffu : ~key;
+    float score;
+    memcpy(&score, &bits, sizeof score);
+    return score;
 }
 /* Both reorder the records. NaN as metrics_result says. */
 double metrics_records_auc(struct metrics_record *record, uint64_t count);

@@ -188,6 +188,45 @@ static void bins__hand_numbers__are_met(void **state)
     assert_true(r.bins[9].prediction == 1 && r.bins[9].label == 1 && r.bins[0].label == 0 && isnan(r.bins[1].label));
 }
 
+/* Clicks of one in a hundred: every bin but the first is empty, and every tenth is not. */
+static void tenths__rare_positives__are_ten_of_equal_counts(void **state)
+{
+    (void)state;
+    enum { COUNT = 2000 };
+    static float logit[COUNT], label[COUNT], weight[COUNT], same[COUNT];
+    uint64_t clicks = 0;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        const uint32_t place = i * 7 % COUNT; /* in the order of predictions */
+        logit[i] = -6 + (float)place / COUNT;
+        label[i] = place % 100 == 99;
+        clicks += label[i] > 0;
+        weight[i] = place < COUNT / 2 ? 1 : 3;
+    }
+    struct metrics_result r = measure(logit, label, COUNT);
+    assert_int_equal(r.bins[0].example_count, COUNT);
+    for (uint32_t t = 0; t < METRICS_BINS; t++) {
+        const struct metrics_tenth *tenth = &r.tenths[t];
+        assert_int_equal(tenth->means.example_count, COUNT / METRICS_BINS);
+        assert_true(fabs(tenth->means.label - 0.01) < 1e-12);
+        assert_true(fabs(tenth->first - 1 / (1 + exp(6 - t / 10.0))) < 1e-7 && tenth->last > tenth->first);
+        assert_true(tenth->means.prediction > tenth->first && tenth->means.prediction < tenth->last);
+        if (t > 0) assert_true(tenth->first > r.tenths[t - 1].last);
+    }
+    /* By weight: the first half of the places has a quarter of it. */
+    struct metrics metrics = {.has_weight = true};
+    assert_int_equal(metrics_add(&metrics, &(struct metrics_examples){logit, NULL, label, 1, 1, weight, NULL, COUNT}),
+                     0);
+    assert_int_equal(metrics_finish(&metrics, &r), ST_OK);
+    metrics_free(&metrics);
+    assert_int_equal(r.tenths[0].means.example_count, 400);
+    assert_true(r.tenths[9].means.example_count == 133 || r.tenths[9].means.example_count == 134);
+    /* Equal predictions are one run; one class has no order. */
+    r = measure(same, label, COUNT);
+    assert_int_equal(r.tenths[5].means.example_count, COUNT);
+    assert_true(r.tenths[5].means.prediction == 0.5 && r.tenths[5].means.label == (double)clicks / COUNT);
+    assert_int_equal(measure(logit, same, COUNT).tenths[0].means.example_count, 0);
+}
+
 static void loss__hand_numbers__are_met(void **state)
 {
     (void)state;
@@ -385,6 +424,7 @@ int main(void)
         cmocka_unit_test(auc__a_score_that_is_no_number__is_not_a_number),
         cmocka_unit_test(pr_auc__random_scores__equals_the_definition),
         cmocka_unit_test(bins__hand_numbers__are_met),
+        cmocka_unit_test(tenths__rare_positives__are_ten_of_equal_counts),
         cmocka_unit_test(loss__hand_numbers__are_met),
         cmocka_unit_test(loss__sure_and_wrong__is_the_logit),
         cmocka_unit_test(group_auc__random_scores__equals_the_definition),
