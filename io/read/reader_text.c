@@ -134,19 +134,38 @@ static char *line_end(struct reader_text *text)
     return line_bytes < bytes ? from + line_bytes : NULL;
 }
 
-/* Whether nothing follows in the file. A line that was cut before is no longer valid. */
+/* So many bytes of empty lines at the end of a file are none. */
+#define EMPTY_LINES_BYTES 4096u
+
+/* How many bytes of the front are empty lines, the last of which may lack its end. */
+static size_t empty_lines_bytes(const char *front, size_t bytes)
+{
+    size_t at = 0;
+    while (at < bytes) {
+        const bool has_return = front[at] == '\r';
+        if (at + has_return < bytes && front[at + has_return] != '\n') break;
+        at += has_return + (at + has_return < bytes);
+    }
+    return at;
+}
+
+/* Behind an empty line: whether nothing but empty ones is left of the file, which then are passed. */
 static status file_look_over(struct reader_text *text, bool *is_over)
 {
-    size_t got = 0;
-    *is_over = text->begin == text->end;
-    if (*is_over) TRY(buffer_more(text, &got));
-    *is_over = *is_over && got == 0;
+    size_t got = 1;
+    for (*is_over = true; *is_over && got > 0;) {
+        const size_t left = text->end - text->begin;
+        *is_over = left <= EMPTY_LINES_BYTES && empty_lines_bytes(text->buffer + text->begin, left) == left;
+        if (*is_over) TRY(buffer_more(text, &got));
+    }
+    if (*is_over) text->begin = text->end;
+    text->scan = text->begin;
     return ST_OK;
 }
 
 /* Cuts the next line, without its "\n" or "\r\n"; it is valid until the next call. *line is NULL for a line that is too
- * long; where such a line ends the run, it is told before its end is found, which may never come. An empty line at the
- * end of a file does not count, where empty lines have no meaning. *over: the files have ended. */
+ * long; where that ends the run it is told before its end is found, which may never come. Empty lines at the end of a
+ * file are none, where empty lines have no meaning. *over: the files have ended. */
 static status line_next(struct reader_text *text, const char **line, size_t *bytes, bool *over)
 {
     *over = false;
@@ -213,14 +232,18 @@ static status line_fail(const struct reader_text *text, uint32_t path_index, uin
     FAIL(INVALID, "%s:%" PRIu64 ": %s", source_path_name(&text->source, path_index), line_number, why);
 }
 
-/* The begin of an empty line at the buffer's end, which may be the file's last and not count; else the buffer's end. */
+/* Where the empty lines at the buffer's end begin, which may be the file's last and none; without one, that end. */
 static size_t empty_line_begin(const struct reader_text *text)
 {
-    const char *first = text->buffer + text->begin, *end = text->buffer + text->end, *at = end;
-    if (at > first && at[-1] == '\n') at--;
-    if (at > first && at[-1] == '\r') at--;
-    bool is_empty = at > first ? at[-1] == '\n' : !text->is_discarding;
-    return is_empty ? (size_t)(at - text->buffer) : text->end;
+    const char *first = text->buffer + text->begin, *end = text->buffer + text->end, *begin = end;
+    for (const char *at = end; at > first || at == end; begin = at) {
+        if (at > first && at[-1] == '\n') at--;
+        if (at > first && at[-1] == '\r') at--;
+        const bool is_empty = at > first ? at[-1] == '\n' : !text->is_discarding;
+        if (!is_empty || (size_t)(end - at) > EMPTY_LINES_BYTES) break;
+        if (at == end) return text->end;
+    }
+    return (size_t)(begin - text->buffer);
 }
 
 /* --- examples, in the order of the files ------------------------------------------------------ */
@@ -301,12 +324,13 @@ static status block_fill(struct reader_text *text, struct parsers_block *block, 
         char *from = text->buffer + text->scan;
         const char *last = memrchr(from, '\n', text->end - text->scan);
         cut = last ? (size_t)(last - text->buffer) + 1 : text->end;
-        if (last && cut == text->end) cut = empty_line_begin(text);
+        const bool is_tail = cut == text->end || (cut + 1 == text->end && text->buffer[cut] == '\r');
+        if (last && is_tail) cut = empty_line_begin(text);
         if (last && cut > text->begin) break;
         size_t got;
         TRY(buffer_more(text, &got));
         if (got) continue;
-        /* The rest of the file is an empty line. */
+        /* What is left of the file are empty lines. */
         if (text->begin < text->end && empty_line_begin(text) == text->begin) text->begin = text->scan = text->end;
         cut = text->end;
         if (line_is_left(text)) break;
@@ -468,7 +492,7 @@ static status text_next(struct reader *reader, struct reader_example *place, con
     return text->listener->example(text->listener->context, text->line, text->line_bytes);
 }
 
-/* Whether no whole line is there, and none comes soon. An empty line alone may be the last, which does not count. */
+/* No whole line is there, nor does one come soon. Empty lines alone may be the last, which are none. */
 static bool text_is_dry(const struct reader *reader)
 {
     const struct reader_text *text = (const struct reader_text *)reader;
@@ -523,7 +547,7 @@ static status first_line_check(struct reader_text *text, const struct reader_exa
         reader_mark_skip(&line, &line_bytes);
     bool is_header;
     TRY(header_take(text, line, line_bytes, &is_header));
-    bool may_be_none = line_bytes == 0 && stop + 1 == text->buffer + text->end; /* an empty one that ends the file */
+    const bool may_be_none = line_bytes == 0 && empty_lines_bytes(line, text->end) == text->end; /* at the file's end */
     if (is_header || may_be_none || text->bad_skip) return ST_OK;
     struct reader_example example = *spare;
     bool is_bad = reader_line_counts(text->lines, text->held_out, line, line_bytes) &&

@@ -98,7 +98,7 @@ static void reader_fill__empty_file__is_the_end(void **state)
     reader_close(reader);
 }
 
-static void reader_fill__empty_line_that_ends_a_file__is_no_example(void **state)
+static void reader_fill__empty_lines_that_end_a_file__are_no_examples(void **state)
 {
     (void)state;
     static const char *const ends[] = {"\n", "\r\n", "\r"};
@@ -118,19 +118,29 @@ static void reader_fill__empty_line_that_ends_a_file__is_no_example(void **state
         assert_int_equal(reader_counts(reader).line_count, 10000);
         reader_close(reader);
     }
-    /* Of two the first is one. */
-    strcpy(lines + bytes, "\n\n");
-    for (uint32_t readers = 1; readers <= 3; readers += 2) {
-        struct reader_options options = criteo_options(test_text("two", lines));
+    /* Several, but not without end; and before a line they are lines. */
+    static char many[5001];
+    memset(many, '\n', sizeof many - 1);
+    const struct {
+        const char *end;
+        uint64_t bad_count;
+    } cases[] = {{"\n\n", 0}, {"\n\r\n\n\r\n", 0}, {"\n\n\r", 0}, {"\n\n \n", 3}, {many, 1}};
+    for (uint32_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        strcpy(lines + bytes, cases[i / 2].end);
+        struct reader_options options = criteo_options(test_text("several", lines));
         struct reader *reader;
-        options.readers = readers;
+        options.readers = i % 2 ? 3 : 1;
         options.bad_skip = true;
         assert_ok(reader_open(&reader, &options));
         assert_ok(reader_start(reader, 0));
         assert_int_equal(pass_numbers(reader, number, 20000), 5000);
-        assert_int_equal(reader_counts(reader).bad_count, 1);
+        if (cases[i / 2].end == many)
+            assert_in_range(reader_counts(reader).bad_count, 1, sizeof many);
+        else
+            assert_int_equal(reader_counts(reader).bad_count, cases[i / 2].bad_count);
         reader_close(reader);
     }
+    assert_true(bytes + sizeof many < 2 * bytes); /* there is room */
     free(lines);
 }
 
@@ -473,7 +483,7 @@ int main(void)
         cmocka_unit_test(reader_fill__bad_line_in_a_later_file__is_counted_in_that_file),
         cmocka_unit_test(reader_fill__end_of_pass__stays_the_end),
         cmocka_unit_test(reader_fill__empty_file__is_the_end),
-        cmocka_unit_test(reader_fill__empty_line_that_ends_a_file__is_no_example),
+        cmocka_unit_test(reader_fill__empty_lines_that_end_a_file__are_no_examples),
         cmocka_unit_test(reader_fill__crlf__is_a_line_end),
         cmocka_unit_test(reader_fill__bad_line__fails_or_is_skipped_or_kept),
         cmocka_unit_test(reader_fill__line_too_long__is_a_bad_line),
