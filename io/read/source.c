@@ -21,8 +21,10 @@
 #define RAW_BYTES ((size_t)128 << 10)
 /* inflate keeps a state of about 10 KiB and a window of 32 KiB, in planned memory like everything else. */
 #define INFLATE_BYTES ((size_t)128 << 10)
-/* The largest zstd window, that of levels up to 19; the state comes on top. */
-#define ZSTD_WINDOW_BYTES ((size_t)8 << 20)
+/* Of zstd: what its levels up to 19 use, beside its state; and the most that a file's first frame may ask for, what
+ * zstd itself unpacks unless it is told otherwise. */
+#define ZSTD_WINDOW_BYTES     ((size_t)8 << 20)
+#define ZSTD_WINDOW_BYTES_MAX ((size_t)128 << 20)
 
 /* A smaller file is read before reading ahead has begun. */
 #define AHEAD_FILE_BYTES ((uint64_t)4 << 20)
@@ -79,34 +81,52 @@ static status packing_find(const char *name, const uint8_t *bytes, size_t count,
 /* Whether another node reads, and this one takes the bytes from it. */
 static bool is_taken(const struct source_share *share) { return share && !share->reads; }
 
-/* Whether a list has files packed by zstd, or may have: asked before they are opened. */
-static bool may_be_zstd(const char *paths, const struct source_share *share)
+/* What to plan for a file that begins so. */
+static size_t zstd_window_of(const uint8_t *first, size_t bytes)
+{
+    ZSTD_frameHeader header;
+    const bool is_known = ZSTD_getFrameHeader(&header, first, bytes) == 0 && header.frameType == ZSTD_frame;
+    const bool is_large = is_known && header.windowSize > ZSTD_WINDOW_BYTES;
+    return !is_large ? ZSTD_WINDOW_BYTES
+           : header.windowSize < ZSTD_WINDOW_BYTES_MAX ? (size_t)header.windowSize : ZSTD_WINDOW_BYTES_MAX;
+}
+
+/* The window for the files of a list that are packed by zstd, or may be: it is asked for before they are opened. 0:
+ * none is. */
+static size_t zstd_window(const char *paths, const struct source_share *share)
 {
     char path[PATH_MAX];
-    uint8_t first[MAGIC_BYTES_MAX];
+    uint8_t first[ZSTD_FRAMEHEADERSIZE_MAX];
+    size_t window = 0;
     const char *name;
     size_t bytes;
-    if (is_taken(share)) return true;
+    if (is_taken(share)) return ZSTD_WINDOW_BYTES;
     while (paths_next(&paths, &name, &bytes)) {
         struct stat about;
         bool is_cut;
-        if (path_is_address(name, bytes) || strcmp(path_copy(path, name, bytes), "-") == 0) return true;
-        if (stat(path, &about) != 0) continue; /* opening reports it */
-        if (!S_ISREG(about.st_mode)) return true;
+        if (window == 0 && (path_is_address(name, bytes) || (bytes == 1 && *name == '-'))) window = ZSTD_WINDOW_BYTES;
+        if (path_is_address(name, bytes) || stat(path_copy(path, name, bytes), &about) != 0)
+            continue; /* opening says so */
+        if (!S_ISREG(about.st_mode)) {
+            if (window == 0) window = ZSTD_WINDOW_BYTES;
+            continue;
+        }
         int fd = open(path, O_RDONLY | O_CLOEXEC);
         ssize_t got = fd < 0 ? 0 : pread(fd, first, sizeof first, 0);
         if (fd >= 0) close(fd);
         const struct magic *m = got > 0 ? magic_find(first, (size_t)got, &is_cut) : NULL;
-        if (m && m->packing == PACKING_ZSTD) return true;
+        if (m == NULL || m->packing != PACKING_ZSTD) continue;
+        const size_t wanted = zstd_window_of(first, (size_t)got);
+        if (wanted > window) window = wanted;
     }
-    return false;
+    return window;
 }
 
-static size_t zstd_bytes(void) { return arena_bytes(ZSTD_estimateDStreamSize(ZSTD_WINDOW_BYTES)); }
+static size_t zstd_bytes(size_t window) { return window ? arena_bytes(ZSTD_estimateDStreamSize(window)) : 0; }
 
 size_t source_bytes(const char *paths, const struct source_share *share)
 {
-    return (may_be_zstd(paths, share) ? zstd_bytes() : 0) +
+    return zstd_bytes(zstd_window(paths, share)) +
            (paths_have_address(paths) ? arena_bytes(SOURCE_WEB_PIECES * SOURCE_WEB_PIECE_BYTES) : 0) +
            arena_bytes(paths_count(paths) * sizeof(struct source_path)) + 2 * arena_bytes(strlen(paths) + 1) +
            arena_bytes(RAW_BYTES) + arena_bytes(INFLATE_BYTES) + SOURCE_AHEAD * arena_bytes(SOURCE_AHEAD_BYTES) +
@@ -485,8 +505,9 @@ status source_open(struct source *source, struct arena *arena, const char *paths
     char *names = arena_take(arena, strlen(paths) + 1), *shown = arena_take(arena, strlen(paths) + 1);
     source->raw = arena_take(arena, RAW_BYTES);
     source->inflate_memory = arena_take(arena, INFLATE_BYTES);
-    if (may_be_zstd(paths, source->share))
-        source->zstd = ZSTD_initStaticDStream(arena_take(arena, zstd_bytes()), zstd_bytes());
+    source->zstd_window = zstd_window(paths, source->share);
+    const size_t zstd_state = zstd_bytes(source->zstd_window);
+    if (zstd_state) source->zstd = ZSTD_initStaticDStream(arena_take(arena, zstd_state), zstd_state);
     if (paths_have_address(paths) && !is_taken(source->share)) TRY(web_source_open(source, arena, options));
 
     const char *rest = paths, *name;
@@ -653,11 +674,12 @@ static status zstd_read(struct source *source, void *buffer, size_t capacity, si
         ZSTD_ErrorCode error = ZSTD_getErrorCode(wanted);
         if (error == ZSTD_error_memory_allocation || error == ZSTD_error_frameParameter_windowTooLarge)
             FAIL(MEMORY,
-                 "%s: its zstd window is larger than the 8 MiB that are planned; pack it without --ultra and --long",
-                 source_name(source));
+                 "%s: its zstd window is larger than the %zu MiB that are planned (a file's first frame may ask for %zu, "
+                 "what is no file has 8); pack it without --ultra and --long",
+                 source_name(source), source->zstd_window >> 20, ZSTD_WINDOW_BYTES_MAX >> 20);
         if (ZSTD_isError(wanted))
-            FAIL(CORRUPT, "%s: not zstd data at byte %" PRIu64 ": %s", source_name(source), at,
-                 ZSTD_getErrorName(wanted));
+            FAIL(CORRUPT, "%s: not zstd data between byte %" PRIu64 " and byte %" PRIu64 ": %s", source_name(source), at,
+                 source->offset_bytes, ZSTD_getErrorName(wanted));
         source->is_between_members = wanted == 0;
         if (is_dry && wanted && out.pos == 0)
             FAIL(CORRUPT, "%s: the zstd data ends early, at byte %" PRIu64, source_name(source), at);

@@ -75,7 +75,8 @@ struct source {
     size_t inflate_used_bytes;
     z_stream inflate;
     bool inflate_is_open;
-    struct ZSTD_DCtx_s *zstd;   /* NULL: when it was opened, no path could be packed by zstd */
+    size_t zstd_window;         /* bytes that are planned for */
+    struct ZSTD_DCtx_s *zstd;   /* NULL: no path can be packed by it, when it was opened */
     struct web *web;            /* NULL: no path is an address                           */
     struct source_share *share; /* or NULL */
     /* the file being read */
