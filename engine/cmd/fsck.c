@@ -21,6 +21,7 @@
 #include "engine/base/log.h"
 #include "engine/base/words.h"
 #include "engine/cmd/command.h"
+#include "engine/crew/setup.h"
 #include "engine/model/model_names.h"
 #include "engine/model/model_saved.h"
 #include "io/store/admission.h"
@@ -532,8 +533,9 @@ static status graph_check_file(const char *path)
 {
     struct graph graph;
     TRY(graph_open(&graph, path));
+    const status st = setup_text_check(&graph, path);
     graph_close(&graph);
-    return ST_OK;
+    return st;
 }
 
 static const struct {

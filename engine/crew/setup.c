@@ -45,22 +45,35 @@ status setup_begin(struct setup *s, const struct setup_options *o)
     return lives_check(s);
 }
 
-static status table_budgets_read(const struct setup *s, struct model_table_settings *budgets)
+static status table_budgets_read(const struct graph *graph, const struct ini *ini, const char *path,
+                                 struct model_table_settings *budgets)
 {
-    for (uint32_t t = 0; t < s->graph.table_count; t++) {
+    for (uint32_t t = 0; t < graph->table_count; t++) {
         struct table_settings settings;
-        const struct ini_section *section =
-            ini_find(&s->ini, "table", graph_string(&s->graph, s->graph.tables[t].name));
+        const char *name = graph_string(graph, graph->tables[t].name);
+        const struct ini_section *section = ini_find(ini, "table", name);
         if (section == NULL)
             FAIL(INVALID,
                  "%s: the graph has a table %s, of which the text that it carries has no section; compile the "
                  "model text again",
-                 s->graph_path, graph_string(&s->graph, s->graph.tables[t].name));
-        TRY(settings_read_named(&s->ini, section, "table", &settings));
+                 path, name);
+        TRY(settings_read_named(ini, section, "table", &settings));
         budgets[t] = (struct model_table_settings){
             .ram_bytes = settings.ram, .disk_bytes = settings.ssd, .unseen_is_zeros = settings.unseen == UNSEEN_ZEROS};
     }
     return ST_OK;
+}
+
+status setup_text_check(const struct graph *graph, const char *path)
+{
+    struct model_table_settings tables[GRAPH_TABLES_MAX];
+    struct settings settings;
+    struct ini ini;
+    TRY(ini_parse(&ini, path, graph->text, graph->text_bytes));
+    status st = settings_read(&ini, &settings);
+    if (st == ST_OK) st = table_budgets_read(graph, &ini, path, tables);
+    ini_free(&ini);
+    return st;
 }
 
 /* Whether some table of the saved model has more rows than the store has room for; fills rows[table_count]. What is
@@ -98,7 +111,7 @@ status setup_finish(struct setup *s)
 {
     uint64_t rows[GRAPH_TABLES_MAX];
     struct model_table_settings tables[GRAPH_TABLES_MAX];
-    TRY(table_budgets_read(s, tables));
+    TRY(table_budgets_read(&s->graph, &s->ini, s->graph_path, tables));
     struct model_budget budget = {.ram_bytes = s->settings.store_ram,
                                   .table = tables,
                                   .disk_bytes = s->settings.store_ssd,

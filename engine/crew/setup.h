@@ -38,6 +38,9 @@ struct setup {
 /* Opens graph and settings. After a failure setup_close is the caller's, as it is after setup_finish's. USAGE: settings
  * that exclude each other; what graph_open_set and settings_read fail with. */
 MUST_USE status setup_begin(struct setup *setup, const struct setup_options *options);
+/* Whether the text that a graph carries has the settings and tables that a set-up of it needs; what settings_read fails
+ * with, INVALID. Takes nothing. */
+MUST_USE status setup_text_check(const struct graph *graph, const char *path);
 /* Takes the model's memory, and its directory on disk. MEMORY, IO, USAGE as model_open. */
 MUST_USE status setup_finish(struct setup *setup);
 /* Both; after a failure there is nothing to close. */
