@@ -1,7 +1,7 @@
-/* Where a run may write, and which servers it may ask. What the user writes on the command line is trusted; a graph carries its text and may be a
- * stranger's. A path that comes from a graph and is to be written must lie below the graph's own folder, unless
- * --trust-paths is given; so must no path to be read be an address of the web, because whoever made the graph would
- * let this machine ask a server that only this machine reaches.
+/* Where a run may write, and which servers it may ask. What the user writes on the command line is trusted; a graph
+ * carries its text and may be a stranger's. A path that comes from a graph and is to be written must lie below the
+ * graph's own folder, unless --trust-paths is given; nor may a path to be read be an address of the web, for whoever
+ * made the graph would let this machine ask a server that only this machine reaches.
  *
  *     --set store.path=/data/rows   ──▶ written          [store] path = rows         ──▶ written, beside the graph
  *     --out, -o, --trace …          ──▶ written          [store] path = /home/other  ──▶ refused, with both ways out

@@ -26,7 +26,8 @@ static const struct flag global_flags[] = {
     {"-v", FLAG_SWITCH, NULL, "more details", offsetof(struct global_options, is_verbose), 0, 0, false},
     {"-q", FLAG_SWITCH, NULL, "warnings and errors only", offsetof(struct global_options, is_quiet), 0, 0, false},
     {"--help", FLAG_SWITCH, NULL, "this text", offsetof(struct global_options, is_help), 0, 0, false},
-    {"--trust-paths", FLAG_SWITCH, NULL, "let a graph name paths outside its own folder to be written to, and servers to be read from",
+    {"--trust-paths", FLAG_SWITCH, NULL,
+     "let a graph name paths outside its own folder to be written to, and servers to be read from",
      offsetof(struct global_options, trusts_paths), 0, 0, false},
     /* last: of verbs that use cards */
     {"--gpu", FLAG_TEXT, "WHEN", "cards: off, auto (if there are any), on; default: HETERPS_GPU, or auto",

@@ -53,7 +53,8 @@ struct command {
     size_t options_bytes;
     const void *defaults;   /* options before flags; NULL: zeros      */
     bool opens_positionals; /* they are files that are read (inputs.h) */
-    enum model_spare replaces; /* what of models its outputs may replace */
+    /* what of models its outputs may replace */
+    enum model_spare replaces;
     bool takes_rest;        /* its options begin with a struct command_rest */
     /* takes --gpu; started anew with the CUDA side where there is a card (engine/image/image.h) */
     bool uses_cards;

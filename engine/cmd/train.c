@@ -240,8 +240,8 @@ static status train(struct session *s, const struct run_options *o, char **data,
     if (options.resume && is_first && !o->use)
         TRY(model_resume_check(&s->setup.model, options.resume, options.is_new_pass));
     if (options.is_new_pass && *out && is_first && !o->dry_run && s->setup.settings.checkpoint_keep == 1)
-        log_info("out      %s: the next save takes the place of this one (checkpoint.keep = 1); to go back to it later, "
-                 "give --set checkpoint.keep=2, or --out another directory",
+        log_info("out      %s: the next save takes the place of this one (checkpoint.keep = 1); to go back to it "
+                 "later, give --set checkpoint.keep=2, or --out another directory",
                  *out);
     if (options.out && options.resume == NULL && !o->dry_run && is_first && model_dir_find(options.out) == ST_OK)
         log_info("out      %s holds a model: the saves of this training take the place of its own", options.out);

@@ -39,8 +39,8 @@ static const struct ini_entry *path_entry(const struct compile_source *s, const 
     return entry && *entry->value ? entry : NULL;
 }
 
-/* `paths` are of the entry, the setting `key`: they lie beside the model text, but where --set gives them they are as the command
- * line has them. */
+/* `paths` are of the entry, the setting `key`: they lie beside the model text, but where --set gives them they are as
+ * the command line has them. */
 static status reader_options_make(const struct compile_source *s, const struct ini_entry *entry, const char *key,
                                   const char *paths, struct reader_options *out)
 {

@@ -1,4 +1,5 @@
-/* Reads the first lines of the data once more than training does, but of a stream as they come (engine/run/first_read.h). */
+/* Reads the first lines of the data once more than training does, but those of a stream as they come
+ * (engine/run/first_read.h). */
 #include "engine/run/first_read.h"
 
 #include <stdlib.h>

@@ -7,8 +7,8 @@
 
 /* Looks at a micro-batch; is_end: none comes after it. Says whether it has seen enough. */
 typedef status first_look(void *context, const struct micro_batch *m, bool is_end, bool *is_enough);
-/* Reads the paths from their front, and shows micro-batches to `look` until that has seen enough; NULL: one is read. With bad lines so
- * many that were left out. What the reader and `look` fail with. */
+/* Reads the paths from their front, and shows micro-batches to `look` until that has seen enough; NULL: one is read.
+ * With bad lines so many that were left out. What the reader and `look` fail with. */
 MUST_USE status first_read(struct crew *crew, const struct setup *setup, const char *paths, first_look *look,
                            void *context, uint64_t *bad_count);
 

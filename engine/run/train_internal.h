@@ -29,7 +29,8 @@ struct trainer {
     const struct graph *graph;
     struct node *node; /* the session's: NULL: there is one */
     struct feed *feed;
-    struct first_rows *first_rows; /* of a stream that starts from rows; or NULL */
+    /* of a stream that starts from rows; or NULL */
+    struct first_rows *first_rows;
     struct eval_feeds eval; /* what is evaluated; the first set decides about stopping */
     struct arena arena;
     uint64_t *row_count;             /* [table_count]: rows that exist after the last step, whatever is read ahead */

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A block stays in the second-level cache between read(2) and the parser. */
+#include "io/read/reader_lists.h"
+
+/* Stays in the second-level cache between read(2) and the parser. */
 #define BLOCK_BYTES  ((size_t)256 << 10)
 #define BUFFER_BYTES (READER_LINE_BYTES_MAX + BLOCK_BYTES)
 /* Least distance of marks: bytes that are parsed in half a millisecond. */
@@ -163,9 +165,9 @@ static status file_look_over(struct reader_text *text, bool *is_over)
     return ST_OK;
 }
 
-/* Cuts the next line, without its "\n" or "\r\n"; it is valid until the next call. *line is NULL for a line that is too
- * long; where that ends the run it is told before its end is found, which may never come. Empty lines at the end of a
- * file are none, where empty lines have no meaning. *over: the files have ended. */
+/* Cuts the next line, without its "\n" or "\r\n"; it is valid until the next call. *line is NULL for a line too long;
+ * where that ends the run it is told before its end is found, which may never come. Empty lines at the end of a file
+ * are none, where empty lines have no meaning. *over: the files have ended. */
 static status line_next(struct reader_text *text, const char **line, size_t *bytes, bool *over)
 {
     *over = false;
@@ -330,7 +332,6 @@ static status block_fill(struct reader_text *text, struct parsers_block *block, 
         size_t got;
         TRY(buffer_more(text, &got));
         if (got) continue;
-        /* What is left of the file are empty lines. */
         if (text->begin < text->end && empty_line_begin(text) == text->begin) text->begin = text->scan = text->end;
         cut = text->end;
         if (line_is_left(text)) break;
@@ -439,44 +440,6 @@ static status block_example_next(struct reader_text *text, struct reader_example
     return ST_OK;
 }
 
-/* --- lists that are too long --------------------------------------------------------------------- */
-
-/* With as many keys the lost part is checked at once, with fewer at the end of the pass. */
-#define LISTS_WINDOW 10000u
-/* At most one key in so many may be lost. */
-#define LOST_PART 100u
-
-#define LOST_HELP                                                                                                     \
-    "because lists are longer than ids_max: one has %u keys; give ids_max = %u in the field's [column NAME] (--set "   \
-    "NAME.ids_max=%u), or in [data] where that says none"
-
-/* Counts an example's keys; NULL: the pass is over. INVALID: too many keys are lost. Whoever predicts goes on, for
- * every line is to be answered, and is told once. */
-static status lists_count(struct reader_text *text, const struct reader_example *example)
-{
-    struct reader_lists *lists = &text->lists;
-    const uint32_t field_count = text->reader.shape.field_count;
-    if (example != NULL) {
-        if (field_count) lists->key_count += example->key_end[field_count - 1] + example->lost_count;
-        lists->lost_count += example->lost_count;
-        if (example->list_longest > lists->longest) lists->longest = example->list_longest;
-        if (example->lost_count == 0 || lists->key_count < LISTS_WINDOW) return ST_OK;
-    }
-    if (text->lost_are_told) {
-        if (example == NULL && lists->lost_count > 0)
-            notices_tell(text->notices, NOTICE_WARNING,
-                         "%s: %" PRIu64 " of %" PRIu64 " keys are lost, " LOST_HELP ", and train anew",
-                         text->reader.paths, lists->lost_count, lists->key_count, lists->longest, lists->longest,
-                         lists->longest);
-        return ST_OK;
-    }
-    if (lists->lost_count <= lists->key_count / LOST_PART) return ST_OK;
-    FAIL(INVALID,
-         "%s: %" PRIu64 " of %" PRIu64
-         " keys are lost, " LOST_HELP "; or ids_over = cut if they are to be cut",
-         text->reader.paths, lists->lost_count, lists->key_count, lists->longest, lists->longest, lists->longest);
-}
-
 static struct reader_text *text_of(struct reader *reader) { return (struct reader_text *)reader; }
 
 static status text_next(struct reader *reader, struct reader_example *place, const struct reader_example **found,
@@ -487,7 +450,7 @@ static status text_next(struct reader *reader, struct reader_example *place, con
     *found = text->parsers ? &text->parsed : place;
     TRY(text->parsers ? block_example_next(text, &text->parsed, over) : file_example_next(text, place, over));
     text->example_number += !*over;
-    if (text->few_are_cut) TRY(lists_count(text, *over ? NULL : *found));
+    if (text->few_are_cut) TRY(reader_lists_count(text, *over ? NULL : *found));
     if (*over || text->listener == NULL) return ST_OK;
     return text->listener->example(text->listener->context, text->line, text->line_bytes);
 }

@@ -21,8 +21,7 @@
 #define RAW_BYTES ((size_t)128 << 10)
 /* inflate keeps a state of about 10 KiB and a window of 32 KiB, in planned memory like everything else. */
 #define INFLATE_BYTES ((size_t)128 << 10)
-/* Of zstd: what its levels up to 19 use, beside its state; and the most that a file's first frame may ask for, what
- * zstd itself unpacks unless it is told otherwise. */
+/* What zstd's levels up to 19 use; and the most that a file's first frame may ask for, as zstd itself does. */
 #define ZSTD_WINDOW_BYTES     ((size_t)8 << 20)
 #define ZSTD_WINDOW_BYTES_MAX ((size_t)128 << 20)
 
@@ -85,10 +84,9 @@ static bool is_taken(const struct source_share *share) { return share && !share-
 static size_t zstd_window_of(const uint8_t *first, size_t bytes)
 {
     ZSTD_frameHeader header;
-    const bool is_known = ZSTD_getFrameHeader(&header, first, bytes) == 0 && header.frameType == ZSTD_frame;
-    const bool is_large = is_known && header.windowSize > ZSTD_WINDOW_BYTES;
-    return !is_large ? ZSTD_WINDOW_BYTES
-           : header.windowSize < ZSTD_WINDOW_BYTES_MAX ? (size_t)header.windowSize : ZSTD_WINDOW_BYTES_MAX;
+    if (ZSTD_getFrameHeader(&header, first, bytes) != 0 || header.windowSize <= ZSTD_WINDOW_BYTES)
+        return ZSTD_WINDOW_BYTES; /* a frame to skip has a window of 0 */
+    return header.windowSize < ZSTD_WINDOW_BYTES_MAX ? (size_t)header.windowSize : ZSTD_WINDOW_BYTES_MAX;
 }
 
 /* The window for the files of a list that are packed by zstd, or may be: it is asked for before they are opened. 0:
@@ -104,13 +102,10 @@ static size_t zstd_window(const char *paths, const struct source_share *share)
     while (paths_next(&paths, &name, &bytes)) {
         struct stat about;
         bool is_cut;
-        if (window == 0 && (path_is_address(name, bytes) || (bytes == 1 && *name == '-'))) window = ZSTD_WINDOW_BYTES;
-        if (path_is_address(name, bytes) || stat(path_copy(path, name, bytes), &about) != 0)
-            continue; /* opening says so */
-        if (!S_ISREG(about.st_mode)) {
-            if (window == 0) window = ZSTD_WINDOW_BYTES;
-            continue;
-        }
+        const bool is_named = !path_is_address(name, bytes) && strcmp(path_copy(path, name, bytes), "-") != 0;
+        if (is_named && stat(path, &about) != 0) continue; /* opening says so */
+        if (window == 0 && !(is_named && S_ISREG(about.st_mode))) window = ZSTD_WINDOW_BYTES;
+        if (!is_named || !S_ISREG(about.st_mode)) continue;
         int fd = open(path, O_RDONLY | O_CLOEXEC);
         ssize_t got = fd < 0 ? 0 : pread(fd, first, sizeof first, 0);
         if (fd >= 0) close(fd);
@@ -674,12 +669,12 @@ static status zstd_read(struct source *source, void *buffer, size_t capacity, si
         ZSTD_ErrorCode error = ZSTD_getErrorCode(wanted);
         if (error == ZSTD_error_memory_allocation || error == ZSTD_error_frameParameter_windowTooLarge)
             FAIL(MEMORY,
-                 "%s: its zstd window is larger than the %zu MiB that are planned (a file's first frame may ask for %zu, "
-                 "what is no file has 8); pack it without --ultra and --long",
+                 "%s: its zstd window is larger than the %zu MiB that are planned (a file's first frame may ask for "
+                 "%zu, what is no file has 8); pack it without --ultra and --long",
                  source_name(source), source->zstd_window >> 20, ZSTD_WINDOW_BYTES_MAX >> 20);
         if (ZSTD_isError(wanted))
-            FAIL(CORRUPT, "%s: not zstd data between byte %" PRIu64 " and byte %" PRIu64 ": %s", source_name(source), at,
-                 source->offset_bytes, ZSTD_getErrorName(wanted));
+            FAIL(CORRUPT, "%s: not zstd data between byte %" PRIu64 " and byte %" PRIu64 ": %s",
+                 source_name(source), at, source->offset_bytes, ZSTD_getErrorName(wanted));
         source->is_between_members = wanted == 0;
         if (is_dry && wanted && out.pos == 0)
             FAIL(CORRUPT, "%s: the zstd data ends early, at byte %" PRIu64, source_name(source), at);

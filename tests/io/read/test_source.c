@@ -288,7 +288,8 @@ static void garbled_check(const struct pack *p)
     memcpy(tail, packed, packed_bytes);
     memcpy(tail + packed_bytes, "leftover", 9);
     assert_ok(open_paths(&o, test_file("tail.gz", tail, packed_bytes + 9)));
-    snprintf(words, sizeof words, "tail.gz: not %s data %s", p->name, p->make == test_gzip ? "at byte" : "between byte");
+    snprintf(words, sizeof words,
+             "tail.gz: not %s data %s", p->name, p->make == test_gzip ? "at byte" : "between byte");
     assert_fails(CORRUPT, words, read_file(&o.source, 5000, copy, sizeof copy, &bytes));
     close_paths(&o);
     free(tail);
@@ -325,7 +326,8 @@ static void source_read__zstd_window__is_what_the_first_frame_asks_for(void **st
     for (int is_late = 0; is_late <= 1; is_late++) {
         struct opened o;
         memcpy(both, is_late ? small : large, is_late ? small_bytes : large_bytes);
-        memcpy(both + (is_late ? small_bytes : large_bytes), is_late ? large : small, is_late ? large_bytes : small_bytes);
+        memcpy(both + (is_late ? small_bytes : large_bytes), is_late ? large : small,
+               is_late ? large_bytes : small_bytes);
         assert_ok(open_paths(&o, test_file("window.zst", both, small_bytes + large_bytes)));
         if (is_late)
             assert_fails(MEMORY, "window.zst: its zstd window is larger than the 8 MiB",
