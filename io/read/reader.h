@@ -91,8 +91,8 @@ struct reader_schema {
     const struct reader_vocabulary *vocabulary;
     uint32_t vocabulary_count;
     const char *weight, *group; /* names of columns, where the shape has them                       */
-    bool ids_over_is_error;     /* a longer list: an error, or cut and counted                              */
-    bool ids_over_is_few;       /* cut, and an error when more than 1 % of the keys are lost; label_optional: told */
+    bool ids_over_is_error;     /* a longer list is an error, else it is cut and counted                    */
+    bool ids_over_is_few;       /* cut, and an error when more than 1 % of the keys are lost; in predict a notice */
     bool log1p;                 /* numeric columns: sign(x) log(1 + |x|), rounded from double                */
     bool missing_is_key;        /* an empty field gets the key of the empty text, else no key                */
     float missing_value;        /* an empty numeric column, after the transform                             */

@@ -3,9 +3,9 @@
 
 #include <inttypes.h>
 
-/* Of so many keys it can be said what part is lost; of fewer when the pass is over. */
+/* With as many keys the lost part is checked at once, with fewer at the end of the pass. */
 #define LISTS_WINDOW 10000u
-/* The most: one in so many. */
+/* At most one key in so many may be lost. */
 #define LOST_PART 100u
 
 #define LOST_HELP                                                                                                     \

@@ -8,7 +8,7 @@
 
 #include "io/read/reader_lists.h"
 
-/* Stays in the second-level cache between read(2) and the parser. */
+/* A block stays in the second-level cache between read(2) and the parser. */
 #define BLOCK_BYTES  ((size_t)256 << 10)
 #define BUFFER_BYTES (READER_LINE_BYTES_MAX + BLOCK_BYTES)
 /* Least distance of marks: bytes that are parsed in half a millisecond. */
@@ -136,19 +136,17 @@ static char *line_end(struct reader_text *text)
     return line_bytes < bytes ? from + line_bytes : NULL;
 }
 
-/* So many bytes of empty lines at the end of a file are none. */
+/* Up to so many bytes of empty lines at the end of a file do not count. */
 #define EMPTY_LINES_BYTES 4096u
 
-/* How many bytes of the front are empty lines, the last of which may lack its end. */
-static size_t empty_lines_bytes(const char *front, size_t bytes)
+/* Whether these bytes are empty lines, the last of which may lack its end. */
+static bool are_empty_lines(const char *at, const char *end)
 {
-    size_t at = 0;
-    while (at < bytes) {
-        const bool has_return = front[at] == '\r';
-        if (at + has_return < bytes && front[at + has_return] != '\n') break;
-        at += has_return + (at + has_return < bytes);
+    while (at < end) {
+        if (*at == '\r' && ++at == end) break;
+        if (*at++ != '\n') return false;
     }
-    return at;
+    return true;
 }
 
 /* Behind an empty line: whether nothing but empty ones is left of the file, which then are passed. */
@@ -157,7 +155,7 @@ static status file_look_over(struct reader_text *text, bool *is_over)
     size_t got = 1;
     for (*is_over = true; *is_over && got > 0;) {
         const size_t left = text->end - text->begin;
-        *is_over = left <= EMPTY_LINES_BYTES && empty_lines_bytes(text->buffer + text->begin, left) == left;
+        *is_over = left <= EMPTY_LINES_BYTES && are_empty_lines(text->buffer + text->begin, text->buffer + text->end);
         if (*is_over) TRY(buffer_more(text, &got));
     }
     if (*is_over) text->begin = text->end;
@@ -167,7 +165,7 @@ static status file_look_over(struct reader_text *text, bool *is_over)
 
 /* Cuts the next line, without its "\n" or "\r\n"; it is valid until the next call. *line is NULL for a line too long;
  * where that ends the run it is told before its end is found, which may never come. Empty lines at the end of a file
- * are none, where empty lines have no meaning. *over: the files have ended. */
+ * do not count, where empty lines have no meaning. *over: the files have ended. */
 static status line_next(struct reader_text *text, const char **line, size_t *bytes, bool *over)
 {
     *over = false;
@@ -234,7 +232,7 @@ static status line_fail(const struct reader_text *text, uint32_t path_index, uin
     FAIL(INVALID, "%s:%" PRIu64 ": %s", source_path_name(&text->source, path_index), line_number, why);
 }
 
-/* Where the empty lines at the buffer's end begin, which may be the file's last and none; without one, that end. */
+/* The begin of the empty lines at the buffer's end, which may be the file's last and not count; else that end. */
 static size_t empty_line_begin(const struct reader_text *text)
 {
     const char *first = text->buffer + text->begin, *end = text->buffer + text->end, *begin = end;
@@ -455,7 +453,7 @@ static status text_next(struct reader *reader, struct reader_example *place, con
     return text->listener->example(text->listener->context, text->line, text->line_bytes);
 }
 
-/* No whole line is there, nor does one come soon. Empty lines alone may be the last, which are none. */
+/* Whether no whole line is there, and none comes soon. Empty lines alone may be the last, which do not count. */
 static bool text_is_dry(const struct reader *reader)
 {
     const struct reader_text *text = (const struct reader_text *)reader;
@@ -510,7 +508,7 @@ static status first_line_check(struct reader_text *text, const struct reader_exa
         reader_mark_skip(&line, &line_bytes);
     bool is_header;
     TRY(header_take(text, line, line_bytes, &is_header));
-    const bool may_be_none = line_bytes == 0 && empty_lines_bytes(line, text->end) == text->end; /* at the file's end */
+    const bool may_be_none = line_bytes == 0 && are_empty_lines(stop, text->buffer + text->end);
     if (is_header || may_be_none || text->bad_skip) return ST_OK;
     struct reader_example example = *spare;
     bool is_bad = reader_line_counts(text->lines, text->held_out, line, line_bytes) &&

@@ -89,8 +89,7 @@ static size_t zstd_window_of(const uint8_t *first, size_t bytes)
     return header.windowSize < ZSTD_WINDOW_BYTES_MAX ? (size_t)header.windowSize : ZSTD_WINDOW_BYTES_MAX;
 }
 
-/* The window for the files of a list that are packed by zstd, or may be: it is asked for before they are opened. 0:
- * none is. */
+/* The largest window of a list's files that are packed by zstd, or may be; 0: none is. Asked before they are opened. */
 static size_t zstd_window(const char *paths, const struct source_share *share)
 {
     char path[PATH_MAX];
@@ -103,7 +102,7 @@ static size_t zstd_window(const char *paths, const struct source_share *share)
         struct stat about;
         bool is_cut;
         const bool is_named = !path_is_address(name, bytes) && strcmp(path_copy(path, name, bytes), "-") != 0;
-        if (is_named && stat(path, &about) != 0) continue; /* opening says so */
+        if (is_named && stat(path, &about) != 0) continue; /* opening reports it */
         if (window == 0 && !(is_named && S_ISREG(about.st_mode))) window = ZSTD_WINDOW_BYTES;
         if (!is_named || !S_ISREG(about.st_mode)) continue;
         int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -76,7 +76,7 @@ struct source {
     z_stream inflate;
     bool inflate_is_open;
     size_t zstd_window;         /* bytes that are planned for */
-    struct ZSTD_DCtx_s *zstd;   /* NULL: no path can be packed by it, when it was opened */
+    struct ZSTD_DCtx_s *zstd;   /* NULL: when it was opened, no path could be packed by zstd */
     struct web *web;            /* NULL: no path is an address                           */
     struct source_share *share; /* or NULL */
     /* the file being read */
