@@ -167,7 +167,7 @@ static void lanes_say__by_flag__what_the_node_says(void **state)
     uint32_t wanted;
     bool is_auto;
     nodes.lanes = "3,5";
-    assert_ok(division_parse("3,5", 1, 2, &wanted, &is_auto));
+    assert_ok(division_parse("--lanes", "3,5", 1, 2, &wanted, &is_auto));
     assert_ok(lanes_say(&s, &o, &says));
     assert_int_equal(says, wanted);
     nodes.lanes = "auto";
