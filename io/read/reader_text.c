@@ -136,11 +136,7 @@ static char *line_end(struct reader_text *text)
     return line_bytes < bytes ? from + line_bytes : NULL;
 }
 
-/* Up to so many bytes of empty lines at the end of a file do not count. */
-#define EMPTY_LINES_BYTES 4096u
-
-/* Whether these bytes are empty lines, the last of which may lack its end. */
-static bool are_empty_lines(const char *at, const char *end)
+bool reader_lines_are_empty(const char *at, const char *end)
 {
     while (at < end) {
         if (*at == '\r' && ++at == end) break;
@@ -155,7 +151,8 @@ static status file_look_over(struct reader_text *text, bool *is_over)
     size_t got = 1;
     for (*is_over = true; *is_over && got > 0;) {
         const size_t left = text->end - text->begin;
-        *is_over = left <= EMPTY_LINES_BYTES && are_empty_lines(text->buffer + text->begin, text->buffer + text->end);
+        *is_over = left <= READER_EMPTY_LINES_BYTES &&
+                   reader_lines_are_empty(text->buffer + text->begin, text->buffer + text->end);
         if (*is_over) TRY(buffer_more(text, &got));
     }
     if (*is_over) text->begin = text->end;
@@ -240,7 +237,7 @@ static size_t empty_line_begin(const struct reader_text *text)
         if (at > first && at[-1] == '\n') at--;
         if (at > first && at[-1] == '\r') at--;
         const bool is_empty = at > first ? at[-1] == '\n' : !text->is_discarding;
-        if (!is_empty || (size_t)(end - at) > EMPTY_LINES_BYTES) break;
+        if (!is_empty || (size_t)(end - at) > READER_EMPTY_LINES_BYTES) break;
         if (at == end) return text->end;
     }
     return (size_t)(begin - text->buffer);
@@ -508,7 +505,7 @@ static status first_line_check(struct reader_text *text, const struct reader_exa
         reader_mark_skip(&line, &line_bytes);
     bool is_header;
     TRY(header_take(text, line, line_bytes, &is_header));
-    const bool may_be_none = line_bytes == 0 && are_empty_lines(stop, text->buffer + text->end);
+    const bool may_be_none = line_bytes == 0 && reader_lines_are_empty(stop, text->buffer + text->end);
     if (is_header || may_be_none || text->bad_skip) return ST_OK;
     struct reader_example example = *spare;
     bool is_bad = reader_line_counts(text->lines, text->held_out, line, line_bytes) &&

@@ -81,6 +81,10 @@ MUST_USE status reader_text_line(struct reader_text *text, bool *over);
 /* Keeps a mark before the next example, with the place that is given; fills in the mark's other members. */
 void reader_text_mark(struct reader_text *text, const struct reader_mark *place);
 
+/* Up to so many bytes of empty lines at the end of a file or a text, behind a first one, do not count. */
+#define READER_EMPTY_LINES_BYTES 4096u
+/* Whether these bytes are empty lines, the last of which may lack its end. */
+bool reader_lines_are_empty(const char *at, const char *end);
 /* Makes an example empty. */
 void reader_example_empty(struct example_shape shape, struct reader_example *example);
 

@@ -1,6 +1,6 @@
 /* Texts that come one by one. A text gives the same examples as a file of the same bytes: the rules of lines are those
  * of reader_text.c. Each text has a last example, so that a server knows when the text is answered. It is the one
- * behind which nothing but an empty line is left or, where further lines turn out to give no example, an empty extra
+ * behind which nothing but empty lines are left or, where further lines turn out to give no example, an empty extra
  * one.
  *
  * Workload: a text of one line of 240 bytes, twenty thousand a second; or of thousands. */
@@ -37,13 +37,14 @@ static size_t line_length(struct texts_reader *t)
     return stop ? (size_t)(stop - t->at) : left;
 }
 
-/* Whether the text has ended: nothing is left but, where it does not count, an empty line. */
+/* Whether the text has ended: nothing is left but, where they do not count, empty lines. */
 static bool text_is_over(const struct texts_reader *t)
 {
     size_t left = (size_t)(t->end - t->at);
     if (left == 0) return true;
     if (t->format->takes_empty) return false;
-    return (left == 1 && (*t->at == '\n' || *t->at == '\r')) || (left == 2 && memcmp(t->at, "\r\n", 2) == 0);
+    const size_t first = *t->at == '\r' ? 2 : 1;
+    return left <= first + READER_EMPTY_LINES_BYTES && reader_lines_are_empty(t->at, t->end);
 }
 
 /* Gives the text's first line to a format that has headers. Where that line is wrong, the text is over. */

@@ -112,7 +112,7 @@ check 'SIGTERM while the stream goes on: all stop' stops python3 endless.py
 check 'SIGTERM while it is silent' stops quiet
 quiet_for_long() { # silence is nobody's fault: longer than cluster.progress, and then the rest
     rm -rf new.model
-    { head -n 1500 few.tsv; sleep 2.5; tail -n +1501 few.tsv; } | same few 2 --set cluster.progress=1 && silent 'lost'
+    { head -n 1500 few.tsv; sleep 2.5; tail -n +1501 few.tsv; } | same few 2 --set cluster.progress=1 && silent 'is lost:'
 }
 check 'a stream that is silent for longer than cluster.progress' quiet_for_long
 again='the data are a stream, of which a part has been read, and cannot be read again: start all nodes again with the stream from its beginning'

@@ -94,6 +94,7 @@ static void sync_nodes_check__by_synchronisation__refused_with_what_to_do(void *
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         static struct settings settings;
+        settings.cluster_lanes = "";
         settings.train_sync = (unsigned)cases[i].sync;
         settings.train_pipelines = cases[i].pipelines;
         const struct session_nodes nodes = {.lanes = cases[i].lanes ? "3,5" : NULL};
@@ -117,6 +118,7 @@ static void plan_nodes_check__stages_on_nodes__no_lanes_and_one_pipeline(void **
         {2, 1, 1, ST_OK}, {2, 2, 1, ST_INVALID}, {2, 1, 2, ST_USAGE},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        s.setup.settings.cluster_lanes = "";
         s.crew.plan.node_count = cases[i].nodes;
         s.setup.settings.train_pipelines = cases[i].pipelines;
         const struct session_options o = {.plan = "p.json",
@@ -162,6 +164,7 @@ static void lanes_say__by_flag__what_the_node_says(void **state)
     struct session_nodes nodes = {.place = {.rank = 1, .count = 2}};
     const struct session_options o = {.nodes = &nodes};
     uint32_t says = 99;
+    s.setup.settings.cluster_lanes = "";
     assert_ok(lanes_say(&s, &o, &says));
     assert_int_equal(says, DIVISION_SAYS_NOTHING);
     uint32_t wanted;

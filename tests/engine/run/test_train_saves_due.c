@@ -306,7 +306,7 @@ static void train_fail_unsaved__with_and_without_a_save__says_where_to_return_to
         const char *message;
     } cases[] = {
         {NULL, 0, UINT64_MAX, "made up; nothing was saved: give --out DIR and checkpoint.every"},
-        {"/models/m", 0, UINT64_MAX, "made up; nothing was saved yet; set checkpoint.every"},
+        {"/models/m", 0, UINT64_MAX, "made up; nothing was saved yet; set checkpoint.every or checkpoint.seconds"},
         {"/models/m", 5, UINT64_MAX, "made up; nothing was saved yet"},
         {"/models/m", 5, 10, "made up; the model in /models/m is from step 10"},
     };
