@@ -120,13 +120,14 @@ static struct runner runners[POST_NODES_MAX];
 static uint64_t node_slices, node_rows; /* who has some; 0: all */
 static uint64_t node_ram_bytes;         /* of each node, beside a disk; 0: there is no disk */
 static uint32_t node_waves;             /* nodes are workers, whose waves have so many minibatches; 0: lanes */
+static bool node_post_is_prompt;         /* no message is held back */
 static const char *node_plan;           /* of every second worker; NULL: one stage */
 /* At each node before any thread of it runs; NULL: nobody looks. */
 static void (*node_look)(uint32_t node, struct training *training);
 
 FIXTURE static void nodes_open(const struct cut *cut, const char *const *set, uint64_t seed, const char *saved)
 {
-    post_open(&net, cut->node_count, seed, SCALED(30000u, 100000u));
+    post_open(&net, cut->node_count, seed, node_post_is_prompt ? 0 : SCALED(30000u, 100000u));
     for (uint32_t n = 0; n < cut->node_count; n++) {
         struct setup setup = plans[(n + seed) % PLAN_COUNT];
         if (node_waves) setup = (struct setup){.threads = 1 + n % 2, .in_flight = node_waves};

@@ -263,8 +263,8 @@ static void wsp__nodes__regret_stays_under_theorem_1(void **state)
     text = regression_text;
     node_waves = IN_FLIGHT;
     node_plan = two_stages;
+    node_post_is_prompt = true;
     nodes_open(&cut, set, 1, NULL);
-    net.sleep_ns_max = 0;
     struct training *first = &runners[0].training;
     training_losses_keep(first, (uint64_t)EPOCHS_NODES * PASS_STEPS);
     nodes_run(UINT64_MAX / 4);
