@@ -120,7 +120,7 @@ static struct runner runners[POST_NODES_MAX];
 static uint64_t node_slices, node_rows; /* who has some; 0: all */
 static uint64_t node_ram_bytes;         /* of each node, beside a disk; 0: there is no disk */
 static uint32_t node_waves;             /* nodes are workers, whose waves have so many minibatches; 0: lanes */
-static bool node_post_is_prompt;         /* no message is held back */
+static bool node_post_is_prompt;        /* no message is held back */
 static const char *node_plan;           /* of every second worker; NULL: one stage */
 /* At each node before any thread of it runs; NULL: nobody looks. */
 static void (*node_look)(uint32_t node, struct training *training);
