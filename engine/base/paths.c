@@ -1,6 +1,8 @@
 /* Takes lists of files apart. */
 #include "engine/base/paths.h"
 
+#include <ctype.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -35,16 +37,14 @@ const char *path_copy(char path[PATH_MAX], const char *name, size_t bytes)
     return path;
 }
 
-/* "http://" and others, of which io/net/web_address.c says what to give in their place; 0: it is a file's name. */
+/* Bytes of "SCHEME://" in front (RFC 3986, 3.1), whichever the scheme is; 0: it is a file's name. */
 static size_t scheme_bytes(const char *name, size_t bytes)
 {
-    static const char *const schemes[] = {"http://", "https://", "s3://",   "s3a://", "gs://",
-                                          "hdfs://", "ftp://",   "ftps://", "sftp://"};
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
-        const size_t scheme = strlen(schemes[i]);
-        if (bytes >= scheme && strncasecmp(name, schemes[i], scheme) == 0) return scheme;
-    }
-    return 0;
+    size_t at = 0;
+    while (at < bytes && (isalpha((uint8_t)name[at]) ||
+                          (at > 0 && (isdigit((uint8_t)name[at]) || memchr("+-.", name[at], 3)))))
+        at++;
+    return at && at + 3 <= bytes && memcmp(name + at, "://", 3) == 0 ? at + 3 : 0;
 }
 
 bool path_is_address(const char *name, size_t bytes) { return scheme_bytes(name, bytes) > 0; }

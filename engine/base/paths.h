@@ -17,8 +17,8 @@ bool paths_next(const char **paths, const char **name, size_t *bytes);
 uint32_t paths_count(const char *paths);
 /* A name that paths_next has given, with its final 0, cut where it is longer than any path. */
 const char *path_copy(char path[PATH_MAX], const char *name, size_t bytes);
-/* Whether a name is an address, "http://…", or of what is refused with a sentence, "https://…", "s3://…", "hdfs://…",
- * "ftp://…", and no file. */
+/* Whether a name is an address, SCHEME://…, and no file. io/net/web_address.h refuses those that are not http's, with a
+ * sentence. */
 bool path_is_address(const char *name, size_t bytes);
 /* Whether one of the names is an address. */
 bool paths_have_address(const char *paths);

@@ -55,7 +55,7 @@ static status run(const char *const *positionals, const void *options_pointer)
 const struct command command_compile = {.name = "compile",
                                         .positionals = "MODEL.cfg",
                                         .opens_positionals = true,
-    .replaces = MODEL_SPARE_BUT_GRAPH,
+                                        .replaces = MODEL_SPARE_BUT_GRAPH,
                                         .summary = "compile a model text into a graph file",
                                         .flags = flags,
                                         .flag_count = sizeof flags / sizeof *flags,

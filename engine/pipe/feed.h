@@ -110,7 +110,7 @@ bool feed_is_cut(const struct feed *feed, const struct input *input);
  * step's rows go with it. */
 void feed_release(struct feed *feed, struct input *input);
 /* Before feed_start: `look` is shown each micro-batch, before rows are made of it, by the feed's thread, until it has
- * seen enough. What it fails with ends the feed. Keeps the context. */
+ * seen enough; is_end: none comes after it. What it fails with ends the feed. Keeps the context. */
 typedef status feed_looker(void *context, const struct micro_batch *m, bool is_end, bool *is_enough);
 void feed_look(struct feed *feed, feed_looker *look, void *context);
 uint32_t feed_input_count(const struct feed *feed);

@@ -9,7 +9,7 @@
 #include "io/read/reader.h"
 #include "io/store/store_rows.h"
 
-status first_read(struct crew *crew, const struct setup *setup, const char *paths, first_look *look, void *context,
+status first_read(struct crew *crew, const struct setup *setup, const char *paths, feed_looker *look, void *context,
                   uint64_t *bad_count)
 {
     const struct batch_shape shape = graph_batch(&setup->graph);

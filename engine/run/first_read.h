@@ -5,14 +5,12 @@
 
 #include "engine/crew/crew.h"
 
-/* Looks at a micro-batch; is_end: none comes after it. Says whether it has seen enough. */
-typedef status first_look(void *context, const struct micro_batch *m, bool is_end, bool *is_enough);
 /* Reads the paths from their front, and shows micro-batches to `look` until that has seen enough; NULL: one is read.
  * With bad lines so many that were left out. What the reader and `look` fail with. */
-MUST_USE status first_read(struct crew *crew, const struct setup *setup, const char *paths, first_look *look,
+MUST_USE status first_read(struct crew *crew, const struct setup *setup, const char *paths, feed_looker *look,
                            void *context, uint64_t *bad_count);
 
-/* Whether a model that has rows from `init`, and none of its own, is looked up by the keys of the data: a first_look,
+/* Whether a model that has rows from `init`, and none of its own, is looked up by the keys of the data: a feed_looker,
  * of what is read before a training (first_rows_check), or by it, in the order of the data and before rows are made of
  * a micro-batch (a stream; feed_look). It looks until every table has a key with a row, or a hundred without,
  * or 10,000 examples are over. MISMATCH: no key has a row, and they are a hundred, or all. Warns of a single table

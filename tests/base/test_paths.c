@@ -97,8 +97,10 @@ static void path_shown_bytes__addresses__end_before_their_query(void **state)
     assert_int_equal(strlen(paths_shown(text, many)), PATHS_SHOWN_BYTES - 1);
     assert_true(paths_have_address("http://h/a") && paths_have_address("a.tsv, -, HTTPS://h/a"));
     assert_false(paths_have_address("") || paths_have_address("a.tsv,-,dir/http://h"));
-    assert_false(path_is_address("http:/", 6) || path_is_address("http://h", 5) || path_is_address("httpx://h", 9) ||
-                 path_is_address("s3:/h", 5) || path_is_address("s3/h", 4));
+    assert_false(path_is_address("http:/", 6) || path_is_address("http://h", 5) || path_is_address("://h", 4) ||
+                 path_is_address("3s://h", 6) || path_is_address("s3:/h", 5) || path_is_address("s3/h", 4) ||
+                 path_is_address("a/s3://h", 8));
+    assert_true(path_is_address("s3://h", 6) && path_is_address("git+ssh://h", 11));
 }
 
 int main(void)

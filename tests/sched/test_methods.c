@@ -15,6 +15,7 @@
 #include "sched/climb.h"
 #include "sched/method.h"
 #include "sched/solution.h"
+#include "tests/sched/search_fixture.h"
 
 #define LAYERS_MAX 12u
 
@@ -144,15 +145,7 @@ static void methods_sampled__fixed_seeds__find_the_same_at_the_same_evaluations(
         for (uint32_t m = 0; m < SAMPLED_COUNT; m++) {
             const struct search_options options = {
                 .seed = i, .evaluations = sampled[m] == METHOD_ID_bo ? 150 : 2000, .keeps_curve = true};
-            struct search search;
-            assert_int_equal(search_open(&search, &s.model, &options), ST_OK);
-            assert_int_equal(method_table[sampled[m]].run(&search), ST_OK);
-            uint64_t hash = search.curve_count;
-            for (uint32_t c = 0; c < search.curve_count; c++)
-                hash = (hash ^ search.curve[c].evaluations) * UINT64_C(0x9e3779b97f4a7c15);
-            for (uint32_t l = 0; l < s.model.layer_count; l++)
-                hash = (hash ^ search.best[l]) * UINT64_C(0x9e3779b97f4a7c15);
-            search_close(&search);
+            const uint64_t hash = search_fingerprint(&s.model, sampled[m], &options);
             if (hash != expected[i][m])
                 fail_msg("%s from seed %u: 0x%016" PRIx64 ", expected 0x%016" PRIx64, method_table[sampled[m]].name, i,
                          hash, expected[i][m]);

@@ -14,6 +14,7 @@
 #include "engine/base/fmath.h"
 #include "sched/method.h"
 #include "sched/policy.h"
+#include "tests/sched/search_fixture.h"
 
 #define LAYERS_MAX 20u
 #define SEED       11u
@@ -124,15 +125,7 @@ static void rl__fixed_seeds__find_the_same_at_the_same_evaluations(void **state)
                                                    .evaluations = cases[i].evaluations,
                                                    .plain_reinforce = cases[i].plain,
                                                    .keeps_curve = true};
-            struct search search;
-            assert_int_equal(search_open(&search, &s.model, &options), ST_OK);
-            assert_int_equal(method_table[learned[m]].run(&search), ST_OK);
-            uint64_t hash = search.curve_count;
-            for (uint32_t c = 0; c < search.curve_count; c++)
-                hash = (hash ^ search.curve[c].evaluations) * UINT64_C(0x9e3779b97f4a7c15);
-            for (uint32_t l = 0; l < s.model.layer_count; l++)
-                hash = (hash ^ search.best[l]) * UINT64_C(0x9e3779b97f4a7c15);
-            search_close(&search);
+            const uint64_t hash = search_fingerprint(&s.model, learned[m], &options);
             if (hash != cases[i].expected[m])
                 print_message("# %s of case %zu: 0x%016" PRIx64 "\n", method_table[learned[m]].name, i, hash);
             is_good = is_good && hash == cases[i].expected[m];
