@@ -4,7 +4,7 @@
 
 #include "sched/method.h"
 
-/* Runs a method, which has to succeed; of the options keeps_curve is set. Stands for when it has found better plans, and
+/* Runs a method, which has to succeed, with options that keep the curve. Stands for when better plans were found, and
  * for the last of them. */
 static inline uint64_t search_fingerprint(const struct cost_model *model, method_id method,
                                           const struct search_options *options)
