@@ -8,7 +8,7 @@
  *   the end of period q, after its last step: show and click become decay times what they are; then the row dies if
  *             its score is below delete_score, or if q - seen > ttl
  *
- * Nobody visits all rows at the end of a period. Counters stay as the last step has left them; whoever needs them later
+ * The end of a period changes no counters. They stay as the last step has left them; whoever needs them later
  * multiplies once for each end of a period since then, in a loop, which gives the same bits as doing so at every end.
  * Source: the accessor of click-through rows in PaddlePaddle's parameter server, with steps in place of days. */
 #ifndef HETERPS_BASE_ROW_LIFE_H

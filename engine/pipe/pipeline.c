@@ -208,7 +208,7 @@ static bool slot_take(struct worker *w, struct station *station, struct hop *hop
 static bool is_seat_of(const struct worker *w, const struct station *station, uint32_t seat)
 {
     const uint32_t owners = station->stage.replica_count;
-    return !station->stage.kind->has_memory || fold_seat_owner(seat, owners) == fold_seat_owner(w->seat, owners);
+    return !station->stage.kind->has_memory || fold_seat_replica(seat, owners) == fold_seat_replica(w->seat, owners);
 }
 
 static bool backward_take(struct worker *w, struct station *station)

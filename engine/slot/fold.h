@@ -1,14 +1,14 @@
 /* Who has which lanes and parts of a step, and in which order pieces add.
  *
- *     lane   0 1 2 3 4 5 6 7   a lane's gradients are added in the order of its micro-batches, by its owner
+ *     lane   0 1 2 3 4 5 6 7   gradients of a lane add in the order of its micro-batches
  *             \|   \|   \|   \|   then lanes along one fixed binary tree, added here, or by the device with the update:
  *              \   /     \   /    sum[i] = sum[2i] + sum[2i+1], level by level
  *               \_________/      whoever has a part (engine/slot/extent.h) adds all lanes of it, updates it, and gives
  *                                the others the result
  *
- * The tree belongs to the graph, whoever owns the lanes, so the sums have the same bytes for any number of owners. An
- * owner of consecutive lanes has whole branches of the tree, its runs. A run's sum is one piece, and nobody else needs
- * its lanes.
+ * The tree belongs to the graph, whoever has the lanes, so the sums have the same bytes for any number of replicas and
+ * nodes. A node has consecutive lanes: whole branches of the tree, its runs. A run's sum is one piece; no other node
+ * needs the run's lanes.
  *
  *     lanes 0 1 2 | 3 4 5 6 7       three lanes have the runs 0-1 and 2, five have 3 and 4-7: the pieces join as
  *                                   ((01 + (2 + 3)) + 4567)
@@ -19,12 +19,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Which of `owners` has a lane. Owners have lanes in turn, so that all lanes advance side by side. Seats of a stage, of
- * which an owner has several, are dealt alike: seat s belongs to owner s % owners, lane l goes to seat l % seats, and
- * owners divides seats. */
-static inline uint32_t fold_lane_owner(uint32_t lane, uint32_t owners) { return lane % owners; }
+/* Which of the `replicas` of a stage has a lane: in turn, so that all lanes advance side by side. Seats of a stage, of
+ * which a replica has several, are dealt alike: seat s belongs to replica s % replicas, lane l goes to seat l % seats,
+ * and replicas divides seats. */
+static inline uint32_t fold_lane_replica(uint32_t lane, uint32_t replicas) { return lane % replicas; }
 static inline uint32_t fold_lane_seat(uint32_t lane, uint32_t seats) { return lane % seats; }
-static inline uint32_t fold_seat_owner(uint32_t seat, uint32_t owners) { return seat % owners; }
+static inline uint32_t fold_seat_replica(uint32_t seat, uint32_t replicas) { return seat % replicas; }
 
 /* The lanes [begin, begin + count), count > 0. */
 struct fold_lanes {

@@ -331,7 +331,7 @@ static void bsp_backward_done(struct sync *s, const struct stage *stage, struct 
 static bool bsp_part_take(struct sync *s, const struct stage *stage, uint32_t seat, struct sync_part *part)
 {
     struct bsp *b = (struct bsp *)s;
-    const uint32_t own = fold_seat_owner(seat, stage->replica_count);
+    const uint32_t own = fold_seat_replica(seat, stage->replica_count);
     for (uint32_t i = 0; i < PHASE_COUNT * b->bucket_count; i++) {
         const uint32_t phase = PHASE_COUNT - 1 - i / b->bucket_count;
         const uint32_t bucket = b->bucket_count - 1 - i % b->bucket_count;

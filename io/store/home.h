@@ -1,6 +1,7 @@
 /* The place of rows for which RAM has no room, as a table of functions. The store does not know whether it is a disk
  * (io/store/cold.h), the files of a save (io/store/filed.h) or, in tests, something far away. A row lies in RAM or in
- * its home, never in both. To add a home: io/README.md. Rows of other nodes: engine/node/owned.h.
+ * its home; in both only while it is read (`is_copy`). To add a home: io/README.md. Rows of other nodes:
+ * engine/node/owned.h.
  *
  *     ask ── find, find, … ── bring ──▶ the batch is under way ──▶ `arrived` for each row
  *                                                              ──▶ home->arrived reaches the batch
@@ -68,11 +69,11 @@ struct home_vt {
     status (*settle)(struct home *);
     void (*walk_begin)(struct home *, uint32_t table);
     status (*walk_next)(struct home *, uint64_t *key, const float **span);
-    void (*walk_remove)(struct home *);
     void (*walk_end)(struct home *);
     struct home_counts (*counts)(const struct home *, uint32_t table);
     const char *(*words)(const struct home *);
     /* optional: NULL means nothing to do, and nothing to give */
+    void (*walk_remove)(struct home *); /* needed where walk_next gives rows */
     void (*prefetch)(const struct home *, uint32_t table, uint64_t key);
     void (*change)(struct home *, uint32_t table, float *const *span, uint32_t count);
     status (*write_out)(struct home *);

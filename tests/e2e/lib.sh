@@ -192,3 +192,7 @@ finish() {
     [ $failed = 0 ]
     exit
 }
+
+rules_newest() { # of the source
+    sed -n 's/.*RULES_NEWEST = \([0-9]*\).*/\1/p' "$root/cfg/rules.h"
+}

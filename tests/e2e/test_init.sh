@@ -84,7 +84,7 @@ crossed() { # what training on csv found is what evaluation of Criteo's lines se
 check 'rows of a csv model under a graph of the same columns in the format of Criteo' crossed
 check 'rows of columns of other names' untouched 1 'no row of table emb would ever be found: its keys are of the columns site, app, and the graph looks up C1, C2' \
     "$folder/criteo.bin" --data "$folder/criteo.data" --init "$folder/named" --out "$folder/none" -q
-check 'rows of older rules' untouched 1 'no row of table emb would ever be found: its keys are by the rules of version 13, and the graph is of version 8; compile' \
+check 'rows of older rules' untouched 1 "no row of table emb would ever be found: its keys are by the rules of version $(rules_newest), and the graph is of version 8; compile" \
     "$folder/criteo.bin" --data "$folder/criteo.data" --init "$folder/criteo" --out "$folder/none" -q --set model.rules=8
 # Of an export, which says nothing of its columns, the first lines tell.
 heterps export "$folder/named.bin" --model "$folder/named" -o "$folder/named.export"

@@ -113,7 +113,7 @@ fails 2 "lies in the model's directory" 'a trace has no place in a model' "$HETE
 told() { day 1 --out "$work/piped" && grep -q 'out .*piped holds a model: the saves of this training take the place of its own' "$folder/err"; }
 check 'a new training into an old model says that it takes its place' told
 other_rules() { # of a graph by older rules: what to do is said before the directory is found to hold another model
-    ! "$HETERPS" "$work/eight.bin" --data "$work/day1.tsv" --continue "$model" -q 2>"$folder/err" && grep -q 'set model.rules=13' "$folder/err"
+    ! "$HETERPS" "$work/eight.bin" --data "$work/day1.tsv" --continue "$model" -q 2>"$folder/err" && grep -q "set model.rules=$(rules_newest)" "$folder/err"
 }
 "$HETERPS" compile "$work/tiny.cfg" -o "$work/eight.bin" -q --set model.rules=8
 check 'a model of other rules: how to go on' other_rules

@@ -76,7 +76,7 @@ check 'a graph of version 8 trains to the bytes of then' trained_as_then
 check '… compiled anew by --set, too' trained_as_then --set train.epochs=1
 newer_graph() { # the save of version 4 by a graph of other rules
     "$HETERPS" compile "$golden/model.cfg" -o "$work/newer.bin" -q && ! "$HETERPS" export "$work/newer.bin" --model "$golden/model4" -o "$work/none" -q 2>"$work/said" &&
-        grep -q 'trained by the rules of version 8, and the graph is of version 13; compile the model text with --set model.rules=8' "$work/said" || { cat "$work/said"; return 1; }
+        grep -q 'trained by the rules of version 8, and the graph is of version '"$(rules_newest)"'; compile the model text with --set model.rules=8' "$work/said" || { cat "$work/said"; return 1; }
     "$HETERPS" compile "$golden/model.cfg" -o "$work/newer.bin" -q --set model.rules=8 && "$HETERPS" export "$work/newer.bin" --model "$golden/model4" -o "$work/none" -q
 }
 check 'a model of older rules and a graph of newer ones: what to do is said' newer_graph

@@ -291,14 +291,14 @@ static status lanes_take(struct card_device *d, uint32_t lanes, uint64_t begin, 
     const struct card_stage *s = d->stage;
     const uint64_t lane_floats = s->graph->header->grad_floats;
     for (uint32_t lane = 0; lane < lanes; lane++) {
-        const struct card_stage *sibling = s->siblings[fold_lane_owner(lane, s->replica_count)].stage;
+        const struct card_stage *sibling = s->siblings[fold_lane_replica(lane, s->replica_count)].stage;
         const uint64_t at = lane * lane_floats + begin;
         if (sibling)
             TRY(gpu_copy(d->work.gpu, d->work.stream, s->grads + at, sibling->grads + at, count * sizeof(float)));
     }
     TRY(finish(d));
     for (uint32_t lane = 0; lane < lanes; lane++) {
-        const struct card_sibling *sibling = &s->siblings[fold_lane_owner(lane, s->replica_count)];
+        const struct card_sibling *sibling = &s->siblings[fold_lane_replica(lane, s->replica_count)];
         float *at = sibling->stage ? sibling->stage->grads + lane * lane_floats + begin : NULL;
         if (at) TRY(gpu_clear(sibling->stage->gpu, sibling->stream, at, count * sizeof(float)));
     }
