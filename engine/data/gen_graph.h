@@ -1,7 +1,6 @@
-/* Data for a graph, in the format that it reads, from a planted model: so that any model can be tried, profiled
- * and tested before there is data for it. Like gen_criteo.h, row i is a function of (seed, vocab, zipf, the
- * graph's columns, i) alone, and what a perfect model could reach is known. For the criteo format gen_criteo.h
- * itself is to be used.
+/* Data for a graph, in the graph's format, from a planted model, so that a model can be tried, profiled and tested
+ * before there is data for it. As in gen_criteo.h, row i is a function of (seed, vocab, zipf, the graph's columns, i)
+ * alone, and the best figures that a model can reach are known. Use gen_criteo.h for the criteo format.
  *
  *   value of a field     k in 1 .. V, P(k) ~ k^-A by inversion of the continuous law; written as the word of that
  *                        rank where the column has a vocabulary, else as a text of its key space (columns that
@@ -25,8 +24,7 @@
  *                        over n leaves has 1 with probability 1 / (1 + exp(-2 sum / sqrt(n))), the sum being of its
  *                        words' effects and its leaves' numbers; its kind is one that takes its children, by even
  *                        chance
- *   a label that is a word, pairs, tokens: a user's items, and a word's successor, are of one class nine times in ten
- */
+ *   a label that is a word, pairs, tokens: a user's items, and a word's successor, share a class nine times in ten */
 #ifndef HETERPS_ENGINE_DATA_GEN_GRAPH_H
 #define HETERPS_ENGINE_DATA_GEN_GRAPH_H
 
@@ -36,18 +34,18 @@
 struct gen_graph;
 
 struct gen_graph_options {
-    const struct reader_schema *schema; /* kept until close; any format but criteo                  */
+    const struct reader_schema *schema; /* kept until close; of any format but criteo               */
     enum reader_format format;
     uint64_t seed;
     uint32_t vocab; /* values of a key space without vocabulary, 1 .. GEN_CRITEO_VOCAB_MAX          */
     double zipf;    /* exponent, 0 .. 10                                                            */
 };
 
-/* *gen is yours: gen_graph_close. MEMORY; INVALID: a row would be longer than a reader takes; or trees of such
- * kinds, or labels, are not made. */
+/* *gen is yours: gen_graph_close. MEMORY; INVALID: a row would be longer than a reader takes; or such kinds of trees,
+ * or such labels, cannot be made. */
 MUST_USE status gen_graph_open(struct gen_graph **gen, const struct gen_graph_options *options);
 void gen_graph_close(struct gen_graph *gen);
-/* Room that a row, or the header, needs. */
+/* Bytes of room for a row, or the header. */
 size_t gen_graph_line_bytes_max(const struct gen_graph *gen);
 /* Writes the first line of a file, if the format has one; returns its bytes. */
 size_t gen_graph_header(const struct gen_graph *gen, char *line);
