@@ -12,18 +12,18 @@
  *              + 0.1 sum over numeric columns of +- log(1 + x) + 2 m
  *       effect of a value: +-(1/2 .. 3/2) 100 / (99 + k);  s = sqrt(26 / fields), so that many fields do not drown
  *       in their sum
- *       m: where several fields share keys (a target and a history), values fall into 8 classes; nine in ten values
- *       of the first field are of one class, and those of the second field of the same one (m = 1/2) or of others
- *       (m = -1/2), by even chance
- *   no label             fields that share keys: the second is of the first one's class, further ones are of others:
- *                        what a matching model has to tell apart
- *   columns              labels, weight, group, numeric columns, fields, in this order, or that of data.columns, where
- *                        columns that the graph does not use are empty; in quotation marks if need be. Of libfm fields
- *                        are places in the line
+ *       m: where several fields share keys (a target and a history), values fall into 8 classes; in a row nine in
+ *       ten values of the first field are of one class, and nine in ten of the second field are of the same class
+ *       (m = 1/2) or, with even chance, of another (m = -1/2)
+ *   no label             of fields that share keys the second has the first field's class, further fields have other
+ *                        classes: a matching model has to tell them apart
+ *   columns              labels, weight, group, numeric columns, fields, in this order, or in that of data.columns,
+ *                        where columns that the graph does not use are empty; in quotation marks if need be. In libfm
+ *                        fields are places in the line
  *   trees                1 to 30 leaves, each with a word, or a number of -1 to 1 where the kinds need numbers; a node
- *                        over n leaves has 1 with probability 1 / (1 + exp(-2 sum / sqrt(n))), the sum being of its
- *                        words' effects and its leaves' numbers; its kind is one that takes its children, by even
- *                        chance
+ *                        over n leaves has 1 with probability 1 / (1 + exp(-2 sum / sqrt(n))), with the sum of its
+ *                        words' effects and its leaves' numbers; its kind is drawn from the kinds that take its
+ *                        children, with even chance
  *   a label that is a word, pairs, tokens: a user's items, and a word's successor, share a class nine times in ten */
 #ifndef HETERPS_ENGINE_DATA_GEN_GRAPH_H
 #define HETERPS_ENGINE_DATA_GEN_GRAPH_H

@@ -30,8 +30,8 @@ MUST_USE status eval_nodes_add(struct eval_nodes *nodes, const struct slot *slot
 /* After the last micro-batch, in any case: `st` is this node's failure, or ST_OK. Then rank 0's heads have all
  * examples, and other nodes' heads none. */
 MUST_USE status eval_nodes_end(struct eval_nodes *nodes, status st);
-/* Rank 0 tells all nodes the values of its finished heads and *example_count, or its failure `st`, which it returns;
- * the other nodes' heads get the values, and *example_count. */
+/* Rank 0 tells all nodes the values of its finished heads and *example_count, or its failure `st`. Every node then has
+ * the values and the count, or returns the failure. */
 MUST_USE status eval_nodes_tell(struct eval_nodes *nodes, status st, uint64_t *example_count);
 
 #endif

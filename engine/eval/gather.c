@@ -66,7 +66,7 @@ void gather_step_end(struct gather *g, uint64_t step)
         const struct piece end = {.step = step, .is_last = 1};
         if (TALK_BYTES - g->used >= sizeof end) piece_put(g, &end);
     }
-    block_say(g); /* if nothing is in the block, the next block ends the step */
+    block_say(g); /* else the next block's step tells the end */
 }
 
 static status end_say(struct gather *g, status st)

@@ -5,10 +5,9 @@
  *   softmax                       log loss, perplexity, accuracy
  *   squared                       root of the mean squared error, mean absolute error
  *   hinge                         loss, accuracy: the share of pairs in the right order, ties half
- *   nce, sampled_softmax,         the loss over what was drawn; the first one behind a match over all words, too
- *   shared_softmax                (engine/eval/rank.h): recall, hit rate and NDCG, or log loss, perplexity and hit
- *                                 rates. Where words are ranked, an example whose target is no word counts there, and
- *                                 for no other figure
+ *   nce, sampled_softmax,         the loss over the drawn words; the first such head with a match is measured over all
+ *   shared_softmax                words, too (engine/eval/rank.h): recall, hit rate and NDCG, or log loss, perplexity
+ *                                 and hit rates. An example whose target is no word then counts in the ranking alone
  *   metrics                       the mean
  *
  * Losses are without the head's weight, so that they can be compared. Where the data have weights, means count each

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names come from files: a message shows this much of one. */
+/* Names come from files: a message shows this many bytes of a name. */
 #define NAME_SHOWN ".120s"
 
 static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }

@@ -18,7 +18,7 @@
 #define SAFETENSORS_END ".safetensors"
 #define NPY_END         ".npy"
 #define WORDS_END       ".words.txt"
-/* Names come from files: a message shows this much of one. */
+/* Names come from files: a message shows this many bytes of a name. */
 #define NAME_SHOWN ".120s"
 
 struct source_file {

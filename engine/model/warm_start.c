@@ -27,7 +27,7 @@
 #define FORGET_ROWS 16384
 /* Names that a line lists; the rest are counted. */
 #define NAMES_MAX 8
-/* Names come from files: a message shows this much of one. */
+/* Names come from files: a message shows this many bytes of a name. */
 #define NAME_SHOWN ".100s"
 
 /* The outcome for a parameter. */
