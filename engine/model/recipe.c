@@ -191,7 +191,7 @@ static status named_compare(const struct recipe *r, enum round round, const stru
 {
     union named_settings saved_settings, present_settings;
     const struct ini_section *saved = ini_find(&r->saved.ini, present->kind, present->name);
-    if (saved == NULL) return ST_OK; /* other code compares the lists of tables, and by the model hash columns */
+    if (saved == NULL) return ST_OK; /* loading compares tables with the manifest's list, columns by the model's hash */
     TRY(settings_read_named(&r->saved.ini, saved, present->kind, &saved_settings));
     TRY(settings_read_named(&r->present.ini, present, present->kind, &present_settings));
     return keys_compare(r, round, present->kind, present->name, saved, &saved_settings, present, &present_settings);
