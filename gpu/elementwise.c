@@ -61,7 +61,7 @@ static status concat_run(const struct gpu_work *w, const struct op_context *c, c
     for (uint32_t k = 0; k < n->input_count; k++) {
         struct view one = is_forward ? op_in(c, n, k) : op_din(c, n, k);
         const uint32_t cols = op_in(c, n, k).cols, part = cols / groups, group = whole.cols / groups;
-        if (one.data == whole.data + begin && one.stride == whole.stride && groups == 1) /* it is there already */
+        if (one.data == whole.data + begin && one.stride == whole.stride && groups == 1) /* it lies there already */
             ;
         else if (is_forward)
             TRY(GPU_EACH(w, move, cols, .from = gpu_in_of(one), .to = gpu_out_of(whole), .cols = cols, .part = part,
@@ -92,7 +92,7 @@ GPU_RUN(slice_backward)
                     .part = dout.cols, .to_begin = GPU_ATTR(slice_attr, n).begin, .adds = adds);
 }
 
-/* Rows of `width`, transposed; one row is a copy. */
+/* Transposes matrices of `rows` rows, one an example; with one row it copies. */
 static status transpose_run(const struct gpu_work *w, struct view from, struct view to, uint32_t rows, bool adds)
 {
     return GPU_EACH(w, transpose, to.cols, .from = gpu_in_of(from), .to = gpu_out_of(to), .rows = rows,
@@ -113,13 +113,13 @@ GPU_RUN(reshape_backward)
 
 /* --- sums and products ------------------------------------------------------------------------------ */
 
-/* to = or += x * y; y absent: x. Inputs of one column count for every column. */
+/* to = or += x * y; without y: x. An input of one column serves every column. */
 static status multiply_run(const struct gpu_work *w, struct view x, struct view y, struct view to, bool adds)
 {
     return GPU_EACH_ROWS(w, multiply, to.cols, .x = gpu_in_of(x), .y = gpu_in_of(y), .to = gpu_out_of(to),
                          .cols = to.cols, .x_is_single = x.cols == 1, .y_is_single = y.cols == 1, .adds = adds);
 }
-/* The gradient of an input of one column: the sum over all columns that it has counted for. */
+/* The gradient of an input; of one column: the sum over all columns that it served. */
 static status factor_run_back(const struct gpu_work *w, struct view dout, struct view other, struct view din, bool adds)
 {
     if (din.cols == dout.cols) return multiply_run(w, dout, other, din, adds);

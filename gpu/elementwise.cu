@@ -1,4 +1,4 @@
-/* Bound by memory: a visit of what goes in, a visit of what comes out. */
+/* Bound by memory: one visit of the inputs, one of the outputs. */
 #include "gpu/elementwise.h"
 
 #include "gpu/each.h"
@@ -23,9 +23,9 @@ KERNEL(busy_rounds)
 {
     EACH_EXAMPLE(b)
     {
-        float x = (float)a.now->training; /* 0 or 1: x never leaves [0, 1], which the compiler cannot know */
+        float x = (float)a.now->training; /* 0 or 1: x stays in [0, 1], which the compiler cannot know */
         uint32_t i = 0;
-        for (; i + 16 <= a.rounds; i += 16) /* bench card takes them for what a card can do: no loop beside them */
+        for (; i + 16 <= a.rounds; i += 16) /* unrolled: bench card takes their rate for the card's limit */
             UNROLL for (uint32_t k = 0; k < 16; k++) x = __fmaf_rn(x, 0.5f, 0.25f);
         for (; i < a.rounds; i++) x = __fmaf_rn(x, 0.5f, 0.25f);
         if (x > 1) *out_row(a.to, b) = x;

@@ -7,16 +7,16 @@
  * whether another thread of the block has touched it since the last barrier of both. So a launch fails when
  *
  *     an access is out of bounds, or of memory that has been freed
- *     two threads access the same byte, at least one of them writes, and no barrier lies between: also of two blocks
- *     shared memory is read that nobody has written
- *     a barrier, shuffle or vote is not reached by all who take part, or they wait at different ones
- *     shared memory is touched while an asynchronous copy is under way to it: copies are done as late as can be, when
+ *     two threads, also of two blocks, access the same byte, at least one writes, and no barrier lies between
+ *     shared memory is read before it is written
+ *     not all threads of a barrier, shuffle or vote reach it, or they wait at different ones
+ *     shared memory is touched during an asynchronous copy to it: copies are done as late as possible, when
  *         their thread waits
  *     a thread uses a copy that a barrier counts, or a product of four warps, without waiting for it
  *         (gpu/emu/emu_wgmma.c)
  *
- * whatever the result was: a missing __syncthreads is found even if the drawn order happens to be harmless. Part of
- * test builds only, but not under ThreadSanitizer, which needs the same calls. */
+ * whatever the result: a missing __syncthreads is found even if the drawn order is harmless. Only in test builds, and
+ * not under ThreadSanitizer, which needs the same calls. */
 #ifndef HETERPS_GPU_EMU_H
 #define HETERPS_GPU_EMU_H
 
@@ -39,8 +39,8 @@ struct emu_launch {
     const void *args;           /* borrowed; copied for each thread */
     uint32_t args_bytes;
 };
-/* Runs the kernel to its end. INVALID: what is wrong, in which thread of which block, and where; the memory that it has
- * written then holds anything. MEMORY. */
+/* Runs the kernel to its end. INVALID tells the error, its thread and block, and its place; the memory that the kernel
+ * has written then holds anything. MEMORY. */
 MUST_USE status emu_launch(const struct emu_launch *launch, uint64_t seed);
 
 /* Takes memory of the device, not zeroed, 256-byte aligned, with bytes around it that nobody may touch. MEMORY. Any

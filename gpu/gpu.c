@@ -1,4 +1,4 @@
-/* What all kinds of cards share: the names of kernels, and the reason why there are to be no cards, or no cuBLASLt. */
+/* Shared by all kinds of cards: the names of kernels, and the reasons why cards, or cuBLASLt, are denied. */
 #include "gpu/gpu.h"
 
 #include "gpu/blas.h"

@@ -93,7 +93,7 @@ static status metric_run(const struct gpu_work *w, const struct op_context *c, c
                      .has_label = attr.has_label);
 }
 
-/* A metric has no gradient, and no graph a backward node of one. */
+/* A metric has no gradient, and graphs have no backward nodes of metrics. */
 #define METRIC(name, kind)                                                                                             \
     GPU_RUN(name##_forward) { return metric_run(w, c, n, kind); }                                                      \
     GPU_RUN(name##_backward)                                                                                           \

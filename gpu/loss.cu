@@ -1,4 +1,4 @@
-/* Losses and metrics as graph/op_*.c, in float32. */
+/* Losses and metrics as in graph/op_*.c, in float32. */
 #include "gpu/loss.h"
 
 #include "gpu/each.h"

@@ -1,4 +1,4 @@
-/* A program without cuBLASLt: linked where nothing before it in the link has it (gpu/cuda/blas.c). */
+/* A program without cuBLASLt. Linked if nothing before it in the link has cuBLASLt (gpu/cuda/blas.c). */
 #include "gpu/blas.h"
 
 const char *gpu_blas_library(const char **why)

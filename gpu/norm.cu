@@ -1,11 +1,11 @@
-/* Sums over a column's examples are a block's: each thread takes every eighth, and the eight are added in order. */
+/* A block sums over a column's examples: each thread takes every eighth, and the eight sums are added in order. */
 #include "gpu/norm.h"
 
 #include "gpu/each.h"
 
 #define EACH_OF_COLUMN(b) for (uint32_t b = threadIdx.y; b < a.now->example_count; b += NORM_ROWS)
 
-/* The sum of x over the threads of a column; all of them have it. */
+/* The sum of x over the threads of a column, for all these threads. */
 DEVICE float column_total(float *shared, float x)
 {
     __syncthreads();
@@ -45,7 +45,7 @@ KERNEL(norm_measure)
     const float correction = __fdiv_rn(differences, count),
                 variance = __fdiv_rn(squares - differences * correction, count);
     a.mean[i] = rough + correction;
-    a.variance[i] = variance < 0 ? 0 : variance; /* a NaN stays one */
+    a.variance[i] = variance < 0 ? 0 : variance; /* NaN stays NaN */
 }
 
 DEVICE float inverse_deviation(float variance, float eps) { return __fdiv_rn(1, __fsqrt_rn(variance + eps)); }

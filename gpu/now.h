@@ -1,5 +1,5 @@
-/* What kernels know of a micro-batch and of tensors. Numbers that differ between micro-batches lie in memory of the
- * card, so that a captured list of launches can be replayed for all of them. */
+/* Micro-batches and tensors as kernels see them. Numbers that differ between micro-batches lie in memory of the card,
+ * so that a captured list of launches can be replayed for every micro-batch. */
 #ifndef HETERPS_GPU_NOW_H
 #define HETERPS_GPU_NOW_H
 

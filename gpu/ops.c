@@ -1,4 +1,4 @@
-/* The table of ops, and the shapes of launches that many of them share. */
+/* The table of ops, and the shapes of launches that many ops share. */
 #include "gpu/ops.h"
 
 #include "gpu/product.h"
@@ -18,7 +18,8 @@ status gpu_op_runs(const struct graph *graph, const struct graph_node *n)
     return op->check ? op->check(graph, n) : ST_OK;
 }
 
-/* Threads of a block along the columns: as many as there are, at most all; the rest goes along the examples. */
+/* Threads of a block along the columns: one for each column, at most all threads; the other threads go along the
+ * examples. */
 static uint32_t width_of(uint32_t cols)
 {
     uint32_t width = 1;

@@ -59,8 +59,8 @@ void gpu_embed_bag_words_fill(const struct graph *g, const struct graph_node *n,
  * only where the ticket's rows are in the card's memory, which its caller has to know. */
 MUST_USE status gpu_op_runs(const struct graph *graph, const struct graph_node *n);
 
-/* The least scratch memory for all ops of the graph, which keeps gradients in one part; with GPU_SCRATCH_FLOATS they
- * can have several. */
+/* The least scratch memory for all ops of the graph, where gradients are summed in one part; GPU_SCRATCH_FLOATS allow
+ * several parts. */
 size_t gpu_scratch_floats(const struct graph *graph);
 /* The numbers of a node's greatest parameter. */
 size_t gpu_node_param_floats(const struct graph *graph, const struct graph_node *n);
@@ -71,7 +71,7 @@ size_t gpu_node_param_floats(const struct graph *graph, const struct graph_node 
  * whose own kernels take packed factors: these are about as fast, faster on rows of odd widths, and give the same bits
  * with or without a library. */
 bool gpu_node_wants_library(const struct gpu *gpu, const struct graph_node *n);
-/* Words that an op knows of its node beforehand: how many, and the words. */
+/* Words of an op's node that are known beforehand: their count, and the words. */
 uint32_t gpu_node_words(const struct graph *g, const struct graph_node *n);
 void gpu_node_words_fill(const struct graph *g, const struct graph_node *n, uint32_t *words);
 

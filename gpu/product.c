@@ -1,6 +1,5 @@
-/* Launches of fc: which kernels, what is prepared in scratch memory, and in how many parts a gradient of
- * weights is summed, so that all of a card has work. All of it follows from the graph and the card alone, and
- * so does the order of additions. */
+/* Launches of fc: chooses kernels, prepares factors in scratch memory, and sums gradients of weights in parts, so that
+ * all of a card has work. All choices, and so the order of additions, follow from the graph and the card alone. */
 #include "gpu/product.h"
 
 #include "cfg/settings.h"
@@ -29,12 +28,12 @@ static const struct tile f32_tiles[] = {TILE(f32, 128, 128), TILE(f32, 64, 64), 
                          bf16_tiles[] = {TILE(bf16, 256, 128), TILE(bf16, 128, 128), TILE(bf16, 64, 64)},
                          tf32_tiles[] = {TILE(tf32, 256, 128), TILE(tf32, 128, 128), TILE(tf32, 64, 64)};
 #define TILES 3
-/* By what the factors are. */
+/* By kind of factors. */
 static const struct tile *const tiles_of[FACTOR_KINDS] = {
     [FACTOR_F32] = f32_tiles, [FACTOR_F32_ROUNDED] = f32_tiles, [FACTOR_BF16] = bf16_tiles, [FACTOR_TF32] = tf32_tiles};
 
-/* The largest tile that the columns fill and that leaves TILES_LEAST blocks with work of their own, of which a
- * card has room for hundreds; the smallest if there is none. */
+/* The largest tile that the columns fill and that gives TILES_LEAST blocks work; else the smallest. A card has room for
+ * hundreds of blocks. */
 #define TILES_LEAST 96u
 static const struct tile *tile_choose(enum factor_kind kind, uint32_t rows, uint32_t cols, uint32_t parts_most)
 {
@@ -45,9 +44,9 @@ static const struct tile *tile_choose(enum factor_kind kind, uint32_t rows, uint
     return t;
 }
 
-/* Kernels of packed factors (gpu/product_packed.h); room: for how many blocks a multiprocessor has room. Nanoseconds,
- * on an H100: of 128 bytes of terms of a tile, where every multiprocessor has tiles; of its beginning and end: from the
- * times that heterps-run bench card --shape MxNxK gives of shapes with few and with many of either. */
+/* Kernels of packed factors (gpu/product_packed.h). room: blocks at once on a multiprocessor. Nanoseconds on an H100:
+ * step_ns for 128 bytes of a tile's terms, where every multiprocessor has tiles; end_ns for a tile's beginning and end.
+ * From the times of heterps-run bench card --shape MxNxK, for shapes with few and with many of either. */
 static const struct packed_tile {
     uint32_t cols, room, step_ns, end_ns;
     enum gpu_kernel bf16, tf32;
@@ -58,7 +57,7 @@ static const struct packed_tile {
 #define PARTS_BYTES_EACH_NS 3000.0
 struct packed_plan {
     const struct packed_tile *tile;
-    uint32_t parts, part_terms, blocks; /* blocks: of the grid */
+    uint32_t parts, part_terms, blocks; /* blocks: the grid's */
 };
 static double packed_ns(const struct packed_tile *t, uint32_t tiles, uint32_t parts, uint32_t steps,
                         uint32_t core_count, double part_bytes)
@@ -90,7 +89,7 @@ static struct packed_plan packed_choose(const struct gpu *gpu, enum factor_kind 
 
 /* --- a node's products ------------------------------------------------------------------------------ */
 
-/* Scratch memory that is not taken yet. */
+/* Scratch memory that is not yet taken. */
 struct scratch {
     float *at;
     size_t floats;
@@ -100,12 +99,12 @@ struct fc {
     struct fc_attr attr;
     uint32_t M, K, N; /* M: rows of the largest micro-batch */
     enum factor_kind kind;
-    bool is_packed; /* its own kernels take packed factors */
+    bool is_packed; /* our kernels take packed factors */
     struct scratch scratch;
 };
 
-/* As float32 even where they are bfloat16, so that a card that has no such factors goes by the same plan; packed or
- * not, and a multiple of 256 bytes. */
+/* Floats for a prepared factor, packed or not, in multiples of 256 bytes: room for float32 even if it is bfloat16, so
+ * that cards with and without bfloat16 have one plan. */
 static size_t prepared_floats(uint32_t rows, uint32_t cols)
 {
     return (size_t)(divide_up(rows, 64) * 64) * (divide_up(cols, 64) * 64);
@@ -129,7 +128,7 @@ static float *scratch_take(struct scratch *s, size_t floats)
     return taken;
 }
 
-/* graph/op_fc.c says what each comes to on cards that have no such factors. */
+/* graph/op_fc.c says what a precision means on cards without matrix units for it. */
 static enum factor_kind kind_of(const struct gpu *gpu, uint32_t precision)
 {
     const bool has_units = gpu->capability >= PRODUCT_MMA_CAPABILITY;
@@ -178,8 +177,8 @@ static status parts_add(const struct gpu_work *w, const float *parts, float *to,
                       (struct gpu_dim){block, 1, 1}, &args, sizeof args);
 }
 
-/* Prepares the factor *f of `rows` rows: if it is copied, *f then is its copy. Adds the sums of its columns to
- * col_sums unless that is NULL. out: whose slope f is multiplied by; data NULL: it is not. */
+/* Prepares the factor *f of `rows` rows; is_copied: *f becomes a copy, of the node's kind. Adds the sums of the columns
+ * to col_sums, unless NULL. out: f is multiplied by the slope at this output, unless NULL. */
 static status prepare(struct fc *fc, struct product_factor *f, uint32_t rows, bool is_of_batch, bool is_copied,
                       const struct product_factor *out, float *col_sums)
 {
@@ -211,19 +210,19 @@ static status prepare(struct fc *fc, struct product_factor *f, uint32_t rows, bo
     if (is_copied) *f = (struct product_factor){args.to, stride, f->width, 1, true};
     return col_sums == NULL ? ST_OK : parts_add(fc->w, args.sums, col_sums, f->width, parts);
 }
-/* The same for a product in which factors are rounded. */
+/* The same for a product with rounded factors. */
 static status round_factor(struct fc *fc, struct product_factor *f, uint32_t rows, bool is_of_batch)
 {
     return fc->kind == FACTOR_F32 ? ST_OK : prepare(fc, f, rows, is_of_batch, true, NULL, NULL);
 }
 
-/* Factors that are packed by one launch. */
+/* Factors that one launch packs. */
 struct packing {
     struct factor_pack_args args;
     uint32_t count, blocks;
 };
-/* One more, of `rows` rows: *as_rows: its rows as rows, its columns as terms; *as_terms: the other way; NULL: not. out
- * as above. has_sums: sums of its columns are asked for, too: of the first alone. */
+/* Adds a factor of `rows` rows. *as_rows: packed with its rows as rows, its columns as terms; *as_terms: the other way;
+ * NULL: not packed so. out as above. has_sums, for the first factor only: room for sums of columns. */
 static void pack_add(struct fc *fc, struct packing *p, const struct product_factor *from, uint32_t rows,
                      bool is_of_batch, const struct product_factor *out, bool has_sums, struct product_factor *as_rows,
                      struct product_factor *as_terms)
@@ -255,7 +254,7 @@ static void pack_add(struct fc *fc, struct packing *p, const struct product_fact
         *as_terms = (struct product_factor){f->terms_to, f->terms_stride, rows, 1, true};
     }
 }
-/* col_sums: to which sums of the first's columns are added, or NULL. */
+/* Packs. col_sums: gets the sums of the first factor's columns added, or NULL. */
 static status pack_run(const struct fc *fc, struct packing *p, float *col_sums)
 {
     struct pack_factor *first = &p->args.factor[0];
@@ -269,7 +268,7 @@ static status pack_run(const struct fc *fc, struct packing *p, float *col_sums)
     return col_sums == NULL ? ST_OK : parts_add(fc->w, first->sums, col_sums, first->cols, parts);
 }
 
-/* args of packed factors; pass and parts are the plan's. */
+/* Runs a product of packed factors; sets pass and parts of args. */
 static status packed_run(const struct fc *fc, enum pass pass, const struct packed_plan *plan, struct product_args *args)
 {
     const struct packed_tile *t = plan->tile;
@@ -292,7 +291,7 @@ static status product_run(const struct fc *fc, enum pass pass, const struct tile
 #define BLAS_SIDE_LEAST    64u
 #define BLAS_DWEIGHT_LEAST (512u * 512)
 #define BLAS_WORKSPACE     ((size_t)32 << 20)
-/* Whether there is a library, and it is worth it. */
+/* Whether there is a library, and the product is worth it. */
 static bool blas_wants(const struct fc *fc, enum pass pass, const struct product_args *args)
 {
     const struct product_result *result = &args->result;
@@ -300,13 +299,13 @@ static bool blas_wants(const struct fc *fc, enum pass pass, const struct product
         args->cols < BLAS_SIDE_LEAST || args->terms < BLAS_SIDE_LEAST ||
         (result->groups > 1 && result->stride != result->groups * result->width))
         return false;
-    /* Where din is added to what stands there, only our kernels can have its slope as the last factor. Narrower
-     * gradients of weights are summed in parts, for which the library has no order that is fixed. */
+    /* Where din is added to an old value, only our kernels can multiply the new part by the slope. Narrower gradients
+     * of weights are summed in parts, for which the library fixes no order. */
     if (pass == DIN) return !(args->activation != ACT_NONE && args->adds);
     return pass == FORWARD || args->rows * args->cols >= BLAS_DWEIGHT_LEAST;
 }
-/* Gives it the product; rows behind those of the micro-batch are zeros in prepared factors, so it takes them all. What
- * comes after the sums but bias and relu is the caller's. */
+/* Gives the library the product, with all rows: prepared factors have zeros behind the rows of the micro-batch. Of the
+ * work after the sums it does bias and relu; the caller does the rest. */
 static status blas_run(const struct fc *fc, enum pass pass, const struct product_args *args, bool *is_taken)
 {
     const struct product_result *result = &args->result;
@@ -369,7 +368,7 @@ GPU_RUN(fc_forward)
     return product_run(&fc, FORWARD, tile_choose(fc.kind, fc.M, fc.N, 1), 1, &args);
 }
 
-/* din, of which the slope is the last factor. */
+/* Computes din, which the slope multiplies last. */
 static status din_run(struct fc *fc, struct product_args *args, struct view in, struct view din)
 {
     const struct scratch before = fc->scratch;
@@ -389,14 +388,14 @@ static status din_packed(const struct fc *fc, struct product_args *args)
     return packed_run(fc, DIN, &plan, args);
 }
 
-/* In how many parts a gradient of weights can be summed, which are then added in order. */
+/* Most parts in which a gradient of weights can be summed; parts are then added in order. */
 static uint32_t parts_most(const struct fc *fc)
 {
     const size_t room = fc->scratch.floats / ((size_t)fc->K * fc->N);
     const uint32_t most = divide_up(fc->M, PART_ROWS);
     return room < most ? (uint32_t)room : most;
 }
-/* By our kernels: in parts, so that all of a card has work. */
+/* Computes dweight by our kernels, in parts, so that all of a card has work. */
 static status dweight_own(struct fc *fc, struct product_args *args)
 {
     const uint32_t count = fc->K * fc->N, most = parts_most(fc);
@@ -436,7 +435,7 @@ static status dweight_run(struct fc *fc, struct product_args *args)
     return is_taken ? ST_OK : dweight_own(fc, args);
 }
 
-/* The product that p describes: which pass, of what layer. */
+/* The layer, and *pass, of the product p. */
 static struct fc fc_of_product(const struct gpu_work *w, const struct gpu_blas_product *p, uint32_t precision,
                                enum pass *pass)
 {
@@ -506,7 +505,8 @@ status gpu_product(const struct gpu_work *w, const struct gpu_blas_product *p, u
     return product_run(&fc, pass, tile_choose(fc.kind, p->rows, p->cols, 1), 1, &args);
 }
 
-/* din, dweight: with all but dz, or NULL, but not both. out: whose slope dz is multiplied by, or NULL. */
+/* din, dweight: complete but for dz; one may be NULL. out: dz is multiplied by the slope at this output, unless
+ * NULL. */
 static status backward_packed(struct fc *fc, const struct product_factor *dz, const struct product_factor *out,
                               float *dbias, struct product_args *din, struct product_args *dweight)
 {

@@ -1,12 +1,12 @@
-/* Products in float32 by fused multiply-adds. A block of 256 threads computes a tile of 16 TM x 16 TN sums, a
- * thread TM x TN of them; the factors pass through shared memory, DEPTH terms at a time, STAGES deep: while one
- * stage is multiplied the copies of three are under way.
+/* Products in float32 by fused multiply-adds. A block of 256 threads computes a tile of 16 TM x 16 TN sums, a thread TM
+ * x TN of them; the factors pass through shared memory, DEPTH terms a stage, STAGES stages: while one stage is
+ * multiplied, the copies of three are under way.
  *
  *     shared: left [stage][DEPTH][16 TM + 4], right likewise: a term after another, so that a thread's rows and columns
  *     are taken four at a time; with the 4 the copies of factors whose terms are neighbours in memory meet no bank
  *     twice.
  *
- * Each sum adds its terms in order, one after another, whatever the tile: results are the same bits every time. */
+ * Each sum adds its terms in order, one after another, in any tile: results are the same bits every time. */
 #include "gpu/product_tile.h"
 
 #define DEPTH             8u
@@ -14,11 +14,11 @@
 #define SIDE_STRIDE(each) (16 * (each) + 4)
 #define SIDE_FLOATS(each) (STAGES * DEPTH * SIDE_STRIDE(each))
 
-/* Eight neighbouring terms of rows, by eight threads each: where the rows of a factor are those of the tile. */
+/* Where the rows of a factor are those of the tile: eight threads copy eight neighbouring terms of a row. */
 #define WALK_ROWS (PRODUCT_THREADS / DEPTH)
 struct walk {
-    const float *row[4]; /* at the first term of the piece, and this thread's first   */
-    uint32_t is_inside;  /* bit j: row[j] is there */
+    const float *row[4]; /* at the piece's first term, and this thread's within it    */
+    uint32_t is_inside;  /* bit j: row[j] is inside the factor */
 };
 DEVICE struct walk walk_of(const struct product_factor *f, const uint32_t each, uint32_t first, uint32_t count)
 {
@@ -44,7 +44,7 @@ DEVICE void rows_copy(float *to, const struct walk *w, const uint32_t each, uint
             tile_copy(&to[t * SIDE_STRIDE(each) + i], w->row[j] + (is_inside ? begin : 0), 4, is_inside ? 4 : 0);
     }
 }
-/* to[t][i] = f[begin + t][first + i]: where the factor's rows are terms. */
+/* Where the factor's rows are terms: to[t][i] = f[begin + t][first + i]. */
 DEVICE void terms_copy(float *to, const struct product_factor *f, const uint32_t each, uint32_t first, uint32_t count,
                        uint32_t begin, uint32_t end)
 {
@@ -66,7 +66,7 @@ DEVICE void terms_copy(float *to, const struct product_factor *f, const uint32_t
     }
 }
 
-/* A thread's rows or columns of a term: four neighbours, and of eight four more half a tile further on. */
+/* A thread's rows or columns of a term: one, four neighbours, or eight, the last four half a tile further on. */
 DEVICE void sides_take(float x[8], const float *from, const uint32_t each)
 {
     if (each == 1) {
@@ -89,7 +89,7 @@ DEVICE void f32_product(const struct product_args *a, const uint32_t pass, const
 {
     const struct product_piece p = piece_of(a, pass, 16 * TM, 16 * TN);
     if (p.row >= p.rows) return;
-    /* A warp has 4 x 8 threads, so that what it takes of a term meets no bank twice. */
+    /* A warp has 4 x 8 threads, so that its reads of a term meet no bank twice. */
     const uint32_t warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES,
                    row = side_at(warp / 2 * 4 + lane / 8, TM), col = side_at(warp % 2 * 8 + lane % 8, TN);
     struct walk left_walk = {{(const float *)0}, 0}, right_walk = {{(const float *)0}, 0};
@@ -158,15 +158,15 @@ F32_PRODUCT(f32_dweight_64x16, PASS_OF_DWEIGHT, 4, 1)
 
 /* --- factors ---------------------------------------------------------------------------------------- */
 
-/* The nearest TF32, of two the one further from zero, as cvt.rna.tf32.f32 has it: float32 whose lower 13 bits
- * are zeros. */
+/* The nearest TF32, float32 whose lower 13 bits are zeros; of two equally near the one further from zero, like
+ * cvt.rna.tf32.f32. */
 DEVICE float tf32_round(float x)
 {
     const uint32_t bits = __float_as_uint(x), is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
     return __uint_as_float((is_nan ? bits | 1u << 22 : bits + 0x1000u) & 0xffffe000u);
 }
 
-/* A thread goes down four columns, every blockDim.y-th row of the part. */
+/* A thread goes down four columns, through every blockDim.y-th row of the part. */
 KERNEL_BOUND(factor_prepare, PRODUCT_THREADS)
 {
     SHARED(float, sums, 4 * PRODUCT_THREADS);
@@ -212,11 +212,11 @@ KERNEL_BOUND(factor_prepare, PRODUCT_THREADS)
 /* --- packed factors ----------------------------------------------------------------------------------- */
 
 #define PACK_SIDE   64u
-#define PACK_STRIDE (PACK_SIDE + 1) /* so that neither way through the tile meets a bank often */
+#define PACK_STRIDE (PACK_SIDE + 1) /* keeps both ways through the tile from meeting a bank often */
 #define PACK_HEIGHT (PRODUCT_THREADS / (PACK_SIDE / 4))
-#define PACK_ROWS   (PACK_SIDE / PACK_HEIGHT) /* of a thread, a tile */
+#define PACK_ROWS   (PACK_SIDE / PACK_HEIGHT) /* rows of a thread in a tile */
 
-/* Where chunk c of a row and a block of terms lies, of a factor packed in `stride` rows. */
+/* The place of chunk c of a row and a block of terms, in a factor packed in `stride` rows. */
 DEVICE uint8_t *chunk_at(void *to, uint32_t stride, uint32_t row, uint32_t block, uint32_t c)
 {
     return (uint8_t *)to +
@@ -225,7 +225,7 @@ DEVICE uint8_t *chunk_at(void *to, uint32_t stride, uint32_t row, uint32_t block
 }
 DEVICE uint32_t bf16_two(float low, float high) { return bf16_bits(low) >> 16 | bf16_bits(high); }
 
-/* Four neighbouring terms of a row. */
+/* Packs four neighbouring terms of a row. */
 DEVICE void four_pack(const struct pack_factor *a, uint32_t kind, uint32_t row, uint32_t term, const float x[4])
 {
     const uint32_t numbers = kind == FACTOR_BF16 ? 8 : 4, block = term / (8 * numbers), c = term / numbers % 8;
@@ -236,7 +236,7 @@ DEVICE void four_pack(const struct pack_factor *a, uint32_t kind, uint32_t row, 
     else
         *(float4 *)to = (float4){tf32_round(x[0]), tf32_round(x[1]), tf32_round(x[2]), tf32_round(x[3])};
 }
-/* The tile's columns as rows: each lane a chunk at a time, of neighbouring rows of the tile. */
+/* Packs the tile's columns as rows: each lane takes a chunk at a time, of neighbouring rows of the tile. */
 DEVICE void tile_pack(const struct pack_factor *a, uint32_t kind, const float *tile, uint32_t first_row,
                       uint32_t first_col)
 {
@@ -257,8 +257,8 @@ DEVICE void tile_pack(const struct pack_factor *a, uint32_t kind, const float *t
     }
 }
 
-/* A block goes down 64 columns, a tile of 64 rows at a time, as far as there are rows; behind them, and beside the
- * columns, the last tile is zeros. */
+/* A block goes down 64 columns, a tile of 64 rows at a time, to the last row; the last tile has zeros behind the rows
+ * and beside the columns. */
 DEVICE void factor_go(const struct factor_pack_args *a, const struct pack_factor *f, uint32_t block, float *tile)
 {
     const uint32_t col_blocks = (f->cols + PACK_SIDE - 1) / PACK_SIDE, part = block / col_blocks,

@@ -12,13 +12,12 @@
  *
  * Shared memory is chunks of 16 bytes: 8 numbers, or 4. Where a factor's rows are those of the tile: [row][4 chunks of
  * terms], chunk c of row i at place c ^ (i / 2 % 4). Where they are terms: [term][chunks of the tile's rows], chunk c
- * of term t at place c ^ (t % 4 * 2 + t / 4 % 2). So chunks that are used at one time never share banks: the eight
- * chunks of a matrix; those that a quarter of a warp copies; those that it loads of TF32 whose rows are terms, two
- * chunks of each of 4 terms. (Only matrices of 16-bit numbers can be loaded transposed; a lane of TF32 takes a chunk,
- * so its rows are four neighbours and not every eighth.)
+ * of term t at place c ^ (t % 4 * 2 + t / 4 % 2). So chunks used at one time never share banks: the eight chunks of a
+ * matrix; the chunks that a quarter of a warp copies; the chunks that it loads of TF32 whose rows are terms, two of
+ * each of 4 terms. (Only matrices of 16-bit numbers can be loaded transposed; a lane of TF32 takes a chunk, so its rows
+ * are four neighbours, not every eighth row.)
  *
- * Each sum adds its terms in order, 32 bytes of them after another, whatever the tile; the card orders the terms of one
- * mma. */
+ * In any tile each sum adds its terms in order, 32 bytes of terms at a time; the card orders the terms of one mma. */
 #ifndef HETERPS_GPU_PRODUCT_MMA_H
 #define HETERPS_GPU_PRODUCT_MMA_H
 

@@ -3,13 +3,12 @@
  * terms each, as far ahead as there is room, also into the next tile. Kernels only.
  *
  *     stage     left   two blocks of 64 rows           full    the stage's bytes are there        (gpu/wgmma.h)
- *               right  COLS / 64 blocks of 64 columns  empty   all eight warps have multiplied what was in it
+ *               right  COLS / 64 blocks of 64 columns  empty   all eight warps have multiplied its bytes
  *
  * A block of the grid goes through its own tiles, in steps of the grid. At the end of a tile each warp moves its sums
  * from registers through shared memory, so that neighbouring lanes store neighbouring columns.
  *
- * Each sum adds its terms in order, 32 bytes of them after another, whatever the tile; the card orders the terms of one
- * wgmma. */
+ * In any tile each sum adds its terms in order, 32 bytes of terms at a time; the card orders the terms of one wgmma. */
 #ifndef HETERPS_GPU_PRODUCT_PACKED_H
 #define HETERPS_GPU_PRODUCT_PACKED_H
 

@@ -1,4 +1,4 @@
-/* Launches of embed_bag, and what it knows beforehand. */
+/* Launches of embed_bag, and its arguments that are known beforehand. */
 #include "gpu/table.h"
 
 #include <stdlib.h>
@@ -76,7 +76,7 @@ GPU_RUN(embed_bag_forward)
                     .dim = attr.dim, .cols = out.cols, .is_bf16 = c->graph->tables[attr.table].store == TABLE_BF16);
 }
 
-/* Most blocks along the rows; those that are not hot are passed by. */
+/* Most blocks along the rows; rows that are not hot are skipped. */
 #define HOT_BLOCKS 2048u
 
 GPU_RUN(embed_bag_backward)

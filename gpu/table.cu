@@ -1,4 +1,4 @@
-/* Bound by the latency of rows, which neighbouring threads read side by side. */
+/* Bound by the latency of rows; neighbouring threads read a row side by side. */
 #include "gpu/table.h"
 
 #include "gpu/card_row_vector.h"
@@ -53,7 +53,8 @@ KERNEL(bag_forward)
     }
 }
 
-/* What input `s` adds to number d of the row that is the key at `position`: false if nothing. */
+/* *term: the part of input `s` in the gradient of number d of the row of the key at `position`; false if there is
+ * none. */
 DEVICE uint32_t bag_term(const struct bag_backward_args *a, uint32_t position, uint32_t home, uint32_t s, uint32_t d,
                          float *term)
 {
@@ -67,7 +68,7 @@ DEVICE uint32_t bag_term(const struct bag_backward_args *a, uint32_t position, u
     return 1;
 }
 
-/* Adds what inputs from `s` on, of the same field, do. */
+/* Adds the terms of inputs from `s` on, of the same field. */
 DEVICE void bag_rest_add(const struct bag_backward_args *a, uint32_t position, uint32_t home, uint32_t s, uint32_t d,
                          float *sum)
 {
@@ -76,8 +77,8 @@ DEVICE void bag_rest_add(const struct bag_backward_args *a, uint32_t position, u
         if (bag_term(a, position, home, s, d, &term)) *sum += term;
 }
 
-/* A unique each y, a number of its row each x. To find each occurrence takes one read behind another: so
- * AT_ONCE of them are looked up beside each other, and then added in their order. */
+/* Each y has a unique, each x a number of its row. To find an occurrence takes reads that wait for each other, so
+ * AT_ONCE occurrences are looked up side by side, and then added in order. */
 #define AT_ONCE 8u
 KERNEL_BOUND(bag_backward, EACH_THREADS)
 {
@@ -116,9 +117,8 @@ KERNEL_BOUND(bag_backward, EACH_THREADS)
         }
 }
 
-/* A key that occurs in most examples has its terms brought together by a block, BAG_HOT occurrences at a time, for a
- * warp that adds them in their order: to find a term takes far longer than to add it. A term that there is not is -0,
- * which changes no sum. */
+/* For a key that occurs in most examples a block collects the terms, BAG_HOT occurrences at a time, and a warp adds
+ * them in order: to find a term takes far longer than to add it. A missing term is -0, which changes no sum. */
 #define bag_backward_hot_args bag_backward_args
 KERNEL_BOUND(bag_backward_hot, EACH_THREADS)
 {

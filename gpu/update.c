@@ -1,4 +1,4 @@
-/* Launches of updates: what of a rule is the same for all weights of a step is computed here, once. */
+/* Launches of updates; computes once the numbers of a rule that are the same for all weights of a step. */
 #include "gpu/update.h"
 
 #include "gpu/ops.h"
@@ -25,7 +25,7 @@ static struct gpu_rule rule_of(const struct graph_optimizer *o, float scale, flo
     return rule;
 }
 
-#define BLOCK UPDATE_THREADS /* all have as many */
+#define BLOCK UPDATE_THREADS /* of all kernels of updates */
 /* Blocks for `threads`, no more than a card runs at a time. */
 static struct gpu_dim grid_for(uint64_t threads)
 {

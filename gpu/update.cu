@@ -38,11 +38,11 @@ DEVICE void uses_clear(float *const *grad, uint32_t use_count, uint64_t at)
     for (uint32_t use = 0; use < use_count; use++) grad[use][at] = 0;
 }
 
-/* Where every sum is: engine/base/bf16.h. */
+/* Rounds a sum: engine/base/bf16.h. */
 DEVICE float sum_round(const struct gpu_sums *s, float x) { return s->is_bf16 ? __uint_as_float(bf16_bits(x)) : x; }
 
-/* The sums of the `count` floats first, first + step, … that lie before `end`, over all uses and lanes, which
- * are cleared: lanes along a tree, whose level l waits in part[l]. */
+/* The sums of the `count` floats first, first + step, … before `end`, over all uses and lanes, which are cleared. Lanes
+ * are added along a tree, whose level l waits in part[l]. */
 #define TREE_LEVELS 11u
 DEVICE void sums_take(const struct gpu_sums *s, uint64_t first, uint64_t step, uint64_t end, const uint32_t count,
                       float *sum)
@@ -54,7 +54,7 @@ DEVICE void sums_take(const struct gpu_sums *s, uint64_t first, uint64_t step, u
             first + k * step < end ? sum_round(s, uses_take(grad, s->use_count, first + k * step)) : 0;
         UNROLL for (uint32_t k = 0; k < count; k++) if (first + k * step < end)
             uses_clear(grad, s->use_count, first + k * step);
-        /* As a number that is counted up: what the bits below the first that is 0 hold goes into that one. */
+        /* Like counting up in binary: the parts at the bits below the first 0 bit are added into that bit's part. */
         const uint32_t changed = lane ^ (lane + 1);
         UNROLL for (uint32_t level = 0; level < TREE_LEVELS; level++)
         {
@@ -85,8 +85,8 @@ DEVICE float sum_take(const struct gpu_sums *s, uint64_t at)
     return sum;
 }
 
-/* The same of a float of a row, of the lanes that have it, the last one first: two parts are joined before a lane comes
- * that is farther from the lower one than the higher one is (engine/device/cpu/isa/update.c). */
+/* The same for a float of a row, over the lanes that have the row, the last lane first: before a lane that is farther
+ * from the lower of two parts than the parts are from each other, these are joined (engine/device/cpu/isa/update.c). */
 DEVICE float lane_rows_take(const struct gpu_sums *s, uint32_t row, uint32_t dim, uint32_t col)
 {
     float part[TREE_LEVELS];
@@ -145,7 +145,7 @@ DEVICE float gradient(const struct gpu_rule *r, float weight, float grad, float 
     return g;
 }
 
-/* The new weight; its states in place. */
+/* Returns the new weight; updates the states in place. */
 DEVICE float rule_apply(const struct gpu_rule *r, float w, float state[2], float sum, float scale, float m_correction,
                         float v_correction)
 {
@@ -184,10 +184,10 @@ DEVICE float rule_apply(const struct gpu_rule *r, float w, float state[2], float
     default: return w;
     }
 }
-/* A rate so small that ftrl changes nothing (FTRL_RATE_MIN). */
+/* Whether the rate is so small that ftrl changes nothing (FTRL_RATE_MIN). */
 DEVICE uint32_t rests(const struct gpu_rule *r) { return r->kind == RULE_ftrl && r->rate < 1e-20f; }
 
-/* An optimizer has at most so many states of a number. */
+/* The most states of a number in any optimizer. */
 #define STATES 2u
 
 KERNEL_BOUND_ROOM(params_update, UPDATE_THREADS, 4)
@@ -219,7 +219,7 @@ KERNEL_BOUND_ROOM(params_update, UPDATE_THREADS, 4)
     }
 }
 
-/* The sum of 16 threads' parts along a tree, as optimizer_squares_total(); all have it. */
+/* The sum of 16 threads' parts along a tree, as in optimizer_squares_total(), for all 16. */
 DEVICE double squares_total(double part)
 {
     for (uint32_t by = ROW_THREADS / 2; by > 0; by /= 2) {
@@ -246,8 +246,8 @@ DEVICE float adam_correction(float beta, uint32_t t)
     return (float)(1 / (1 - power));
 }
 
-/* Four neighbouring numbers of a row, or as many of them as there are. Rows begin on 16 bytes, and so does what lies
- * behind them if their `dim` is a multiple of four: then they are `wide`. */
+/* Four neighbouring numbers of a row, or fewer at its end. Rows begin on 16 bytes. If `dim` is a multiple of four,
+ * states and sums begin on 16 bytes, too: the numbers are then `wide`. */
 #define QUAD 4u
 DEVICE void quad_fill(float x[QUAD], const float4 four) { x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w; }
 DEVICE void quad_put(float *to, const float x[QUAD], uint32_t there, bool is_wide)
@@ -261,7 +261,7 @@ DEVICE void quad_put(float *to, const float x[QUAD], uint32_t there, bool is_wid
 struct quads {
     float sum[QUAD], weight[QUAD], state[STATES][QUAD];
 };
-/* The words of numbers in bfloat16 from `begin` on; whole, for behind an odd last number lies a zero. */
+/* Widens numbers in bfloat16 from `begin` on, by whole words: a zero lies behind an odd last number. */
 DEVICE void quad_widen(float x[QUAD], const float *span, uint32_t begin, uint32_t there)
 {
     const uint32_t *words = (const uint32_t *)span + begin / 2;
@@ -286,7 +286,7 @@ DEVICE void quad_narrow(const struct rows_update_args *a, float *span, uint64_t 
         words[k / 2] = low | high << 16;
     }
 }
-/* All that the numbers from `begin` on need of memory is under way before any of it is waited for. */
+/* Begins all reads for the numbers from `begin` on before it waits for any. */
 DEVICE void quads_take(struct quads *q, const struct rows_update_args *a, const float *grad, const float *span,
                        uint32_t begin, uint32_t there, bool is_wide)
 {
@@ -314,7 +314,8 @@ DEVICE void quads_take(struct quads *q, const struct rows_update_args *a, const 
     if (a->is_bf16) quad_widen(q->weight, span, begin, there);
 }
 
-/* A row by its 16 threads: its sums lie at `at`, in the first use in `sums`; `dim` is 0 of one that is not there. */
+/* Updates a row by its 16 threads. Its sums lie at `at`, those of the first use in `sums`; `dim` is 0 for a row that is
+ * not there. */
 DEVICE void quads_update(const struct rows_update_args *a, float *span, float *sums, uint64_t at, uint32_t row,
                          uint32_t use_count, uint32_t dim, float scale, float m_correction, float v_correction)
 {
@@ -340,13 +341,14 @@ DEVICE void quads_update(const struct rows_update_args *a, float *span, float *s
             UNROLL for (uint32_t j = 0; j < STATES; j++) if (j < a->rule.state_count)
                 quad_put(span + a->vector_floats + j * dim + begin, q.state[j], there, is_wide);
         }
-        /* Last: a store to where a load is under way holds up an H100's memory (bench card, update of rows). */
+        /* Last, because a store to an address that is being loaded holds up an H100's memory (bench card, update of
+         * rows). */
         quad_put(sums + at + begin, zeros, there, is_wide);
         for (uint32_t use = 1; use < use_count; use++) quad_put(a->grad[use] + at + begin, zeros, there, is_wide);
     }
 }
 
-/* Number i of a row, in the table's way; rounded by its own draw. */
+/* Stores number i of a row in the table's format, in bfloat16 rounded by the number's own draw. */
 DEVICE void number_put(const struct rows_update_args *a, float *span, uint32_t row, uint32_t i, float x)
 {
     if (!a->is_bf16) {
@@ -360,12 +362,12 @@ DEVICE void number_put(const struct rows_update_args *a, float *span, uint32_t r
     ((uint16_t *)span)[i] = (uint16_t)bf16_random(x, two >> 16 * (i % 2) & 0xffff);
 }
 
-/* Four blocks on a multiprocessor: rows lie here and there, and who waits for one needs others beside it. */
+/* Four blocks on a multiprocessor: rows are scattered, and other blocks work while one waits for its rows. */
 KERNEL_BOUND_ROOM(rows_update, UPDATE_THREADS, 4)
 {
-    /* All 32 lanes of a warp go on together, for they shuffle: a row that is not there is one without numbers. */
+    /* All 32 lanes of a warp go on together, because they shuffle: a row that is not there has no numbers. */
     const uint32_t lane = threadIdx.x % ROW_THREADS, rows_at_once = gridDim.x * blockDim.x / ROW_THREADS;
-    float *const sums = a.grad[0]; /* where a row's sum may lie for a while, too */
+    float *const sums = a.grad[0]; /* may hold a row's sum over uses for a while */
     for (uint32_t first = 0; first < a.row_count; first += rows_at_once) {
         const uint32_t row = first + (blockIdx.x * blockDim.x + threadIdx.x) / ROW_THREADS;
         float *const span = row < a.row_count ? a.span[row] : NULL;
@@ -391,7 +393,7 @@ KERNEL_BOUND_ROOM(rows_update, UPDATE_THREADS, 4)
             const double norm = (double)scale * sqrt(squares_total(part));
             if (norm > (double)a.rule.clip_norm) scale = (float)((double)scale * ((double)a.rule.clip_norm / norm));
             use_count = 1;
-            __syncwarp(); /* others take what this thread has summed */
+            __syncwarp(); /* other threads take this thread's sums */
         }
         if (a.row_states) { /* adagrad_row: one state a row */
             float *state = span + a.vector_floats;

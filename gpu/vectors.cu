@@ -55,7 +55,7 @@ DEVICE const float *vector_of(const struct interact_in *in, uint32_t b, uint32_t
     while (k + 1 < in->input_count && i >= in->first[k + 1]) k++;
     return in_row(in->e[k], b) + (i - in->first[k]) * in->dim;
 }
-/* The number of pair (i, j), i > j, or with self i >= j; and the first pair of i. */
+/* The number of the first pair of i; pair (i, j), i > j, or, with self, i >= j, is number pair_begin(i) + j. */
 DEVICE uint32_t pair_begin(const struct interact_in *in, uint32_t i) { return i * (i + 2 * in->has_self - 1) / 2; }
 
 KERNEL(interact_forward)
@@ -63,7 +63,7 @@ KERNEL(interact_forward)
     EACH_EXAMPLE(b)
     EACH_COL(p, a.pair_count)
     {
-        /* pair_begin(i) <= p: by its square root, and what that rounds off. */
+        /* The greatest i with pair_begin(i) <= p: by a square root, corrected for rounding. */
         uint32_t i = (uint32_t)__fsqrt_rn(2 * (float)p + 1);
         while (pair_begin(&a.in, i + 1) <= p) i++;
         while (pair_begin(&a.in, i) > p) i--;

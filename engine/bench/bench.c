@@ -1,4 +1,4 @@
-/* Finds the subjects that are asked for, says what machine this is, and prints figures. */
+/* Runs the chosen subjects, describes the machine, and prints figures. */
 #include "engine/bench/bench.h"
 
 #include <inttypes.h>
@@ -25,7 +25,7 @@ static const struct subject {
 
 /* --- output ------------------------------------------------------------------------------------ */
 
-/* How the run is printed: set by bench_run; and whose figures are under way. */
+/* How the run is printed, set by bench_run; the subject whose figures come now. */
 static struct {
     bool is_markdown;
     const char *subject;
@@ -57,7 +57,7 @@ void bench_note(const char *format, ...)
     va_end(arguments);
 }
 
-/* A line of the page, around the table. */
+/* A line of the page outside the table. */
 static PRINTF_LIKE(1, 2) void markdown_line(const char *format, ...)
 {
     va_list arguments;
@@ -211,8 +211,7 @@ static status isa_choose(struct bench *b)
     return ST_OK;
 }
 
-/* An option that the subject has no use for would say nothing of what is measured. `chosen`: of subjects;
- * BENCH_SUBJECT_COUNT: all. */
+/* Refuses options that the subject has no use for. `chosen`: the subject, or BENCH_SUBJECT_COUNT: all. */
 static status options_check(const struct bench_options *o, size_t chosen)
 {
 #define BIT(subject) (1u << BENCH_##subject)

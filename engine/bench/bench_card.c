@@ -1,9 +1,8 @@
-/* How near the kernels of a card come to what the card can do: copies to those of its driver, updates and the preparing
- * of factors to that too, products to its multiply-adds (float32) or to cuBLASLt (bfloat16, TF32), where that is
- * installed: of factors that are prepared, each as it wants them, and with the preparing, as a training step has it.
+/* Compares the kernels of a card with the card's limits: copies, updates and the preparing of factors with the driver's
+ * copies; products with the card's multiply-adds (float32) or with cuBLASLt (bfloat16, TF32), where it is installed.
+ * Products are measured with factors prepared for each side, and with the preparing, as in a training step.
  *
- * A figure is many repeats in one stream between two looks at the clock, written down once and replayed, as training
- * does it. */
+ * A figure is of many runs in one stream between two looks at the clock, captured once and replayed, as in training. */
 #include "engine/bench/bench.h"
 
 #include <stdio.h>
@@ -16,14 +15,14 @@
 #include "gpu/product.h"
 #include "graph/optimizer.h"
 
-#define BYTES          (UINT64_C(256) << 20) /* of what is copied; far beyond the card's caches */
+#define BYTES          (UINT64_C(256) << 20) /* of a copy: far beyond the card's caches */
 #define BYTES_QUICK    (UINT64_C(64) << 20)
 #define BYTES_LEAST    (UINT64_C(16) << 10)
 #define SECONDS        20e-3 /* of a repeat, about */
 #define SECONDS_QUICK  5e-3
 #define LIST_MAX       32u /* runs in a list */
 #define REPLAYS_MAX    1000u
-#define COLS           1024u /* of what is copied */
+#define COLS           1024u /* of a copy's rows */
 #define NOISE_BYTES    (UINT64_C(1) << 20)
 #define MEMORY_MAX     16
 #define DIM            64u /* of rows */
@@ -41,11 +40,11 @@ struct card {
     struct gpu_event *event;
     struct gpu_blas *blas; /* or NULL */
     struct gpu_now *now;
-    const struct gpu_now *now_peak; /* of multiply_adds */
+    const struct gpu_now *now_peak; /* for multiply_adds */
     uint32_t peak_examples;
     struct gpu_work work;
     uint64_t bytes;
-    void *memory[MEMORY_MAX]; /* [memory_count]: of the card, of one subject at a time */
+    void *memory[MEMORY_MAX]; /* [memory_count]: on the card, for one group of figures at a time */
     uint32_t memory_count;
     void *host; /* pinned, `bytes` */
     /* pinned, NOISE_BYTES */
@@ -60,7 +59,7 @@ static status finish(struct card *c)
     return gpu_wait(c->gpu, c->event);
 }
 
-/* Memory until card_give, filled with `noise` again and again; NULL: with zeros. */
+/* Takes memory until card_give, filled with repeated `noise`; NULL: with zeros. */
 static status card_take(struct card *c, uint64_t bytes, const void *noise, void *out)
 {
     void *memory;
@@ -91,7 +90,7 @@ static void noise_make(struct card *c)
 /* --- time --------------------------------------------------------------------------------------- */
 
 typedef status job(struct card *c, const void *what);
-/* A job, written down. */
+/* A captured job. */
 struct timed {
     job *run;
     const void *what;
@@ -103,7 +102,7 @@ static status timed_open(struct card *c, struct timed *t)
 {
     const double wanted = c->b->o->quick ? SECONDS_QUICK : SECONDS;
     uint64_t begin_ns = 0;
-    for (int i = 0; i < 2; i++) { /* the first time only warms up, and lets the library choose its way */
+    for (int i = 0; i < 2; i++) { /* the first run warms up, and lets the library choose its way */
         begin_ns = clock_ns();
         TRY(t->run(c, t->what));
         TRY(finish(c));
@@ -117,7 +116,7 @@ static status timed_open(struct card *c, struct timed *t)
     const status captured = gpu_captured(c->gpu, c->stream, &t->list);
     return st != ST_OK ? st : captured;
 }
-/* Seconds of one. */
+/* Seconds of one run. */
 static status timed_take(struct card *c, const struct timed *t, double *seconds)
 {
     const uint64_t begin_ns = clock_ns();
@@ -127,14 +126,14 @@ static status timed_take(struct card *c, const struct timed *t, double *seconds)
     return ST_OK;
 }
 
-/* A figure: `amount` a run of `ours`, beside limit_amount a run of `limit`, unless that has no job. */
+/* Measures a figure: `amount` for each run of `ours`, beside limit_amount for each run of `limit`, if it has a job. */
 static status figure_take(struct card *c, struct bench_figure figure, struct timed *ours, double amount,
                           struct timed *limit, double limit_amount)
 {
     struct series rates = {0}, limits = {0};
     status st = timed_open(c, ours);
     if (st == ST_OK && limit->run != NULL) st = timed_open(c, limit);
-    for (uint32_t r = 0; r <= c->b->repeats && st == ST_OK; r++) { /* the first time only warms up */
+    for (uint32_t r = 0; r <= c->b->repeats && st == ST_OK; r++) { /* the first repeat warms up */
         double seconds, limit_seconds = 0;
         if (limit->run != NULL) TRY_GOTO(timed_take(c, limit, &limit_seconds), done);
         TRY_GOTO(timed_take(c, ours, &seconds), done);
@@ -204,7 +203,7 @@ static status copies_measure(struct card *c)
 
 /* --- updates ------------------------------------------------------------------------------------ */
 
-/* With a decay, so that there is a gradient also where its sum has been taken before. */
+/* With a decay, so that there is a gradient even after an update has cleared its sum. */
 static const struct graph_optimizer adagrad = {
     .kind = OPTIMIZER_ID_adagrad, .learning_rate = 0.01f, .param = {1e-10f}, .l2 = 1e-3f};
 
@@ -234,7 +233,7 @@ static status params_measure(struct card *c)
     TRY(card_take(c, copy.bytes, NULL, &copy.to));
     copy.from = half;
     TRY(finish(c));
-    /* Weight, state and gradient, read and written. */
+    /* Weight, state and gradient are read and written. */
     return figure_take(c,
                        (struct bench_figure){.name = "update of parameters, Adagrad",
                                              .unit = "GB/s",
@@ -268,7 +267,7 @@ static status rows_measure(struct card *c)
     TRY(card_take(c, copy.bytes, NULL, &copy.to));
     copy.from = half;
     TRY(finish(c));
-    /* Here and there in the table: a step that has no factor in common with any number of rows below it. */
+    /* Scattered over the table: the step is a prime above any number of rows, and visits every row. */
     for (uint64_t i = 0; i < rows; i++) list[i] = spans + i * UINT64_C(2654435761) % rows * span_bytes;
     TRY(gpu_copy(c->gpu, c->stream, (void *)(uintptr_t)update.span, list, rows * sizeof *list));
     TRY(finish(c));
@@ -287,12 +286,12 @@ static status rows_measure(struct card *c)
 
 /* --- products ----------------------------------------------------------------------------------- */
 
-/* A product of float32 factors, and with factors as our kernels and the library want them. */
+/* A product of float32 factors, and the same with factors prepared for our kernels and for the library. */
 struct product {
     struct gpu_blas_product source, ours, library;
     uint32_t precision;
-    uint64_t bytes;   /* that preparing reads and writes */
-    struct copy copy; /* of half as many, if there is room */
+    uint64_t bytes;   /* read and written by preparing */
+    struct copy copy; /* of half these bytes, if there is room */
 };
 static status product_by_us(struct card *c, const void *what)
 {
@@ -327,7 +326,7 @@ static status all_by_library(struct card *c, const void *what)
     TRY(gpu_factors_prepare(&c->work, &p->source, p->precision, true, &ready));
     return product_by_library(c, what);
 }
-/* Multiply-adds one behind another, in as many threads as the card has room for; nothing is written. */
+/* Chains of multiply-adds, in as many threads as the card has room for; nothing is written. */
 static status multiply_adds(struct card *c, const void *what)
 {
     const struct product *p = what;
@@ -335,11 +334,11 @@ static status multiply_adds(struct card *c, const void *what)
     return GPU_EACH(&work, busy_rounds, 1, .to = {p->source.result, 0}, .rounds = ROUNDS);
 }
 
-/* Places of what the passes of a layer multiply and leave. */
+/* Memory for the factors and results of a layer's passes. */
 struct layer {
     struct bench_product size;
     float *in, *weight, *dz;               /* [M, K], [K, N], [M, N], rows on multiples of 8 */
-    float *bias, *result, *ours, *library; /* the last two: prepared factors, and scratch memory */
+    float *bias, *result, *ours, *library; /* ours, library: prepared factors, and scratch memory */
     uint64_t workspace_bytes;
     void *copy_from, *copy_to; /* c->bytes each */
 };
@@ -373,7 +372,7 @@ static status product_of(struct card *c, const struct layer *l, enum pass pass, 
     return gpu_factors_prepare(&c->work, &s, precision, true, &p->library);
 }
 
-/* Whether the library has a way for it. */
+/* Whether the library can do the product. */
 static status library_asks(struct card *c, const struct product *p, bool *is_taken)
 {
     *is_taken = false;
@@ -382,7 +381,7 @@ static status library_asks(struct card *c, const struct product *p, bool *is_tak
     return finish(c);
 }
 
-/* The product alone, of factors that are prepared; preparing them; both. */
+/* Measures the product of prepared factors, the product with preparing, and preparing alone. */
 static status product_measure(struct card *c, const struct product *p, enum pass pass, struct bench_product size)
 {
     const bool is_f32 = p->precision == PRECISION_F32;
@@ -494,7 +493,7 @@ static status card_open(struct card *c)
 static void card_close(struct card *c)
 {
     if (c->gpu == NULL) return;
-    gpu_stream_close(c->gpu, c->stream); /* waits */
+    gpu_stream_close(c->gpu, c->stream); /* waits for its work */
     card_give(c);
     gpu_blas_close(c->blas);
     if (c->event) gpu_event_close(c->gpu, c->event);
@@ -517,7 +516,7 @@ status bench_card(const struct bench *b)
     const char *why;
     struct card c = {.b = b, .bytes = b->o->quick ? BYTES_QUICK : BYTES};
     status st;
-    if (b->o->bytes && b->o->bytes < c.bytes) c.bytes = b->o->bytes; /* of `all`, they are a table's */
+    if (b->o->bytes && b->o->bytes < c.bytes) c.bytes = b->o->bytes; /* under `all` these are a table's bytes */
     if (strcmp(b->o->subject, "card") == 0 && b->o->bytes) c.bytes = b->o->bytes;
     if (c.bytes < BYTES_LEAST) c.bytes = BYTES_LEAST;
     c.bytes = c.bytes / (COLS * sizeof(float)) * (COLS * sizeof(float));

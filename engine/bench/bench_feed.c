@@ -1,7 +1,7 @@
-/* How fast text becomes inputs of a training: read, parsed, hashed, its rows found and numbered, everything of a
- * run but computation, which takes inputs and gives them back. The text is generated and lies in memory; the
- * columns and the table are those of the sample ctrdnn1. Its limit is one thread's rate times what so many threads
- * gain on this machine where they have nothing to do with each other: multiply-adds. */
+/* Measures how fast text becomes inputs of a training: it is read, parsed and hashed, rows are found and numbered; the
+ * consumer gives inputs back at once and computes nothing. The text is generated, in memory, with columns and table of
+ * the sample ctrdnn1. The limit is one thread's rate times the gain of several independent threads on this machine,
+ * measured by multiply-adds. */
 #include "engine/bench/bench.h"
 
 #include <stdlib.h>
@@ -81,7 +81,7 @@ static status inputs_take(struct feed_bench *f, struct feed *feed, uint64_t *exa
     FAIL(STOPPED, "stopped by a signal");
 }
 
-/* One pass with so many threads that parse, of which one finds rows too, and half as many that number keys. */
+/* One pass with `threads` threads that parse, one of which also finds rows, and half as many that number keys. */
 static status pass_run(struct feed_bench *f, const struct bench *b, uint32_t threads, double *examples_per_s)
 {
     struct feed *feed;

@@ -1,9 +1,9 @@
-/* What links carry between two processes over loopback, plain and sealed: bytes both ways at once, and messages there
- * and back. Beside each repeat the same two processes move the same bytes through a plain socket: both ways at once,
- * by as few and as large calls as the socket takes; there and back, by calls that do not sleep. Sums of gradients
- * between two and four processes are in bench_net_reduce.c.
+/* Measures links between two processes over loopback, plain and sealed: bytes both ways at once, and messages there and
+ * back. Beside each repeat the same processes move the same bytes through a plain socket: both ways at once, by as few
+ * and as large calls as the socket takes; there and back, by calls that do not sleep. Sums of gradients between two and
+ * four processes are in bench_net_reduce.c.
  *
- *     this process   control ◀──────────▶ control   the other one, forked; both do the same steps, and meet before each
+ *     this process   control ◀──────────▶ control   the other, forked; both do the same steps, and meet before each
  *                    probe   ◀──────────▶ probe     plain sockets
  *                    links   ◀──────────▶ links     plain, sealed by AES-256-GCM, by ChaCha20-Poly1305 */
 #include "engine/bench/bench_net.h"
@@ -30,7 +30,7 @@
 #define BYTES         (64 * MIB) /* each way */
 #define BYTES_QUICK   (8 * MIB)
 #define MESSAGE_BYTES (1u << 20)
-#define PIECE_BYTES   (256u << 10) /* of the probe */
+#define PIECE_BYTES   (256u << 10) /* of a call of the probe */
 #define TURN_BYTES    1024u
 #define TURNS         5000u
 #define TURNS_QUICK   500u
@@ -47,7 +47,7 @@ static const struct {
 struct side {
     bool is_first;
     int control, probe;
-    struct links *links[WAY_COUNT]; /* NULL: not on this processor */
+    struct links *links[WAY_COUNT]; /* NULL: this processor cannot */
     uint32_t link[WAY_COUNT];
     struct arena arena;
     struct secure_key key;
@@ -63,7 +63,7 @@ status net_probe_lost(const char *what)
     FAIL(PEER_LOST, "bench net: %s between two processes: %s", what, errno ? strerror(errno) : "it has ended");
 }
 
-/* All of `out` goes and all of `in` comes. */
+/* Sends all of `out` and receives all of `in`. */
 static status probe_exchange(struct side *s)
 {
     uint64_t sent = 0, got = 0;
@@ -116,8 +116,7 @@ static status probe_turns(struct side *s)
 
 /* --- links -------------------------------------------------------------------------------------- */
 
-/* Takes events; each message goes behind the one before, and how many bytes came and how many messages went is
- * counted. */
+/* Takes events; puts each message behind the one before. Counts the bytes received and the messages sent. */
 static status links_turn(struct side *s, uint32_t way, uint64_t *got, uint32_t *sent)
 {
     struct link_event event[2 * QUEUED];
@@ -162,7 +161,7 @@ static status links_turns(struct side *s, uint32_t way)
         if (s->is_first)
             while (got == 0) TRY(links_turn(s, way, &got, &sent));
     }
-    while (sent < s->turns) { /* the last one may not have been told yet */
+    while (sent < s->turns) { /* the last one's event may not have come yet */
         uint64_t none = 0;
         TRY(links_turn(s, way, &none, &sent));
     }
@@ -173,7 +172,7 @@ static status links_turns(struct side *s, uint32_t way)
 
 enum test { TEST_BYTES, TEST_TURNS, TEST_COUNT };
 
-/* Both are here. */
+/* Waits for the other process. */
 static status meet(struct side *s)
 {
     char byte = 0;
@@ -218,7 +217,7 @@ static void figure_tell(const struct side *s, enum test test, uint32_t way, cons
                true);
 }
 
-/* All of it, by each of the two; the first one tells. */
+/* Runs all tests, on both processes; the first process tells figures. */
 static status steps(const struct bench *b, struct side *s)
 {
     double value;
@@ -226,7 +225,7 @@ static status steps(const struct bench *b, struct side *s)
         for (uint32_t way = 0; way < WAY_COUNT; way++) {
             struct series ours = {0}, limit = {0};
             if (s->links[way] == NULL) continue;
-            TRY(side_step(s, test, way, true, &value)); /* buffers of the kernel grow with what they carry */
+            TRY(side_step(s, test, way, true, &value)); /* warms up: the kernel's buffers grow with use */
             TRY(side_step(s, test, way, false, &value));
             for (uint32_t r = 0; r < b->repeats; r++) {
                 TRY(side_step(s, test, way, true, &value));
@@ -255,7 +254,7 @@ static struct links_options options_of(const struct side *s, uint32_t way)
 
 static bool way_runs(uint32_t way) { return ways[way].seal == FRAME_PLAIN || secure_seal_runs(ways[way].seal); }
 
-/* Memory and links, of which the first side's listen at here[]. */
+/* Opens memory and links; the first side's links listen at here[]. */
 static status side_open(struct side *s, struct address here[WAY_COUNT])
 {
     size_t bytes = 2 * arena_bytes(s->bytes);
@@ -285,7 +284,7 @@ static void side_close(struct side *s)
     arena_close(&s->arena);
 }
 
-/* The other side connects, this one waits for it, way by way. */
+/* Way by way, the other side connects and the first waits for it. */
 static status side_join(struct side *s, const struct address here[WAY_COUNT])
 {
     for (uint32_t way = 0; way < WAY_COUNT; way++) {
@@ -334,10 +333,10 @@ status net_probe_open(int fd[2])
     FAIL(SYSTEM, "bench net: two sockets joined over loopback: %s", strerror(error));
 }
 
-/* What the other process does; it never returns from here, and says nothing: the first one tells what it misses. */
+/* The other process's work; never returns. It prints nothing: the first process tells the loss. */
 static _Noreturn void other_run(const struct bench *b, struct side *s, struct address here[WAY_COUNT], pid_t parent)
 {
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* Ctrl-C ends both at once; so does anything else */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* it ends with the first process, however that ends */
     if (getppid() != parent) _exit(1);
     status st = side_open(s, here);
     if (st == ST_OK) st = side_run(b, s, here);
@@ -351,7 +350,8 @@ static status pair_run(const struct bench *b, struct side s[2])
     status st = side_open(&s[0], here);
     const pid_t parent = getpid(), other = st == ST_OK ? fork() : 0;
     if (st == ST_OK && other == 0) {
-        /* The first one's memory stays as it is: only its ends are closed, so that either notices the other's end. */
+        /* Only the first side's ends are closed here, so that each process notices the other's end; its memory
+         * stays. */
         close(s[0].control);
         close(s[0].probe);
         other_run(b, &s[1], here, parent);

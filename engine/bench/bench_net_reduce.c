@@ -1,16 +1,16 @@
-/* How fast two and four processes sum the gradients of a dense model over loopback, by what training does it with: each
- * is a node (engine/node/node.h) with its thread, its links and its part in the membership, and the exchange of a step
- * runs between them: pieces of the sums go to their slices' owners, who join them along the tree of lanes, and values
- * come back. Beside each repeat the same processes move the same bytes through plain sockets, all ways at once, in as
- * many rounds, and add up as many floats by a plain ring (bench_net_ring.c).
+/* Measures how fast two and four processes sum the gradients of a dense model over loopback, with the code of training.
+ * Each process is a node (engine/node/node.h) with its thread, its links and its part in the membership, and runs the
+ * exchange of a step: pieces of the sums go to their slices' owners, which join them along the tree of lanes, and
+ * values come back. Beside each repeat the same processes move the same bytes through plain sockets, all ways at once,
+ * in as many rounds, and add up as many floats by a plain ring (bench_net_ring.c).
  *
  *     process 0   control ◀─▶ control of every other one: all meet before each repeat
  *     each pair   probe   ◀─▶ probe     plain sockets
  *                 node    ◀─▶ node      links, plain or sealed
  *
- * The update between sums and values is not measured, and values are what the parameters happen to be; but once, before
- * all repeats, they are the sums, and are looked through. And once two processes and four, by links and by the ring,
- * add up the same four lanes: how many floats differ between the two counts is told. */
+ * The update between sums and values is left out, so values are the parameters as they are; only once, before all
+ * repeats, the values are the sums, and are checked. Once, two and four processes add up the same four lanes, by links
+ * and by the ring: a note tells how many floats differ between the two counts. */
 #include "engine/bench/bench_net.h"
 
 #include <errno.h>
@@ -35,25 +35,25 @@
 #include "io/net/secure.h"
 
 #define PROCESSES_MAX 4u
-#define PIECE_BYTES   (256u << 10) /* of the copy */
+#define PIECE_BYTES   (256u << 10) /* of a call of the copy */
 #define TIMEOUT_NS    UINT64_C(20000000000)
 #define BACKLOG       16
-#define BUCKET_FLOATS ((uint64_t)1 << 18) /* as by cluster.bucket's default */
+#define BUCKET_FLOATS ((uint64_t)1 << 18) /* cluster.bucket's default */
 
-/* What is summed: the parameters of two layers of so many units. */
+/* Sizes of sums: the parameters of one or two layers of `first` and `second` units. */
 static const struct {
     uint32_t first, second;
-    uint32_t turns, turns_quick; /* of a repeat */
-    bool is_latency;             /* told as microseconds of one turn, else as bytes a second */
-    bool is_quick;               /* so many bytes also by --quick */
+    uint32_t turns, turns_quick; /* in a repeat */
+    bool is_latency;             /* told as microseconds of a turn, else as bytes a second */
+    bool is_quick;               /* measured by --quick, too */
 } sizes[] = {{4096, 4080, 1, 1, false, false}, {1024, 1008, 8, 2, false, true}, {15, 0, 200, 20, true, true}};
 #define SIZE_COUNT (sizeof sizes / sizeof *sizes)
 
-/* One of the processes, and all that it opens. */
+/* A process, and all that it opens. */
 struct party {
     uint32_t rank, count;
-    int control[PROCESSES_MAX]; /* of the first one: of all others; of the others [0] */
-    int probe[PROCESSES_MAX];   /* to each                                         */
+    int control[PROCESSES_MAX]; /* of process 0: to all others; of others: [0] */
+    int probe[PROCESSES_MAX];   /* to each other process                           */
     struct node_place place;
     struct secure_key key;
     bool is_sealed;
@@ -70,7 +70,7 @@ struct party {
     double *loss;
     uint64_t step, floats;
     struct bell bell;
-    _Atomic uint32_t shared_over; /* rounds that are over, or UINT32_MAX: none will be */
+    _Atomic uint32_t shared_over; /* rounds that are over; UINT32_MAX: after a failure */
     uint32_t begun;
 };
 
@@ -89,7 +89,7 @@ static status byte_give(int fd)
     return write(fd, "", 1) == 1 ? ST_OK : net_probe_lost("a pipe");
 }
 
-/* All are here. */
+/* Waits for all processes. */
 static status meet(const struct party *p)
 {
     if (p->rank > 0) {
@@ -103,7 +103,7 @@ static status meet(const struct party *p)
 
 /* --- the copy ------------------------------------------------------------------------------------ */
 
-/* The share of each of the others goes to it and comes from it. */
+/* Sends every other process its share, and receives as much from it. */
 static status copy_round(struct party *p, const uint8_t *out, uint8_t *in)
 {
     const uint64_t all = p->floats * sizeof(float), share = all / p->count;
@@ -135,7 +135,7 @@ static status copy_round(struct party *p, const uint8_t *out, uint8_t *in)
     }
 }
 
-/* As many rounds as the exchange has, between as much memory. */
+/* Moves the exchange's two rounds, between its memory. */
 static status copy_turn(struct party *p)
 {
     uint8_t *param = (uint8_t *)p->model.param, *grad = (uint8_t *)p->gradients.param[0];
@@ -150,7 +150,7 @@ static void over(void *context, enum exchange_round round, uint32_t bucket, stat
     struct party *p = context;
     (void)bucket;
     if ((round == EXCHANGE_ROWS || round == EXCHANGE_VALUES) && st == ST_OK) return;
-    /* Release pairs with is_over(): what has come is there. */
+    /* Release pairs with the acquire in is_over(): the sums or values are there. */
     if (st != ST_OK)
         atomic_store_explicit(&p->shared_over, UINT32_MAX, memory_order_release);
     else
@@ -164,7 +164,7 @@ static bool is_over(void *context)
     return atomic_load_explicit(&p->shared_over, memory_order_acquire) >= p->begun;
 }
 
-/* One more round is over. */
+/* Waits for one more round. */
 static status round_await(struct party *p)
 {
     p->begun++;
@@ -174,8 +174,8 @@ static status round_await(struct party *p)
     return ST_OK;
 }
 
-/* Puts the sums of the own slice of a bucket into the parameters: of this process they are in its gradients, of another
- * where they have come, which is *come. */
+/* Copies the sums of the own slice of a bucket to the parameters. They are in this process's gradients if the first
+ * piece is its own, else where that piece has come, at `come`. */
 static void sums_keep(struct party *p, uint32_t bucket)
 {
     const struct exchange_piece *first = &p->x->pieces[0];
@@ -191,7 +191,7 @@ static void sums_keep(struct party *p, uint32_t bucket)
         }
 }
 
-/* Sums, and gives all what is in the parameters then; is_kept: the sums. */
+/* Sums, and gives all processes the parameters; is_kept: the sums go into the parameters first. */
 static status exchange_turn(struct party *p, bool is_kept)
 {
     const struct update update = {.param_grad = p->gradients.param, .lanes = 1, .t = p->step + 1, .is_joined = true};
@@ -208,7 +208,7 @@ static status exchange_turn(struct party *p, bool is_kept)
     return ST_OK;
 }
 
-/* Whether what is measured sums: ranks add up, everywhere. */
+/* Checks that the exchange sums: every process finds the sum of all ranks + 1. */
 static status exchange_check(struct party *p)
 {
     const float expected = (float)(p->count * (p->count + 1)) / 2;
@@ -240,10 +240,10 @@ static status ring_turn(struct party *p)
 /* The size whose bits are compared. */
 #define BITS_SIZE 1u
 enum { BITS_LINKS, BITS_RING, BITS_COUNT };
-/* What the first process has of two, and of four. */
+/* Process 0's sums: of two processes, of four. */
 static float *bits[BITS_COUNT][2];
 
-/* The own lanes of four, added up as a lane tree does; each number is drawn. */
+/* Draws the own lanes of four, and adds them up as the tree of lanes does. */
 static void lanes_fill(struct party *p)
 {
     const uint32_t lanes = PROCESSES_MAX / p->count;
@@ -265,7 +265,7 @@ static status bits_keep(const struct party *p, uint32_t by, const float *from)
     return ST_OK;
 }
 
-/* Of the sums of two and of four processes: how many of the slices' floats differ, in percent. */
+/* Percent of the slices' floats that differ between the sums of two and of four processes. */
 static double bits_differ(const struct party *p, uint32_t by)
 {
     uint64_t differ = 0, all = 0;
@@ -366,7 +366,7 @@ static status party_open(struct party *p, const struct bench *b, uint32_t size)
     return node_make(p);
 }
 
-/* Ends the node with what there is; node 0's end is that of all. */
+/* Ends the node with status `st`, and closes everything; node 0's end is the end of all. */
 static status party_close(struct party *p, status st)
 {
     struct failure failure;
@@ -384,7 +384,7 @@ static status party_close(struct party *p, status st)
 
 /* --- measuring ------------------------------------------------------------------------------------ */
 
-/* What is measured, in turn. */
+/* The measurements, in turn. */
 enum turn { TURN_COPY, TURN_EXCHANGE, TURN_RING, TURN_COUNT };
 
 static status turn_run(struct party *p, enum turn turn)
@@ -398,7 +398,7 @@ static status turn_run(struct party *p, enum turn turn)
     return ST_OK;
 }
 
-/* Seconds of a turn. */
+/* Seconds of one of `count` turns. */
 static status turns(struct party *p, uint32_t count, enum turn turn, double *seconds)
 {
     TRY(meet(p));
@@ -427,7 +427,7 @@ static void figure_tell(const struct party *p, uint32_t size, const char *how, c
         true);
 }
 
-/* Of a process: so many microseconds, or so many bytes each way, of which a turn has two rounds. */
+/* The figure of a turn: microseconds, or GB/s that a process moves each way, in two rounds. */
 static double value_of(const struct party *p, uint32_t size, double seconds)
 {
     const double bytes = 2.0 * (double)(p->floats * sizeof(float)) * (p->count - 1) / p->count;
@@ -446,7 +446,7 @@ static status party_measure(struct party *p, const struct bench *b, uint32_t siz
             if (turn == TURN_RING && p->is_sealed) continue;
             TRY(turns(p, count, (enum turn)turn, &seconds));
             if (r > 0)
-                series_add(&of[turn], value_of(p, size, seconds)); /* buffers of the kernel grow with the first */
+                series_add(&of[turn], value_of(p, size, seconds)); /* the first warms up: the kernel's buffers grow */
         }
     if (p->rank > 0) return ST_OK;
     figure_tell(p, size, p->is_sealed ? "sealed" : "plain", &of[TURN_EXCHANGE], &of[TURN_COPY]);
@@ -485,7 +485,7 @@ static status listener_open(struct address *here, int *fd)
     FAIL(SYSTEM, "bench net: listening on 127.0.0.1: %s", strerror(errno));
 }
 
-/* Sockets between all. */
+/* Opens sockets between all processes. */
 static status parties_join(struct party p[PROCESSES_MAX], uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -503,7 +503,7 @@ static status parties_join(struct party p[PROCESSES_MAX], uint32_t count)
     return ST_OK;
 }
 
-/* What another process does; it never returns from here. */
+/* Another process's work; never returns. */
 static _Noreturn void other_run(struct party p[PROCESSES_MAX], uint32_t rank, const struct bench *b, uint32_t size,
                                 pid_t parent)
 {
@@ -516,7 +516,7 @@ static _Noreturn void other_run(struct party p[PROCESSES_MAX], uint32_t rank, co
     }
     log_open(LOG_TEXT, -1);
     const status st = party_run(&p[rank], b, size);
-    if (st != ST_OK && st != ST_PEER_LOST) log_error("%s", status_message()); /* else another one says why */
+    if (st != ST_OK && st != ST_PEER_LOST) log_error("%s", status_message()); /* else another process says why */
     _exit(status_exit(st));
 }
 

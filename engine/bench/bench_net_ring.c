@@ -1,12 +1,11 @@
-/* The plain ring that sums of gradients are compared with (P. Patarasuk, X. Yuan: Bandwidth optimal all-reduce
- * algorithms for clusters of workstations, JPDC 2009): each of N processes sends to the next one and receives from the
- * one before, N - 1 times a share that is added to its own, and N - 1 times a share that is done.
+/* The plain ring with which sums of gradients are compared (P. Patarasuk, X. Yuan: Bandwidth optimal all-reduce
+ * algorithms for clusters of workstations, JPDC 2009). Each of N processes sends to the next process and receives from
+ * the one before: N - 1 times a share to add to its own, and N - 1 times a finished share.
  *
  *     step s     process r sends share r - s, and adds what comes to share r - s - 1
  *     step s     process r sends share r - s + 1, and takes share r - s
  *
- * A share is added up beginning at its own process, so which floats are added first depends on N: other N, other
- * bits. */
+ * A share is added up from its own process on, so the order of additions, and with it the bits, depends on N. */
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -15,7 +14,7 @@
 
 #define PIECE_BYTES (256u << 10)
 
-/* Shares by number, modulo their count. */
+/* A share by its number, modulo their count. */
 struct share {
     float *at;
     uint64_t bytes;
@@ -27,8 +26,8 @@ static struct share share_of(const struct net_ring *ring, float *floats, uint32_
     return (struct share){floats + begin, (end - begin) * sizeof(float)};
 }
 
-/* `out` goes to the next one while `in` comes from the one before; `to`: where floats are added as they come,
- * or NULL. */
+/* Sends `out` to the next process while `in` comes from the one before; `to`: the floats that are added to as floats
+ * come, or NULL. */
 static status ring_step(const struct net_ring *ring, struct share out, struct share in, float *to)
 {
     uint64_t sent = 0, got = 0, added = 0;
@@ -57,7 +56,7 @@ static status ring_step(const struct net_ring *ring, struct share out, struct sh
 
 status net_ring(const struct net_ring *ring, float *sums, float *scratch)
 {
-    const uint32_t count = ring->count, rank = ring->rank + 2 * count; /* so that no number is negative */
+    const uint32_t count = ring->count, rank = ring->rank + 2 * count; /* keeps numbers of shares from being negative */
     for (uint32_t s = 0; s + 1 < count; s++) {
         const struct share to = share_of(ring, sums, rank - s - 1);
         TRY(ring_step(ring, share_of(ring, sums, rank - s), share_of(ring, scratch, rank - s - 1), to.at));

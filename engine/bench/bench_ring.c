@@ -1,7 +1,6 @@
-/* What the rings carry between two threads, each on a core of its own: numbers a second one way, and the time
- * of a number there and back on two rings; then the same through bells, as the pipeline's workers wait for each
- * other. Short repeats, each after a rest, more of them than of other figures: on a machine that is busy with
- * other things the median of few says little. */
+/* Measures rings between two threads, each on a core of its own: numbers a second one way, and a number's round trip on
+ * two rings; then a round trip with bells, by which the pipeline's workers wait for each other. Repeats are short, each
+ * after a rest, and more than for other figures: on a busy machine the median of few says little. */
 #include "engine/bench/bench.h"
 
 #include <stdio.h>
@@ -11,14 +10,14 @@
 #include "engine/base/log.h"
 #include "engine/base/ring.h"
 
-#define REPEATS_MORE 6u /* times as many */
+#define REPEATS_MORE 6u /* times the repeats of other figures */
 #define REST_US      3000
 #define CELLS        4096u
 #define ITEMS        1000000u
 #define TURNS        20000u
 #define SLEEPS       500u
 
-/* A direction: the ring, and the bell of who pops from it. */
+/* A direction: the ring, and the bell of the thread that pops from it. */
 struct way {
     struct ring ring;
     struct bell bell;
@@ -118,7 +117,7 @@ status bench_ring(const struct bench *b)
                                               .threads = 2,
                                               .less_is_better = test != CARRY,
                                               .ours = &ours,
-                                              .limit = test == TURN_SLEEP ? NULL : &limit, /* it does not sleep */
+                                              .limit = test == TURN_SLEEP ? NULL : &limit, /* the limit never sleeps */
                                               .limit_name = test == CARRY ? "ring items" : "ring turn"},
                        true);
         }

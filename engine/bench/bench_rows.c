@@ -1,8 +1,7 @@
-/* How near embedding tables come to what memory can do with random rows, in a table far beyond the caches: rows
- * that are resolved, summed by embed_bag or updated by SGD, and keys that store_prepare turns into rows.
- * Measured by sparse.h; the limit reads (or reads and writes) rows of the same table at random places that it
- * computes as it goes, and asks for them as far ahead as is best. A look-up must visit the index, and whatever
- * says which key a row is of, where the limit only visits the row. */
+/* Compares embedding tables with the memory's limit for random rows, in a table far beyond the caches: resolved rows
+ * that embed_bag sums or SGD updates, and keys that store_prepare turns into rows. sparse.h measures them. The limit
+ * reads (or reads and writes) rows of the same table at random places that it computes as it goes, prefetched at the
+ * best distance. A look-up also has to visit the index and the row's key; the limit only visits the row. */
 #include "engine/bench/bench.h"
 
 #include <inttypes.h>
@@ -14,16 +13,16 @@
 #include "engine/bench/sparse.h"
 
 #define BYTES_LEAST (UINT64_C(64) << 20)
-/* Rows that a repeat visits. */
+/* Rows visited in a repeat. */
 #define ROWS       UINT64_C(2000000)
 #define ROWS_QUICK UINT64_C(200000)
 #define EXAMPLES   256u
 #define FIELDS     26u
 #define KEYS_MAX   UINT64_C(50000000)
-/* What a row of 64 B takes in a store: itself, and its part of the index, amply. */
+/* Ample bytes for a row of 64 B in a store, with its part of the index. */
 #define KEYED_BYTES 128u
 
-/* One figure: `part` of the sparse path, with rows of so many bytes. */
+/* A figure: a part of the sparse path, with rows of row_bytes bytes. */
 struct visit {
     const char *subject, *unit;
     enum sparse_part part;
@@ -32,7 +31,7 @@ struct visit {
 
 static bool is_keyed(const struct visit *v) { return v->part == SPARSE_PREPARE; }
 
-/* How many bytes to take, unless --bytes says: half of what is free, at most BENCH_BYTES_MAX. */
+/* Bytes of the table, unless --bytes gives them: half of the free memory, at most BENCH_BYTES_MAX. */
 static uint64_t bytes_wanted(const struct bench *b)
 {
     uint64_t half = memory_available_bytes() / 2, bytes = b->o->quick              ? BYTES_LEAST
@@ -59,7 +58,7 @@ static status visit_open(struct sparse_bench **out, const struct bench *b, const
                                                                  .only = 1u << v->part});
 }
 
-/* Where there is not so much memory it says so, and takes half as much, and so on. */
+/* Halves the table until memory suffices, and warns. */
 static status visit_open_fitting(struct sparse_bench **out, const struct bench *b, const struct visit *v,
                                  uint32_t threads)
 {
@@ -84,7 +83,7 @@ static status visit_repeat(const struct bench *b, const struct visit *v, struct 
     uint64_t rows = b->o->quick ? ROWS_QUICK : ROWS;
     char name[64], bytes[16];
     l.table = sparse_bench_table(bench, &l.row_count);
-    for (uint32_t i = 0; i <= b->repeats; i++) { /* the first time only warms up */
+    for (uint32_t i = 0; i <= b->repeats; i++) { /* the first repeat warms up */
         double top = limit_rows(&l, rows / threads, threads, bench_processors(b, threads));
         TRY(sparse_bench_run(bench, rows, &figures));
         if (i == 0) continue;
@@ -143,7 +142,7 @@ status bench_update(const struct bench *b)
     return visits_measure(b, visits, 2);
 }
 
-/* One thread looks keys up, that of the feed. */
+/* One thread looks up keys, as the feed's thread does. */
 status bench_lookup(const struct bench *b)
 {
     static const struct visit visits[] = {{"lookup", "M keys/s", SPARSE_PREPARE, 64}};

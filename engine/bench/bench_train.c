@@ -1,5 +1,5 @@
-/* Measures training: a crew whose feed replays micro-batches from memory. Jobs run whole steps; the first
- * brings all rows into being and the caches into their usual state, each further one is timed. */
+/* Measures training by a crew whose feed replays micro-batches from memory. Jobs run whole steps; the first makes all
+ * rows and brings the caches into their usual state, later jobs are timed. */
 #include "engine/bench/bench_train.h"
 
 #include <string.h>
@@ -59,7 +59,7 @@ status train_bench_run(struct train_bench *b, double seconds, double *examples_p
 {
     const struct progress *progress = &b->setup.model.progress;
     uint64_t begin_examples = progress->examples, begin_ns = clock_ns(), now_ns = begin_ns, steps = 1;
-    /* The second job is as long as the first says it should be: what a job begins and ends with is small beside it. */
+    /* The first job tells how long the second has to be; the begin and end of a job are small beside it. */
     for (int job = 0; job < 2; job++) {
         TRY(steps_run(b, steps));
         now_ns = clock_ns();

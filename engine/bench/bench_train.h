@@ -1,4 +1,4 @@
-/* How fast a graph trains, with its micro-batches in memory: everything of a run but reading and parsing. */
+/* Measures how fast a graph trains with its micro-batches in memory: a run without reading and parsing. */
 #ifndef HETERPS_ENGINE_BENCH_BENCH_TRAIN_H
 #define HETERPS_ENGINE_BENCH_BENCH_TRAIN_H
 
@@ -7,10 +7,10 @@
 #include "engine/slot/replay.h"
 
 struct train_bench_options {
-    struct setup_options setup; /* training is set here                                         */
+    struct setup_options setup; /* bench_train.c sets `training`                                */
     struct crew_options crew;
-    const char *data;      /* files in the graph's format, at least one step                */
-    uint32_t replay_steps; /* different steps that are given in turn                        */
+    const char *data;      /* files in the graph's format, of at least one step             */
+    uint32_t replay_steps; /* different steps, given in turn                                */
 };
 
 struct train_bench {
@@ -21,10 +21,10 @@ struct train_bench {
     uint64_t steps;
 };
 
-/* Opens the graph, reads the steps and trains on each of them once, so that all rows are there. Fails as
- * setup_open, crew_open, replay_open and training do. train_bench_close in any case. */
+/* Opens the graph, reads the steps and trains on each once, which makes all rows. Fails as setup_open, crew_open,
+ * replay_open and training. train_bench_close in any case. */
 MUST_USE status train_bench_open(struct train_bench *bench, const struct train_bench_options *options);
-/* Trains for about `seconds` and gives the examples of a second of it. */
+/* Trains for about `seconds`; gives the examples a second. */
 MUST_USE status train_bench_run(struct train_bench *bench, double seconds, double *examples_per_s);
 void train_bench_close(struct train_bench *bench);
 

@@ -1,6 +1,6 @@
-/* How nodes of trees come together: batches by each policy of sched/trees, beside the bound that no itinerary is
- * below, and the time that one takes. The automaton learns from one half of each family's structures; all policies are
- * counted on the other half. */
+/* Measures how nodes of trees are batched: the batches of each policy of sched/trees, beside the lower bound of any
+ * itinerary, and the time to make an itinerary. The automaton learns from one half of each family's structures; all
+ * policies are counted on the other half. */
 #include "engine/bench/bench.h"
 
 #include <inttypes.h>
@@ -12,14 +12,14 @@
 #include "sched/trees/automaton_learn.h"
 #include "sched/trees/random_trees.h"
 
-#define SETS       20u /* micro-batches of a half */
+#define SETS       20u /* micro-batches in a half */
 #define SETS_QUICK 4u
 #define SWEEPS     100u
 #define NODE_MAX   2000u
 #define EDGE_MAX   3000u
-#define TREES      25u /* of a micro-batch */
+#define TREES      25u /* in a micro-batch */
 
-/* A micro-batch, with what its itinerary needs. */
+/* A micro-batch, with its itinerary. */
 struct batch_nodes {
     struct tree_nodes nodes;
     struct itinerary itinerary;
@@ -51,7 +51,7 @@ static const struct family {
                 {"MathFunc", MATH_KINDS, math_add},
                 {"graph of three kinds", GRAPH_KINDS, graph_add}};
 
-/* A family's micro-batches: the first half to learn from. */
+/* A family's micro-batches; the first half is for learning. */
 struct trees_bench {
     const struct bench *b;
     const struct family *family;
@@ -61,7 +61,7 @@ struct trees_bench {
     uint32_t words[AUTOMATON_WORDS_MAX];
 };
 
-/* Batches of the other half, and nanoseconds a node. */
+/* Counts the batches of the other half, and nanoseconds a node. */
 static double policy_run(const struct trees_bench *t, const struct batching *policy, double *ns)
 {
     uint64_t batches = 0, nodes = 0, begin_ns = clock_ns();

@@ -1,10 +1,10 @@
 /* Runs the tree op of a graph by itself, with random values.
  *
- *     with        LEVELS nodes of the kind one over the other, each with leaves for its other children
- *     without     as many leaves by themselves
+ *     with        LEVELS nodes of the kind, one over the other, each with leaves as its other children
+ *     without     the same number of leaves alone
  *
- * An example is one of these; of n examples a launch has n nodes of the kind, and what a launch takes is the difference
- * over LEVELS. A kind that has no children is measured as leaves alone. */
+ * An example is one of these. With n examples a launch has n nodes of the kind; a launch's time is the difference of
+ * the two runs over LEVELS. A kind without children is measured as leaves alone. */
 #include "engine/bench/cell_times.h"
 
 #include <math.h>
@@ -16,18 +16,18 @@
 
 #define LEVELS      2u
 #define REPEATS     9u
-#define BYTES_MAX   (768.0 * 1024 * 1024) /* of the op's memory */
+#define BYTES_MAX   (768.0 * 1024 * 1024) /* of the op's memory, at most */
 #define SECONDS_MIN 1e-9
-#define RUN_SECONDS 0.4 /* a run that takes longer is the last of its kind */
+#define RUN_SECONDS 0.4 /* a longer run is the last of its kind */
 
 struct rig {
     const struct cell_times_options *o;
     const struct graph_node *node;
     struct hand_graph h;
     struct graph_field field;
-    uint32_t *args; /* the hand graph's, and behind them the cells */
+    uint32_t *args; /* the hand graph's, then the cells' programs */
     uint32_t out, words, saved, saved_cols;
-    uint32_t examples_max, leaf; /* which kind */
+    uint32_t examples_max, leaf; /* leaf: its kind */
     uint64_t *keys;
     uint32_t *key_begin;
     struct device *device;
@@ -42,7 +42,7 @@ static void rig_close(struct rig *r)
     free(r->key_begin);
 }
 
-/* Cuts the examples so that the op's memory is bounded. */
+/* Makes the op's tensors; lowers examples_max to bound its memory. */
 static status tensors_make(struct rig *r, struct hand_tensors *in, struct hand_tensors *param,
                            struct hand_tensors *saved, struct tree_attr attr)
 {
@@ -62,7 +62,7 @@ static status tensors_make(struct rig *r, struct hand_tensors *in, struct hand_t
     for (uint32_t i = 0; i < shape.param_count; i++)
         param->t[param->count++] = hand_tensor(&r->h, shape.param[i].rows, shape.param[i].cols, shape.param[i].cols);
     r->out = hand_tensor(&r->h, r->examples_max, shape.output_cols, odd_lines_floats(shape.output_cols));
-    /* Nothing reads what it holds before: it is not filled. */
+    /* Nothing reads its old content, so it is not filled. */
     r->saved = saved->t[saved->count++] = hand_tensor(&r->h, 0, r->saved_cols, r->saved_cols);
     free(r->h.view[r->saved].data);
     r->h.view[r->saved].data = hand_block((size_t)r->examples_max * r->saved_cols);
@@ -111,7 +111,7 @@ static void key_put(struct rig *r, uint32_t kind, uint32_t children)
     r->keys[r->h.batch.key_count++] = tree_key(kind, children, r->o->cells->word_bytes[kind] > 0, 0.5f);
 }
 
-/* So many examples: levels of a kind, 0 for leaves alone, over `leaves` leaves. */
+/* Makes examples with `levels` levels of a kind over `leaves` leaves, or, with levels 0, of the leaves alone. */
 static void examples_make(struct rig *r, uint32_t examples, uint32_t kind, uint32_t levels, uint32_t leaves)
 {
     const uint32_t children = r->o->cells->children[kind];
@@ -136,7 +136,7 @@ static double run_seconds(struct rig *r)
     return (double)(watch_ns(r->o->threads) - begin_ns) * 1e-9;
 }
 
-/* Of a launch with so many nodes of the kind; *longest: of a run. */
+/* Seconds of a launch with `nodes` nodes of the kind; *longest: of the longest run. */
 static double launch_seconds(struct rig *r, uint32_t kind, uint32_t nodes, double *longest)
 {
     const uint32_t children = r->o->cells->children[kind], leaves = children ? LEVELS * (children - 1) + 1 : 1;
@@ -158,7 +158,7 @@ static double launch_seconds(struct rig *r, uint32_t kind, uint32_t nodes, doubl
     return fit_quantile(times, count, 0.5);
 }
 
-/* Sizes from `measured` on: straight on from the last, by the slope of the upper half. */
+/* Extends the times to sizes from `measured` on, in a line from the last, with the slope of the upper half. */
 static void sizes_extend(double seconds[PLACE_SIZES], uint32_t measured)
 {
     double nodes[PLACE_SIZES];

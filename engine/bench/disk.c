@@ -1,6 +1,6 @@
-/* Random blocks of 4 KiB of a file, read and written past the page cache with so many requests in flight: by
- * io_uring, and by threads where the kernel refuses that, as the rows on a disk are (io/uring.h); beside a bare
- * ring with its file and its buffers registered. */
+/* Measures random blocks of 4 KiB of a file, read and written past the page cache with several requests in flight, as
+ * rows on a disk are (io/uring.h): by io_uring, and by threads, for kernels that refuse io_uring; beside a bare ring
+ * with its file and its buffers registered. */
 #include "engine/bench/bench.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ struct disk {
     const char *directory;
     int fd;
     uint64_t block_count, measure_ns;
-    uint8_t *buffer; /* [DEPTH_MAX, BLOCK_BYTES]; for filling [FILL_BYTES] */
+    uint8_t *buffer; /* [DEPTH_MAX, BLOCK_BYTES]; to fill the file [FILL_BYTES] */
     uint64_t random;
 };
 
@@ -45,7 +45,7 @@ static uint64_t block_draw(struct disk *d)
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-/* Without a name: it goes with the process. */
+/* Makes the file without a name: it goes with the process. */
 static status file_make(struct disk *d, bool *is_direct)
 {
     char name[4096];
@@ -79,7 +79,7 @@ static status result_check(const struct disk *d, int32_t result)
          result < 0 ? strerror(-result) : "only a part of it is done");
 }
 
-/* Thousand requests a second by ours. */
+/* Thousands of requests a second by io/uring.h. */
 static status ours_measure(struct disk *d, enum uring_kind kind, uint32_t depth, bool threads, double *rate)
 {
     const struct uring_options options = {
@@ -122,7 +122,7 @@ static status ours_measure(struct disk *d, enum uring_kind kind, uint32_t depth,
     return st;
 }
 
-/* The same by a ring that does nothing else. False: the kernel gives none. */
+/* Opens a bare ring. False: the kernel gives none. */
 static bool ring_open(const struct disk *d, struct io_uring *ring, uint32_t depth)
 {
     struct iovec buffer = {d->buffer, depth * BLOCK_BYTES};
@@ -171,7 +171,7 @@ static bool limit_measure(struct disk *d, enum uring_kind kind, uint32_t depth, 
         done_count += count;
         now_ns = clock_ns();
     }
-    io_uring_queue_exit(&ring); /* waits for what is in flight */
+    io_uring_queue_exit(&ring); /* waits for requests in flight */
     *rate = (double)done_count / (double)(now_ns - begin_ns) * 1e6;
     return is_fine;
 }

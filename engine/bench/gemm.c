@@ -1,7 +1,6 @@
-/* How near the products of a fully connected layer come to the peak of the processor's multiply-adds. The
- * kernels are those of training, fed by a graph of one node: forward (with bias and relu), the gradient of the
- * input (times the slope of a relu before it), the gradient of the weights (and of the bias), each beside a
- * repeat of the peak's loop. */
+/* Compares the products of a fully connected layer with the peak of the processor's multiply-adds. The kernels are
+ * training's, run by a graph of one node: forward (with bias and relu), the gradient of the input (times the slope of a
+ * relu before it), the gradient of the weights (and of the bias), each beside a repeat of the peak's loop. */
 #include "engine/bench/bench.h"
 
 #include <stdio.h>
@@ -12,13 +11,13 @@
 #include "engine/bench/hand_graph.h"
 #include "graph/device.h"
 
-/* Each figure is of at least so many flops. */
+/* The least flops of a figure's repeat. */
 #define FLOPS_MIN       1e9
 #define FLOPS_MIN_QUICK 1e8
-#define SIZE_LARGEST    16384u /* of --shape */
+#define SIZE_LARGEST    16384u /* in --shape */
 
-/* One pass of a layer; D_INPUT and D_WEIGHT are told apart by wanting only one of the gradients. STEP: all
- * three, and the update. */
+/* A pass of a layer; D_INPUT and D_WEIGHT each ask the backward pass for one gradient. STEP: all three, and the
+ * update. */
 enum pass { FORWARD, D_INPUT, D_WEIGHT, PASS_KINDS, STEP = PASS_KINDS };
 static const char *const pass_names[PASS_KINDS] = {"forward", "d input", "d weight"};
 
@@ -99,13 +98,13 @@ static double layer_measure(struct layer *l, const struct bench *b, struct bench
     return flops * (double)rounds / (double)(watch_ns(threads) - begin);
 }
 
-/* What a product comes to, by pass. */
+/* The results of a product, by pass. */
 struct measured {
     struct series ours[PASS_KINDS + 1], peak[PASS_KINDS + 1];
-    const char *by, *peak_by; /* how the kernels multiply in bfloat16, and what gives the peak: the latest */
+    const char *by, *peak_by; /* the latest: how the kernels multiply in bfloat16, and the peak's instruction */
 };
 
-/* Measures passes [begin, end) of a product, one beside the other, and before each the peak. */
+/* Measures passes [begin, end) of a product in turn, and before each the peak. */
 static status product_measure(const struct bench *b, struct bench_product p, enum pass begin, enum pass end,
                               uint32_t precision, uint32_t threads, struct measured *m)
 {
@@ -120,7 +119,7 @@ static status product_measure(const struct bench *b, struct bench_product p, enu
                     : cpu_device_bf16_pairs(layers[pass].device) ? "VDPBF16PS"
                                                                  : "multiply-adds of rounded factors";
     }
-    for (uint32_t r = 0; r <= b->repeats && st == ST_OK; r++) /* the first time only warms up */
+    for (uint32_t r = 0; r <= b->repeats && st == ST_OK; r++) /* the first repeat warms up */
         for (enum pass pass = begin; pass < end; pass++) {
             double top = bench_peak(b, precision, threads, false, &m->peak_by),
                    gflops = layer_measure(&layers[pass], b, p, pass, threads);
@@ -146,7 +145,7 @@ static struct bench_figure figure_of(const char *name, struct bench_product p, u
                                  .detail = {{"M", p.M}, {"N", p.N}, {"K", p.K}}};
 }
 
-/* The shares of a grid of products, as a matrix: a line for each M and N, and in it the passes side by side. */
+/* The shares of a grid of products, as a matrix: a line for each M and N, with the passes side by side. */
 struct grid {
     uint32_t size[6];
     uint32_t size_count;
@@ -214,7 +213,7 @@ static status grid_measure(const struct bench *b, uint32_t precision, uint32_t t
     return ST_OK;
 }
 
-/* The passes [begin, end) of one product, a line each. */
+/* Measures passes [begin, end) of one product, and tells a line for each. */
 static status lines_measure(const struct bench *b, struct bench_product p, enum pass begin, enum pass end,
                             uint32_t precision, uint32_t threads)
 {
@@ -230,7 +229,7 @@ static status lines_measure(const struct bench *b, struct bench_product p, enum 
     return ST_OK;
 }
 
-/* Steps of layers: the three products, what is elementwise, Adagrad's update. */
+/* Measures steps of layers: the three products, elementwise work, Adagrad's update. */
 static status steps_measure(const struct bench *b, uint32_t precision, uint32_t threads)
 {
     static const struct bench_product layers[] = {
@@ -275,7 +274,7 @@ static status shapes_measure(const struct bench *b, uint32_t precision, uint32_t
 }
 
 typedef status measure(const struct bench *b, uint32_t precision, uint32_t threads);
-/* In all precisions that are asked for, on one thread and on all. */
+/* Runs a measurement in all wanted precisions, on each number of threads. */
 static status each_measure(const struct bench *b, measure *run)
 {
     for (uint32_t t = 0; t < b->thread_count_count; t++)

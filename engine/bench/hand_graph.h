@@ -1,7 +1,7 @@
-/* A graph of a few nodes made by hand, with the memory that its kernels work on: for tests and benchmarks of
- * kernels, which then need neither compiler nor reader. Every tensor is a block of its own, exactly as long as its
- * last row ends, so that AddressSanitizer sees a kernel that reads or writes past it; the floats between columns and
- * stride hold HAND_GAP and must keep it. */
+/* A graph of a few nodes made by hand, with the memory of its kernels, for tests and benchmarks of kernels without
+ * compiler and reader. Every tensor is a block of its own, exactly as long as its last row ends, so that
+ * AddressSanitizer sees a kernel that reads or writes past it; the floats between columns and stride hold HAND_GAP and
+ * must keep it. */
 #ifndef HETERPS_ENGINE_BENCH_HAND_GRAPH_H
 #define HETERPS_ENGINE_BENCH_HAND_GRAPH_H
 
@@ -27,7 +27,7 @@ struct hand_graph {
     struct micro_batch batch;
     struct op_context context;
     uint64_t draw;   /* state of hand_random */
-    bool is_lacking; /* a tensor has had no memory: nothing may be computed */
+    bool is_lacking; /* there was no memory for a tensor: nothing may be computed */
 };
 
 /* Uniform in [-1, 1). */
@@ -53,8 +53,8 @@ static inline void hand_close(struct hand_graph *h)
     for (uint32_t t = 0; t < h->graph.tensor_count; t++) free(h->view[t].data);
 }
 
-/* A block that free() takes, exactly as long, from a cache line's begin on, as a run has its tensors
- * (graph_check); from 2 MiB on in huge pages, as a run's are, too (memory_take). */
+/* A block for free(), of exactly these floats, at the begin of a cache line, like a run's tensors (graph_check); from 2
+ * MiB on in huge pages, like a run's, too (memory_take). */
 static inline float *hand_block(size_t floats)
 {
     size_t bytes = floats * sizeof(float);
@@ -78,7 +78,7 @@ static inline uint32_t hand_tensor(struct hand_graph *h, uint32_t rows, uint32_t
     return t;
 }
 
-/* The same with a gradient, which starts with random values too: a kernel either overwrites them or adds to them. */
+/* The same with a gradient, which starts with random values, too: a kernel overwrites them or adds to them. */
 static inline uint32_t hand_tensor_grad(struct hand_graph *h, uint32_t rows, uint32_t cols, uint32_t stride)
 {
     uint32_t t = hand_tensor(h, rows, cols, stride), grad = hand_tensor(h, rows, cols, stride);

@@ -1,5 +1,5 @@
-/* The loops behind the limits. Each is compiled for the instruction set that it measures, and only entered
- * where that runs. */
+/* The loops of the limits. Each is compiled for the instruction set that it measures, and runs only where that set
+ * does. */
 #include "engine/bench/limits.h"
 
 #include <immintrin.h>
@@ -17,9 +17,9 @@ static volatile float sink;
 /* --- multiply-adds ---------------------------------------------------------------------------- */
 
 #define FMA_ROUNDS 4000000L
-#define AMX_ROUNDS (FMA_ROUNDS / 8) /* as many cycles */
+#define AMX_ROUNDS (FMA_ROUNDS / 8) /* the same cycles */
 
-/* Eight, twelve, sixteen chains: more than latency times throughput, so the units are always busy. */
+/* Eight, twelve or sixteen chains: more than latency times throughput, so the units are always busy. */
 #define FMA_LOOP(name, isa, type, chains, splat, step)                                                                 \
     __attribute__((target(isa))) static void name(void *context, uint32_t thread)                                      \
     {                                                                                                                  \
@@ -40,7 +40,7 @@ FMA_LOOP(fma_avx512, "avx512f", __m512, 16, _mm512_set1_ps, _mm512_fmadd_ps)
 
 static const struct {
     watch_work *loop;
-    double flops; /* a round */
+    double flops; /* of a round */
 } fma_of[ISA_COUNT] = {[ISA_base] = {fma_base, 8 * 4 * 2},
                        [ISA_avx2] = {fma_avx2, 12 * 8 * 2},
                        [ISA_avx512] = {fma_avx512, 16 * 16 * 2},
@@ -74,7 +74,7 @@ __attribute__((target("avx512f,avx512bf16"))) static void bf16_loop(void *contex
     sink = _mm512_reduce_add_ps(sum[0]);
 }
 
-/* Two tiles by two of zeros, as kernels have them; what is multiplied takes no other time. */
+/* Two tiles by two, as in kernels; all are zeros, which does not change the time. */
 static void amx_loop(void *context, uint32_t thread)
 {
     (void)context, (void)thread;
@@ -101,7 +101,7 @@ double limit_bf16(enum isa isa, uint32_t threads, const int *processors, bool by
 
 struct copy {
     uint8_t *block;
-    size_t half_bytes; /* of a thread */
+    size_t half_bytes; /* half of a thread's share */
     long rounds;
 };
 static void copy_loop(void *context, uint32_t thread)
@@ -127,7 +127,7 @@ double limit_copy(size_t bytes, uint32_t threads, const int *processors)
 
 /* --- random rows ------------------------------------------------------------------------------- */
 
-/* A line of the table; in registers of whatever width the target has. */
+/* A line of the table, in registers of the target's width. */
 typedef float line_f32 __attribute__((vector_size(64)));
 #define LINE_FLOATS 16u
 
@@ -170,7 +170,7 @@ static inline __attribute__((always_inline)) void rows_body(const struct rows_ca
     sink = first[0];
 }
 
-/* With the usual sizes known beforehand. */
+/* Compiled apart for the usual sizes. */
 #define ROWS_LOOP(isa, flags)                                                                                          \
     __attribute__((target(flags))) static void rows_##isa(void *context, uint32_t thread)                              \
     {                                                                                                                  \
@@ -186,7 +186,7 @@ static inline __attribute__((always_inline)) void rows_body(const struct rows_ca
     }
 ROWS_LOOP(base, "sse2")
 ROWS_LOOP(avx2, "avx2,fma")
-#ifdef __clang__ /* which knows no such attribute */
+#ifdef __clang__ /* it does not know the attribute */
 ROWS_LOOP(avx512, "avx512f")
 #else
 ROWS_LOOP(avx512, "avx512f,prefer-vector-width=512")
@@ -228,7 +228,7 @@ double limit_rows(struct limit_rows *l, uint64_t rows, uint32_t threads, const i
 
 #define QUEUE_CELLS ((size_t)4096)
 
-/* One pusher, one popper; each keeps its last look at the other's end. */
+/* One thread pushes, one pops; each keeps the other's end as last seen. */
 struct queue {
     _Alignas(128) _Atomic size_t shared_head;
     size_t tail_seen;

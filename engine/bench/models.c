@@ -1,7 +1,7 @@
-/* How fast whole models train with their micro-batches in memory (bench_train.h): the samples that the program
- * carries, or any graph or model text. Data is generated, in the format and with the columns that the model
- * reads. The limit is that of the products' arithmetic, multiply-adds or VDPBF16PS by train.precision; what a
- * figure misses of it is products below their peak, embeddings, updates and waiting. */
+/* Measures how fast whole models train with their micro-batches in memory (bench_train.h): the samples that the program
+ * carries, or any graph or model text. Data are generated in the model's format and columns. The limit is the peak of
+ * the products' arithmetic, multiply-adds or instructions of bfloat16 by train.precision. A figure stays below it by
+ * products below their peak, embeddings, updates and waiting. */
 #include "engine/bench/bench.h"
 
 #include <errno.h>
@@ -20,33 +20,33 @@
 #include "engine/data/gen_memory.h"
 
 #define SETS_MAX 264u
-/* Different examples that are given in turn, unless that were fewer steps than STEPS_MIN or more than STEPS_MAX. */
+/* Different examples, given in turn; but at least STEPS_MIN steps, and at most STEPS_MAX. */
 #define EXAMPLES       262144u
 #define EXAMPLES_QUICK 2048u
 #define STEPS_MIN      4u
-/* … nor more operations than this: the first pass over them is not timed, but waited for. */
+/* Most operations of these steps: the first pass over them takes time and is not measured. */
 #define FLOPS_MAX 2e12
 #define STEPS_MAX 64u
-/* Of a sample, whose own batch is small so that little data trains it well. */
+/* For samples, whose own batches are small, to train well on little data. */
 #define SAMPLE_BATCH       "train.batch=2048"
 #define SAMPLE_BATCH_QUICK "train.batch=512"
-/* What a store takes for a row besides its span, amply. */
+/* Ample bytes of a store for a row besides its span. */
 #define STORE_BYTES_MORE 64u
 #define SECONDS          1.0
 #define SECONDS_QUICK    0.05
 
 /* A model, as a graph file: the user's, or one in memory. */
 struct model_file {
-    const char *name; /* as it was asked for */
+    const char *name; /* as given */
     bool is_sample;
-    int fd; /* < 0: the user's */
+    int fd; /* < 0: the file is the user's */
     char path[4096];
     struct gen_memory data;
     uint32_t steps, batch;
-    uint64_t store_bytes; /* that its tables may need, where the text gives them less; 0: that is enough */
+    uint64_t store_bytes; /* bytes for its tables, where the text gives them less; 0: the text's suffice */
 };
 
-/* The assignments of a run: what suits a benchmark, then the user's, which win. */
+/* The assignments of a run: the benchmark's, then the user's, which win. */
 struct sets {
     const char *item[SETS_MAX];
     uint32_t count;
@@ -70,7 +70,7 @@ static void sets_make(struct sets *s, const struct bench *b, const struct model_
 
 /* --- the model and its data ---------------------------------------------------------------------- */
 
-/* Compiles a text into a graph file that is nowhere but in memory. */
+/* Compiles a text into a graph file in memory. */
 static status text_compile(struct model_file *m, const char *text, size_t bytes)
 {
     struct compile_source files = {.path = m->name, .text = text, .text_bytes = bytes};
@@ -115,7 +115,7 @@ static void model_file_close(struct model_file *m)
     if (m->fd >= 0) close(m->fd);
 }
 
-/* Room for as many rows as the data may bring, where the text asks for less. */
+/* Bytes for all rows that the data may bring, at most half of the free memory; 0 if `asked` suffices. */
 static uint64_t store_bytes_of(const struct bench *b, const struct graph *g, uint64_t examples, uint64_t asked)
 {
     uint64_t most = 0, half = memory_available_bytes() / 2;
@@ -129,7 +129,7 @@ static uint64_t store_bytes_of(const struct bench *b, const struct graph *g, uin
     return most <= asked ? 0 : most < half ? most : half;
 }
 
-/* Generates what the model reads. */
+/* Generates data for the model. */
 static status data_generate(struct model_file *m, const struct bench *b, const struct graph *graph)
 {
     struct ini ini = {0};
@@ -154,7 +154,7 @@ static status data_generate(struct model_file *m, const struct bench *b, const s
     return st;
 }
 
-/* The graph of an open model file, as the settings of the run make it. */
+/* Opens the graph of a model file with the run's assignments. */
 static status model_file_graph(const struct model_file *m, const struct bench *b, struct graph *graph)
 {
     struct sets sets;
@@ -173,7 +173,8 @@ static status model_file_data(struct model_file *m, const struct bench *b)
 
 /* --- a run -------------------------------------------------------------------------------------- */
 
-/* Nanoseconds of all stages so far, and what their workers and reading had. */
+/* Nanoseconds of all stages' work so far; of the time that all workers had; and of preparing rows, times the
+ * workers. */
 struct phases {
     double work[WORK_COUNT], wall, rows;
 };
@@ -194,22 +195,22 @@ static struct phases phases_of(const struct train_bench *t)
     return p;
 }
 
-/* What one configuration comes to. */
+/* The results of one configuration. */
 struct found {
-    struct series samples, limit; /* a second; limit: if all its operations ran at the peak */
-    double flops, peak;           /* an example; GFLOP/s: the latest                      */
-    struct phases phases;         /* shares of the repeats' time                          */
+    struct series samples, limit; /* examples a second; limit: with all operations at the peak */
+    double flops, peak;           /* of an example; the latest, in GFLOP/s                */
+    struct phases phases;         /* of the repeats, as shares of their time              */
     uint32_t threads, batch;
     const char *model;
     uint32_t precision;
-    const char *peak_by; /* bench_peak's */
+    const char *peak_by; /* from bench_peak */
 };
 
 static status found_measure(struct found *f, const struct bench *b, struct train_bench *t)
 {
     double seconds = b->o->quick ? SECONDS_QUICK : SECONDS, rate;
     f->flops = train_bench_flops(&t->setup.graph);
-    TRY(train_bench_run(t, seconds, &rate)); /* the first time only warms up */
+    TRY(train_bench_run(t, seconds, &rate)); /* the first run warms up */
     struct phases begin = phases_of(t);
     for (uint32_t i = 0; i < b->repeats; i++) {
         f->peak = bench_peak(b, f->precision, f->threads, true, &f->peak_by); /* as training, whose threads may wait */
@@ -254,7 +255,7 @@ static void found_tell(const struct found *f)
         gflops, f->peak, 100 * forward, 100 * backward, 100 * update, 100 * wait, 100 * f->phases.rows);
 }
 
-/* One model, on so many threads, with the precision of the settings or another. */
+/* Measures one model on `threads` threads, in the given precision; NULL: in the settings'. */
 static status config_measure(const struct bench *b, const struct model_file *m, uint32_t threads, const char *precision)
 {
     struct sets sets;
@@ -277,7 +278,8 @@ static status config_measure(const struct bench *b, const struct model_file *m, 
     return st;
 }
 
-/* Whether the model's precision is to be left as it is: others than samples are trained as their text says. */
+/* Whether the precision is left to the text and --set: without --precision for models that are no samples, and for any
+ * model where --set gives it. */
 static bool is_as_set(const struct bench *b, const struct model_file *m)
 {
     static const char key[] = "train.precision=";
@@ -305,7 +307,7 @@ static status model_measure(const struct bench *b, const char *name)
 
 static const char *const samples[] = {"ctrdnn", "ctrdnn1", "ctrdnn2"};
 
-/* Opens the model, compiling it where that is needed, with the settings that are to be overridden. */
+/* Opens the model, compiled if need be, with the assignments of a run. */
 status bench_train_check(const struct bench *b)
 {
     struct model_file m;

@@ -1,6 +1,6 @@
-/* How fast text becomes micro-batches, on one core, beside reading the same file and dropping it. The text is
- * generated, as skewed as click logs are, and lies in memory; all formats hold the same values, and the columns
- * are those of the sample ctrdnn. */
+/* Measures how fast text becomes micro-batches, on one core, beside reading and dropping the same file. The text is
+ * generated, as skewed as click logs, in memory; all formats hold the same values, with the columns of the sample
+ * ctrdnn. */
 #include "engine/bench/bench.h"
 
 #include <errno.h>
@@ -22,17 +22,16 @@
 #define ROWS_QUICK UINT64_C(20000)
 #define READ_BYTES ((size_t)256 << 10)
 #define WINDOW     10000u /* of shuffling */
-/* Out of the data cache: the pass that is measured, behind the one that writes and one that meets its memory
- * for the first time. */
+/* With a data cache: the measured pass, after one that writes the cache and one that first touches its memory. */
 #define CACHED_PASS 2u
-#define BLOCKS      8u /* the same, out of the data cache */
+#define BLOCKS      8u /* blocks of the data cache that are mixed */
 
 /* --- formats ----------------------------------------------------------------------------------- */
 
-/* A line of Criteo's, value by value. */
+/* A walk through a line of Criteo's, value by value. */
 struct criteo_line {
     const char *at, *end;
-    uint32_t column; /* of the value: 0 the label, then I1 .. I13, C1 .. C26 */
+    uint32_t column; /* the value's: 0 the label, then I1 .. I13, C1 .. C26 */
     const char *value;
     size_t bytes;
 };
@@ -48,7 +47,7 @@ static bool criteo_next(struct criteo_line *l)
 }
 static bool is_dense(uint32_t column) { return column >= 1 && column <= GEN_CRITEO_DENSE; }
 
-/* Between commas; texts in quotation marks, or nothing. */
+/* Writes values between commas, and, if is_quoted, texts in quotation marks. */
 static size_t csv_put(const char *line, size_t bytes, char *out, bool is_quoted)
 {
     char *at = out;
@@ -65,7 +64,7 @@ static size_t csv_put(const char *line, size_t bytes, char *out, bool is_quoted)
 static size_t csv_rewrite(const char *line, size_t bytes, char *out) { return csv_put(line, bytes, out, false); }
 static size_t csv_quoted_rewrite(const char *line, size_t bytes, char *out) { return csv_put(line, bytes, out, true); }
 
-/* Numbers as the value of a feature that is their column's, texts as the feature's number; absent ones are left out. */
+/* Writes a number as the value of its column's feature, a text as a feature's number; leaves out absent values. */
 static size_t features_put(const char *line, size_t bytes, char *out, bool has_field)
 {
     char *at = out;
@@ -92,11 +91,11 @@ static size_t libffm_rewrite(const char *line, size_t bytes, char *out) { return
 static const struct text_format {
     const char *name;
     enum reader_format format;
-    const char *set[5]; /* of ctrdnn, …, NULL */
+    const char *set[5]; /* assignments to ctrdnn, with a final NULL */
     size_t (*rewrite)(const char *line, size_t bytes, char *out);
-    uint32_t window; /* lines that are shuffled; 0: the order of the file */
-    bool is_cached;  /* passes but the first are out of the data cache in RAM */
-    uint32_t blocks; /* that are mixed with each other then; 0: the order of the file */
+    uint32_t window; /* of lines shuffled together; 0: the order of the file */
+    bool is_cached;  /* passes after the first read the data cache in RAM */
+    uint32_t blocks; /* of the data cache mixed with each other; 0: the order of the file */
 } formats[] = {
     {"criteo", READER_CRITEO, {NULL}, NULL, 0, false, 0},
     {"criteo-shuffled", READER_CRITEO, {NULL}, NULL, WINDOW, false, 0},
@@ -145,7 +144,7 @@ struct text {
     struct micro_batch batch;
 };
 
-/* What all threads of the process have spent on processors: a reader that has threads of its own is measured whole. */
+/* Processor time of all threads of the process, so that a reader's own threads count. */
 static double process_seconds(void)
 {
     struct timespec now;
@@ -199,7 +198,7 @@ static status text_read(const struct text *t, double *gigabytes)
     return ST_OK;
 }
 
-/* One pass; all its examples. */
+/* Reads one pass, and checks that all its examples came. */
 static status pass_read(struct text *t, struct reader *reader, uint64_t epoch)
 {
     uint64_t rows = 0;
@@ -241,7 +240,7 @@ static status format_measure(const struct bench *b, const struct text_format *fo
     struct text text = {0};
     struct series ours = {0}, limit = {0}, lines = {0};
     status st = text_open(&text, b, format);
-    for (uint32_t i = 0; i <= b->repeats && st == ST_OK; i++) { /* the first time only warms up */
+    for (uint32_t i = 0; i <= b->repeats && st == ST_OK; i++) { /* the first repeat warms up */
         double top = 0, rate = 0;
         st = text_read(&text, &top);
         if (st == ST_OK) st = text_parse(&text, &rate);

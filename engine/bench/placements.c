@@ -1,4 +1,4 @@
-/* Measures, and runs the studies of a report. Once a start. */
+/* Measures, and runs the studies of a report, once a start. */
 #include "engine/bench/placements.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "engine/bench/cell_times.h"
 
 #define MEASURE_SECONDS 5.0
-#define LEAVES_MIN      5u /* as sentences of the Stanford Sentiment Treebank mostly are */
+#define LEAVES_MIN      5u /* the usual sizes of sentences of the Stanford Sentiment Treebank */
 #define LEAVES_MAX      34u
 #define SMALL_MIN       2u /* with outputs at most PLACE_EXACT_MAX units */
 #define SMALL_MAX       5u
@@ -28,7 +28,7 @@ struct run {
     struct trees_report *r;
     const struct cluster_type *host, *card;
     struct place_cells cells;
-    uint32_t leaf, inner; /* kinds */
+    uint32_t leaf, inner; /* kinds of nodes */
     struct place_machine machine;
 };
 
@@ -61,14 +61,14 @@ static status kinds_find(struct run *run)
 
 /* --- the machine ------------------------------------------------------------------------------- */
 
-/* Of as many cores as the type has. */
+/* Sets the times on all cores of the type. */
 static void host_seconds_set(struct run *run, double measured[PLACE_KINDS_MAX][PLACE_SIZES])
 {
     const struct cluster_rates *rates = &run->host->rates;
     const double cores = run->host->resource.limit, share = 1 - rates->alpha + rates->alpha / cores;
     const struct place_work *work = run->cells.work;
     const uint32_t output = run->cells.kind_count;
-    /* An output is a product like those of the cells, and as fast. */
+    /* An output is a product as fast as those of the cells. */
     for (uint32_t i = 0; i < PLACE_SIZES; i++)
         measured[output][i] = measured[run->inner][i] * work[output].flops / work[run->inner].flops;
     for (uint32_t k = 0; k <= output; k++)
@@ -88,7 +88,7 @@ static void devices_set(struct run *run, uint32_t cards)
     place_links_declare(&run->machine, &run->cells, true, rates);
 }
 
-/* For one host and one card. memory 0: as the graph has it. */
+/* Makes the machine of one host and one card. memory 0: the graph's. */
 static status machine_make(struct run *run, uint32_t memory)
 {
     double measured[PLACE_KINDS_MAX][PLACE_SIZES] = {{0}};
@@ -169,7 +169,7 @@ static int nodes_compare(const void *a, const void *b)
     return (x->count > y->count) - (x->count < y->count);
 }
 
-/* The least, the middle and the greatest of some trees. */
+/* The least, the middle and the greatest tree of a list. */
 static status inputs_of(const struct run *run)
 {
     struct forests f;

@@ -1,6 +1,6 @@
-/* plan --trees: placement policies for the nodes of a graph's trees on a cluster's processor and card. The processor is
- * measured here, one core, and so many cores take what HeterPS's formulas 1 and 2 make of it, with the type's
- * batch_overhead for being several; the card takes what its declared rates say (sched/trees/place_cells.h). */
+/* plan --trees: placement policies for the nodes of a graph's trees on a cluster's processor and card. One core of the
+ * processor is measured here; times on several cores follow by HeterPS's formulas 1 and 2, with the type's
+ * batch_overhead. The card's times follow from its declared rates (sched/trees/place_cells.h). */
 #ifndef HETERPS_ENGINE_BENCH_PLACEMENTS_H
 #define HETERPS_ENGINE_BENCH_PLACEMENTS_H
 
@@ -16,7 +16,7 @@ struct placements_options {
     uint32_t trees;
     uint64_t seed;
     uint32_t seeds;
-    double effort; /* of learning and of episodes; 1: as published and as sched/README.md's figures are */
+    double effort; /* of learning and of episodes; 1: as published, and as in sched/README.md */
     bool has_grid;
     bool is_dqn_left_out;
 };

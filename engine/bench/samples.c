@@ -1,4 +1,4 @@
-/* samples/NAME.cfg as they stand, each behind a symbol. build.sh knows that this file is made of them. */
+/* samples/NAME.cfg, each at a symbol. build.sh knows that this file depends on them. */
 #include "engine/bench/samples.h"
 
 #include <stddef.h>

@@ -1,6 +1,5 @@
-/* Measures the sparse path on a graph of one lookup that is made by hand, so that no data and no model text are
- * needed. A micro-batch is drawn, then each part is timed on it: caches are as in training, where a micro-batch
- * is new to them, too. */
+/* Measures the sparse path on a hand-made graph of one lookup, without data and model text. A micro-batch is drawn,
+ * then each part is timed on it: caches are as in training, where a micro-batch is new, too. */
 #include "engine/bench/sparse.h"
 
 #include <stdlib.h>
@@ -25,7 +24,7 @@ const char *const sparse_part_names[SPARSE_PART_COUNT + 1] = {"prepare",  "numbe
 
 struct sparse_bench {
     struct sparse_bench_options o;
-    uint64_t draw; /* state of draw_u64 */
+    uint64_t draw; /* the state of draw_u64 */
     double zipf_reach;
     /* the graph */
     struct graph graph;
@@ -37,7 +36,7 @@ struct sparse_bench {
     struct view view[FIELDS_MAX + 2];
     uint32_t args[2 * FIELDS_MAX + 1];
     struct graph_node node[2];
-    /* what it works on */
+    /* data of the graph */
     struct arena arena;
     struct micro_batch batch;
     struct ticket ticket;
@@ -68,8 +67,8 @@ static uint64_t draw_below(uint64_t *draw, uint64_t count)
 
 static double power(double x, double exponent) { return fmath_exp(exponent * fmath_log(x)); }
 
-/* The continuous distribution of density x^-skew on [1, count + 1), cut down to whole numbers: Zipf's law but
- * for its head's last digits. */
+/* The continuous distribution of density x^-skew on [1, count + 1), cut to whole numbers: Zipf's law, up to the last
+ * digits of its head. */
 static uint64_t draw_rank(struct sparse_bench *b, uint64_t count)
 {
     if (b->o.skew == 0) return draw_below(&b->draw, count);
@@ -89,7 +88,7 @@ static uint32_t positions_of(const struct sparse_bench *b)
     return b->o.example_count * b->o.field_count * b->o.keys_a_field;
 }
 
-/* `next`: of each field the ranks from there on, in order, to make the rows; NULL: drawn. */
+/* `next`: each field takes the ranks from there on, in order, to make the rows; NULL: keys are drawn. */
 static void keys_draw(struct sparse_bench *b, const uint64_t *next)
 {
     struct micro_batch *m = &b->batch;
@@ -149,7 +148,7 @@ static void graph_make(struct sparse_bench *b)
         b->tensor[f] = (struct graph_tensor){.kind = TENSOR_FIELD, .cols = f, .grad = GRAPH_NONE};
         b->args[f] = f;
     }
-    uint32_t stride = odd_lines_floats(cols); /* as the compiler makes it */
+    uint32_t stride = odd_lines_floats(cols); /* as the compiler does */
     b->tensor[out] = b->tensor[out + 1] =
         (struct graph_tensor){.kind = TENSOR_ACTIVATION, .cols = cols, .stride = stride, .grad = GRAPH_NONE};
     b->tensor[out].grad = out + 1;
@@ -246,7 +245,7 @@ static status spans_open(struct sparse_bench *b)
                                         .row_init = row_init,
                                         .context = b};
     struct store_options options = {.table_count = 1, .table = &table, .batch = batch_of(b), .example = example_of(b)};
-    /* Room for all rows, and a little more for what a store takes for a row beside its span. */
+    /* Room for all rows, and a little more for the store's own bytes of a row. */
     uint64_t rows = b->o.row_count > positions_of(b) ? b->o.row_count : positions_of(b);
     options.ram_bytes = rows * (b->table.span_floats * sizeof(float) + 48) + (1 << 16);
     TRY(store_open(&b->store, &options));

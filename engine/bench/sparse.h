@@ -1,14 +1,13 @@
-/* What a step does with sparse keys, part by part: how long a key takes in store_prepare, in step_rows_add, in
- * the pooling of rows forward and backward, and in the rows' update, all through the program's own store and
- * kernels.
+/* Times the parts of a step with sparse keys, by the program's own store and kernels: a key's time in store_prepare, in
+ * step_rows_add, in the pooling of rows forward and backward, and in the rows' update.
  *
- *   keyed       keys are drawn for each field from its part of the table, uniformly or by Zipf's law, and go
- *               through all parts; all rows are there before the first time is taken
+ *   keyed       keys of each field are drawn from its part of the table, uniformly or by Zipf's law, and go
+ *               through all parts; all rows are made before the first measurement
  *   resolved    no store and no keys: every key of a micro-batch has a row of its own, drawn uniformly from a table
  *               of any size
  *
- * The limit is limit_rows (limits.h) on the same table, by whoever asks for it. Times are of watch_ns.
- * Measures only; who calls it prints. Single-threaded but for the team of `threads` that pools and updates. */
+ * The caller measures the limit, limit_rows (limits.h) on the same table, and prints. Times are of watch_ns. A team of
+ * `threads` pools and updates; all else runs on one thread. */
 #ifndef HETERPS_ENGINE_BENCH_SPARSE_H
 #define HETERPS_ENGINE_BENCH_SPARSE_H
 
@@ -21,14 +20,14 @@
 struct sparse_bench_options {
     bool is_keyed;
     uint64_t row_count; /* of the table                                                             */
-    uint32_t dim;       /* floats of a vector                                                       */
+    uint32_t dim;       /* of a vector, in floats                                                   */
     optimizer_id optimizer;
-    uint32_t field_count, keys_a_field, example_count; /* of a micro-batch, which is the whole step */
+    uint32_t field_count, keys_a_field, example_count; /* of a micro-batch, the whole step */
     double skew;                                       /* keyed: Zipf's exponent; 0: uniform */
     uint32_t threads;
-    const int *processors; /* [threads], or NULL: as team_open's                                     */
+    const int *processors; /* [threads], or NULL: as in team_open                                    */
     const char *isa;       /* or NULL: the best                                                        */
-    /* bits 1 << part: only these parts are run; 0: all. One alone finds its rows where nobody has been lately */
+    /* bits 1 << part: only these parts run; 0: all. A part alone finds rows that are in no cache */
     uint32_t only;
 };
 
@@ -44,17 +43,17 @@ extern const char *const sparse_part_names[SPARSE_PART_COUNT + 1]; /* "prepare",
 
 struct sparse_figures {
     double ns[SPARSE_PART_COUNT]; /* a key                        */
-    double unique_share;          /* distinct keys, of all        */
+    double unique_share;          /* distinct keys over all       */
 };
 
 struct sparse_bench;
 /* MEMORY, SYSTEM, USAGE (isa). Keyed, creates all rows. */
 MUST_USE status sparse_bench_open(struct sparse_bench **bench, const struct sparse_bench_options *options);
 void sparse_bench_close(struct sparse_bench *bench);
-/* Runs as many new micro-batches as have at least `keys` keys. Keyed: FULL cannot happen. */
+/* Runs new micro-batches with at least `keys` keys in all. Keyed: FULL cannot happen. */
 MUST_USE status sparse_bench_run(struct sparse_bench *bench, uint64_t keys, struct sparse_figures *figures);
 
-/* The table: the spans of row_count rows, side by side. */
+/* The table: spans of *row_count rows, side by side. */
 float *sparse_bench_table(const struct sparse_bench *bench, uint64_t *row_count);
 
 #endif

@@ -1,4 +1,4 @@
-/* Opens a pipeline on a set-up, and changes it for that of another plan. */
+/* Opens a pipeline on a set-up, and replaces it by another plan's. */
 #include "engine/crew/crew.h"
 
 #include <inttypes.h>
@@ -10,8 +10,8 @@
 #include "engine/device/cpu/cpu_device.h"
 #include "io/read/histories.h"
 
-/* That any plan for the cluster can have here: those on cpu need a core each, and other stages have workers of
- * their own. */
+/* The most workers of any plan for the cluster: on cpu each needs a core; stages of other kinds have workers
+ * besides. */
 static uint32_t workers_max(const struct crew *c)
 {
     uint32_t own = 0;

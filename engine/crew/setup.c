@@ -1,4 +1,4 @@
-/* Opens and closes what a use of a graph needs, in the order in which the parts lean on each other. */
+/* Opens and closes the parts of a set-up, in the order in which they need each other. */
 #include "engine/crew/setup.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ status setup_begin(struct setup *s, const struct setup_options *o)
     s->graph_path = o->graph_path;
     s->training = o->training;
     s->saved = o->training ? NULL : o->model;
-    memory_note("program", 0); /* the first parts of the plan; how much they are, is known later */
+    memory_note("program", 0); /* the plan's first parts; their sizes are noted later */
     memory_note("threads", 0);
     TRY(graph_open_set(&s->graph, o->graph_path, o->set, o->set_count));
     TRY(ini_parse(&s->ini, o->graph_path, s->graph.text, s->graph.text_bytes));
@@ -76,8 +76,8 @@ status setup_text_check(const struct graph *graph, const char *path)
     return st;
 }
 
-/* Whether some table of the saved model has more rows than the store has room for; fills rows[table_count]. What is
- * wrong with the save who loads it will say. */
+/* Whether a table of the saved model has more rows than the store has room for; fills rows[table_count]. A damaged save
+ * is reported when it is loaded. */
 static bool rows_are_many(const struct setup *s, uint64_t *rows)
 {
     struct model_saved saved;
@@ -120,12 +120,12 @@ status setup_finish(struct setup *s)
                                   .lives = s->training};
     bool is_on_disk = s->settings.store_ssd > 0;
     for (uint32_t t = 0; t < s->graph.table_count; t++) is_on_disk = is_on_disk || tables[t].disk_bytes > 0;
-    budget.looks_up = s->saved != NULL && !is_on_disk; /* more rows on disk would need more of an index */
+    budget.looks_up = s->saved != NULL && !is_on_disk; /* shorter rows on a disk would be more, with a larger index */
     if (is_on_disk) TRY(trust_check("store.path", s->settings.store_path, s->graph_path));
     TRY(model_open(&s->model, &s->graph, &budget));
     if (!is_on_disk && rows_are_many(s, rows)) TRY(files_use(s, &budget, rows));
     TRY(schema_open(&s->schema, &s->graph, &s->settings));
-    /* An image that the program carries is never read by who goes on without it. */
+    /* The image that the program carries is not counted: a run that does not use it never reads it. */
     memory_note("program", memory_program_bytes() - (size_t)(image.end - image.begin) + s->graph.bytes);
     return ST_OK;
 }

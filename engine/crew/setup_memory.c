@@ -1,4 +1,4 @@
-/* The plan of memory, and what is in use of it, for people; and whether this process can have so much. */
+/* Prints the plan of memory and the memory in use, and checks that this process can have the plan. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 #define TEXT_COLUMNS 110
 
-/* "NAME PLANNED", or of what is in use "NAME USED of PLANNED". */
+/* Writes "NAME PLANNED", or, for memory in use, "NAME USED of PLANNED". */
 static void part_text(char *text, size_t bytes, const char *name, bool in_use, size_t used, size_t planned)
 {
     char used_text[16], planned_text[16];
@@ -22,7 +22,7 @@ static void part_text(char *text, size_t bytes, const char *name, bool in_use, s
              in_use ? planned_text : "");
 }
 
-/* A line of items, or several of at most TEXT_COLUMNS. */
+/* Items in lines of at most TEXT_COLUMNS. */
 struct lines {
     char line[2 * TEXT_COLUMNS];
     const char *separator;
@@ -40,8 +40,7 @@ static void lines_add(struct lines *l, const char *item)
     l->separator = ", ";
 }
 
-/* The parts behind a heading; unless all are asked for, here or by -v, those of less than a fiftieth of the
- * whole as one. */
+/* Logs the parts after a heading; without `all` and -v, parts of less than a fiftieth of the whole as one. */
 static void parts_log(const char *heading, bool in_use, bool all)
 {
     struct lines lines = {.separator = " "};

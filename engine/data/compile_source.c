@@ -1,4 +1,4 @@
-/* Reads data files at compile time. */
+/* Reads data files when a model text is compiled. */
 #include "engine/data/compile_source.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 #include "io/read/reader.h"
 #include "sched/trees/automaton_learn.h"
 
-/* The settings that the data are read by: the text has been checked by whoever asks. */
+/* Reads the settings of the data from the text, which the compiler has checked. */
 static status source_open(struct compile_source *s)
 {
     if (s->is_open) return ST_OK;
@@ -39,8 +39,8 @@ static const struct ini_entry *path_entry(const struct compile_source *s, const 
     return entry && *entry->value ? entry : NULL;
 }
 
-/* `paths` are of the entry, the setting `key`: they lie beside the model text, but where --set gives them they are as
- * the command line has them. */
+/* `paths` is the entry's value, of the setting `key`: relative to the model text's folder, but taken as they are where
+ * --set gives them. */
 static status reader_options_make(const struct compile_source *s, const struct ini_entry *entry, const char *key,
                                   const char *paths, struct reader_options *out)
 {
@@ -64,7 +64,7 @@ struct counted_word {
     uint64_t count;
 };
 
-/* The texts of a vocabulary that may become words. */
+/* The texts of a vocabulary's column that may become words. */
 struct word_list {
     uint32_t count_min;
     struct counted_word *word; /* [word_count] */
@@ -110,7 +110,7 @@ static int word_order(const void *a_pointer, const void *b_pointer)
     return strcmp(a->text, b->text); /* by unsigned bytes; no text holds a zero */
 }
 
-/* `word_count` counts the unknown word, which the compiler adds where it does not occur. */
+/* `word_count` includes the unknown word, which the compiler adds if it is not in the data. */
 static void words_tell(const struct word_list *list, const char *name, size_t word_count, uint64_t covered_count)
 {
     char words[27], texts[27], occurrences[27];
@@ -191,7 +191,7 @@ static status moments_read(struct reader *reader, uint32_t column_count, struct 
         for (uint32_t e = 0; e < m.example_count; e++)
             for (uint32_t i = 0; i < column_count; i++) {
                 float x = m.dense[e * column_count + i];
-                if (!isnan(x)) moment_add(&moment[i], (double)x); /* missing values are NaN here */
+                if (!isnan(x)) moment_add(&moment[i], (double)x); /* NaN: a missing value */
             }
     }
     arena_close(&arena);
@@ -235,13 +235,13 @@ static status source_moments(void *context, const char *const *columns, uint32_t
 
 /* --- batches of trees ------------------------------------------------------------------------- */
 
-/* Micro-batches to learn from, and how many nodes, and edges, they may have: then learning takes a second or two. */
+/* Bounds on micro-batches to learn from, their nodes, and their edges, so that learning takes a second or two. */
 #define LEARN_SETS   20u
 #define LEARN_NODES  40000u
 #define LEARN_SWEEPS 100u
 
-/* What is read of the trees: micro-batches of `micro` examples, whose nodes and edges lie one after another. A key
- * is a node, an edge, or both, so a micro-batch has of neither more than keys. */
+/* The trees that are read: micro-batches of `micro` examples, whose nodes and edges lie one after another. A key is a
+ * node, an edge, or both, so a micro-batch has no more nodes, and no more edges, than keys. */
 struct tree_sample {
     uint32_t micro, key_max, kind_count, count;
     struct tree_nodes set[LEARN_SETS + 1]; /* [count]; the next one */
@@ -260,7 +260,7 @@ static void tree_sample_layout(struct tree_sample *t, struct layout *l)
     LAYOUT_TAKE(l, t->stack, t->key_max);
 }
 
-/* The next set lies behind this one, which is full. */
+/* Ends the present set, and places the next behind it. */
 static void tree_sample_next(struct tree_sample *t)
 {
     const struct tree_nodes *full = &t->set[t->count++];
@@ -298,7 +298,7 @@ static status tree_sample_read(struct tree_sample *t, struct reader *reader)
     return st;
 }
 
-/* Whose column the trees are; kinds take any children, for the cells' own rules are not these data's alone. */
+/* A schema with the column of trees; kinds take any children, because the cells' rules are not known here. */
 static status tree_schema(const struct compile_source *s, struct tree_sample *t, struct reader_options *options,
                           struct reader_column *column, struct reader_kind *kinds, char *names)
 {
@@ -319,7 +319,7 @@ static status tree_schema(const struct compile_source *s, struct tree_sample *t,
     return ST_OK;
 }
 
-/* As many examples as a micro-batch usually has. */
+/* The usual examples of a micro-batch. */
 static uint32_t micro_of(const struct settings *s)
 {
     uint32_t lane = s->train_batch / (s->train_lanes ? s->train_lanes : 1);

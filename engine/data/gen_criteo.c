@@ -1,7 +1,6 @@
-/* The generator of gen_criteo.h. A row costs 17 blocks of random numbers, 26 inversions and 300 bytes of text, so
- * everything that repeats is tabulated at open: the numeric columns' 4096 quantiles with their digits, the
- * distribution of frequent values with a guide into it, and text and effects of the 4096 most frequent values of
- * each field (rarer ones are computed when drawn). */
+/* The generator of gen_criteo.h. A row costs 17 blocks of random numbers, 26 inversions and 300 bytes of text. So open
+ * tabulates the numeric columns' 4096 quantiles with their digits, the distribution of frequent values with a guide
+ * into it, and text and effects of each field's 4096 most frequent values; rarer values are computed when drawn. */
 #include "engine/data/gen_criteo.h"
 
 #include <math.h>
@@ -16,7 +15,7 @@
 #define CACHE_MAX    4096u  /* values a field whose effects are tabulated    */
 #define GUIDE_SIZE   65536u /* a power of two                                */
 #define QUANTILES    4096u
-#define GROUPS       2 /* of fields that meet in pairs, from the first field on */
+#define GROUPS       2 /* groups of fields with pairs, from the first field on */
 #define GROUP_SIZE   4
 #define ROW_BLOCKS   17u
 #define NUMERIC_WORD 52
@@ -115,7 +114,7 @@ static void distribution_make(struct gen_criteo *gen)
     }
 }
 
-/* The value whose share of (0, 1) holds u. */
+/* The value k whose interval of (0, 1) holds u. */
 static uint32_t value_draw(const struct gen_criteo *gen, double u)
 {
     if (u < gen->head_mass) {
@@ -184,7 +183,7 @@ size_t gen_criteo_row(const struct gen_criteo *gen, uint64_t row, char *line, st
     uint32_t w[ROW_BLOCKS * 4];
     for (uint32_t block = 0; block < ROW_BLOCKS; block++) random_block(gen->row_stream, row, block, &w[4 * block]);
     double z = gen->bias;
-    char *at = line + 1; /* the label is known last */
+    char *at = line + 1; /* the label is written last */
     for (uint32_t n = 0; n < GEN_CRITEO_DENSE; n++) {
         uint32_t c = w[NUMERIC_WORD + n];
         *at++ = '\t';
@@ -215,7 +214,7 @@ size_t gen_criteo_row(const struct gen_criteo *gen, uint64_t row, char *line, st
             group_squares += f * f;
         }
     }
-    /* The pairs' products sum to half of what the squared sum has beyond the squares. */
+    /* The sum of the pairs' products is (squared sum - sum of squares) / 2. */
     double pairs = -group_squares;
     for (int g = 0; g < GROUPS; g++) pairs += group_sum[g] * group_sum[g];
     z += first_order * sum + second_order * pairs / 2;

@@ -1,9 +1,9 @@
-/* Criteo-format click data with known click probabilities, for tests, demos and benchmarks: since the model
- * that draws the labels is planted, the best AUC and log loss that any learner can reach are known.
+/* Criteo-format click data with known click probabilities, for tests, demos and benchmarks: a planted model draws the
+ * labels, so the best AUC and log loss that any learner can reach are known.
  *
- * A line is   label \t I1 … I13 \t C1 … C26 \n   with decimal integers and 8 hexadecimal digits; a column may be empty.
- * Row i is a function of (seed, vocab, zipf, i) alone: a longer file continues a shorter one, and rows past those of a
- * training file are a test file of the same model.
+ * A line is label \t I1 … I13 \t C1 … C26 \n with decimal integers and 8 hexadecimal digits; a column may be empty. Row
+ * i is a function of (seed, vocab, zipf, i) alone: a longer file continues a shorter one, and the rows after a training
+ * file's are a test file of the same model.
  *
  * All random numbers are counter-based (engine/base/random.h), domain RANDOM_GEN. Row i draws from stream 0,
  * item i: the 32-bit words w[0], w[1], … of blocks 0, 1, …. `unit` is random_unit_f64; columns are numbered
@@ -32,9 +32,8 @@
  *   f(j, k) = h(v) 100 / (99 + k)                 v: word 0 of block 0 of stream 1, item j 2^32 + k
  *   h(v)    = (v odd ? 1 : -1) (1/2 + floor(v / 2) / 2^31) / sqrt(13/12)    of mean 0 and mean square 1
  *
- * Signs with magnitudes near 1 keep the variance of z, and so the best AUC, nearly the same from seed to seed,
- * although one value makes up a seventh of a field. Effects shrink with k, so that little hangs on values too
- * rare to be learned.
+ * Signs with magnitudes near 1 keep the variance of z, and so the best AUC, nearly the same from seed to seed, although
+ * one value makes up a seventh of a field. Effects shrink with k, so that values too rare to be learned matter little.
  *
  * A model that is linear in the values and in t(x) cannot see the pairs, and stays at least 0.03 AUC below the best
  * possible; a small neural network learns them. The numbers are those of tests/quality/generated.sh. */
@@ -57,10 +56,10 @@ struct gen_criteo;
 struct gen_criteo_options {
     uint64_t seed;
     uint32_t vocab; /* values of a field, 1 .. GEN_CRITEO_VOCAB_MAX */
-    double zipf;    /* exponent, 0 (all alike) .. 10                */
+    double zipf;    /* exponent, 0 (values equally likely) .. 10    */
 };
 
-/* What is known of a row besides its text. */
+/* The truth of a row that its text does not tell. */
 struct gen_criteo_truth {
     float logit; /* z */
     float label; /* 0 or 1 */

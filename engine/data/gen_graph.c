@@ -1,5 +1,5 @@
-/* The generator of gen_graph.h. A row is put together column by column from draws of its own stream, in the
- * order of the format. */
+/* The generator of gen_graph.h. A row is made column by column, in the order of the format, from draws of its own
+ * stream. */
 #include "engine/data/gen_graph.h"
 
 #include <inttypes.h>
@@ -25,16 +25,16 @@
 #define ROW_STREAM    UINT64_C(16)
 #define EFFECT_STREAM UINT64_C(17)
 
-/* A field as it is drawn. */
+/* A field to draw. */
 struct gen_field {
     const struct reader_column *column;
     const struct reader_vocabulary *vocabulary; /* or NULL */
-    uint32_t space;                             /* number of its key space                                       */
-    uint32_t place;                             /* how many fields before it share it                            */
-    uint32_t space_size;                        /* fields that share it                                          */
+    uint32_t space;                             /* the number of its key space                                   */
+    uint32_t place;                             /* how many earlier fields share the key space                   */
+    uint32_t space_size;                        /* fields that share the key space                               */
 };
 
-/* A column of csv that the graph names, and its text in the row at hand. */
+/* A column of csv that the graph names, and its text in the present row. */
 struct gen_column {
     const char *name;
     char *text;
@@ -50,11 +50,11 @@ struct gen_graph {
     /* csv: labels, weight, group, numeric columns, fields */
     struct gen_column *columns; /* [column_count] */
     uint32_t column_count;
-    uint32_t *order; /* [order_count]: the columns in a line, by number, or UNNAMED */
+    uint32_t *order; /* [order_count]: numbers of the columns of a line, or UNNAMED */
     size_t order_count, order_max;
-    size_t label_bytes_max, row_bytes_max, line_bytes_max; /* row: of the texts of a row alone */
+    size_t label_bytes_max, row_bytes_max, line_bytes_max; /* row: a row's texts alone */
     double scale, bias;
-    uint32_t *values; /* [the greatest ids_max]: of the field at hand */
+    uint32_t *values; /* [the greatest ids_max]: of the present field */
     struct arena arena;
     struct label_map labels;
 };
@@ -96,7 +96,7 @@ static uint32_t ranks_of(const struct gen_graph *g, const struct reader_vocabula
     return v ? v->word_count : g->o.vocab;
 }
 
-/* The value of about that rank that is of a class. */
+/* A value of the class with about the given rank. */
 static uint32_t rank_of_class(uint32_t rank, uint32_t class, uint32_t count)
 {
     uint32_t of_class = (rank - 1) / CLASSES * CLASSES + class + 1;
@@ -125,7 +125,7 @@ static char *value_put(const struct gen_field *f, uint32_t rank, char *at)
     return at + sprintf(at, "%u", rank + f->space * 1000003u % 1000000000u);
 }
 
-/* Draws the keys of a field into g->values; returns how many. Adds what they do to the logit. */
+/* Draws the keys of a field into g->values; returns their count. Adds their effect on the logit to *z. */
 static uint32_t field_draw(struct gen_graph *g, struct draw *d, const struct gen_field *f, uint32_t class,
                            uint32_t ids_max, double *z)
 {
@@ -139,15 +139,15 @@ static uint32_t field_draw(struct gen_graph *g, struct draw *d, const struct gen
     return count;
 }
 
-/* The class of a field's values in a row: the first field's own, the same for the second if `is_match`, others
- * for the rest. */
+/* The class of a field's values in a row: `first`'s for the first field, the same for the second if `is_match`, other
+ * classes for the rest. */
 static uint32_t class_of(const struct gen_field *f, uint64_t first, bool is_match)
 {
     uint32_t class = (uint32_t)((first >> f->space % 16 * 4 & 15) % CLASSES);
     return f->place == 0 || (f->place == 1 && is_match) ? class : (class + f->place + f->space) % CLASSES;
 }
 
-/* What the label depends on before fields are drawn. */
+/* The draws on which the label depends before fields are drawn. */
 struct row_plan {
     uint64_t classes;
     bool is_match;
@@ -172,7 +172,7 @@ static char *number_put(struct draw *d, uint32_t column, double *z, char *at)
     return at + sprintf(at, "%.0f", x < 1e9 ? x : 1e9);
 }
 
-/* A label's text for 0 and 1: as data.label_map has them, or the number. */
+/* Writes a label's text for 0 or 1: the word of data.label_map, or the number. */
 static char *label_put(const struct gen_graph *g, bool is_one, char *at)
 {
     float wanted = is_one ? 1 : 0;
@@ -183,7 +183,7 @@ static char *label_put(const struct gen_graph *g, bool is_one, char *at)
 
 /* --- rows of each format ------------------------------------------------------------------------ */
 
-/* Writes a value of csv, in quotation marks if it would be read as something else without them. */
+/* Writes a value of csv, in quotation marks if it would else be read as another value. */
 static char *quoted_put(const struct reader_schema *s, const char *text, size_t bytes, char *at)
 {
     bool is_plain = bytes == 0 || (text[0] != ' ' && text[bytes - 1] != ' ' && !memchr(text, s->separator, bytes) &&
@@ -198,7 +198,7 @@ static char *quoted_put(const struct reader_schema *s, const char *text, size_t 
     return at;
 }
 
-/* Ends the text of a column, which began where the one before ended. */
+/* Notes a column's text, and moves to the next column. */
 static char *column_end(struct gen_graph *g, uint32_t *column, char *begin, char *end)
 {
     g->columns[*column].text = begin;
@@ -206,8 +206,8 @@ static char *column_end(struct gen_graph *g, uint32_t *column, char *begin, char
     return end;
 }
 
-/* The texts of the columns behind the labels, in their order, from `at` on. The labels' follow, which depend on
- * them. */
+/* Draws the texts of the columns after the labels, in order, from `at` on. The texts of labels follow, because labels
+ * depend on the columns. */
 static void columns_draw(struct gen_graph *g, struct draw *d, char *at, struct gen_criteo_truth *truth)
 {
     const struct reader_schema *s = g->o.schema;
@@ -258,7 +258,7 @@ static size_t csv_row(struct gen_graph *g, struct draw *d, char *line, struct ge
     return (size_t)(at - line);
 }
 
-/* n of field Fn; 0: of features. */
+/* n of field Fn; 0: the field of features. */
 static uint32_t number_of(const struct gen_field *f)
 {
     return f->column->name[0] == 'F' ? (uint32_t)strtoul(f->column->name + 1, NULL, 10) : 0;
@@ -273,11 +273,11 @@ static size_t ids_row(struct gen_graph *g, struct draw *d, char *line, struct ge
     uint32_t place = 0;
     for (uint32_t i = 0; i < g->field_count; i++) {
         const struct gen_field *f = &g->fields[i];
-        /* Fields of libfm are places in the line, from 1 on: those that the graph does not name are filled. */
+        /* Fields of libfm are places in the line, from 1 on; places that the graph does not name are filled. */
         bool is_place = g->o.format == READER_LIBFM && number_of(f) > 0;
         for (; is_place && place + 1 < number_of(f); place++) at = stpcpy(at, " 0:0");
         place += is_place;
-        /* All ids are of one key space; each field has its own range of them. */
+        /* All ids are of one key space; each field has its own range of ids. */
         struct gen_field own = *f;
         own.space = i, own.space_size = 1;
         uint32_t count =
@@ -298,7 +298,7 @@ static size_t ids_row(struct gen_graph *g, struct draw *d, char *line, struct ge
     return (size_t)(end - line);
 }
 
-/* The field or candidates that come from a column, for its vocabulary. */
+/* The field, or candidates, of a column, for its vocabulary. */
 static const struct gen_field *field_of(const struct gen_graph *g, const char *column)
 {
     for (uint32_t i = 0; i < g->field_count; i++)
@@ -338,14 +338,14 @@ static size_t tokens_row(struct gen_graph *g, struct draw *d, char *line)
     return (size_t)(at - line);
 }
 
-/* A tree on its way: what its leaves have, and how much that is for the label. */
+/* A tree being made: its leaves' words and numbers, and their effects on the label. */
 struct gen_tree {
     const struct gen_graph *g;
     struct draw *draw;
     const struct gen_field *word; /* or NULL */
     uint32_t rank[LEAVES_MAX];
-    double number[LEAVES_MAX], sum[LEAVES_MAX + 1]; /* sum: of the effects of the leaves before */
-    uint32_t spare;                                 /* nodes with one child that may still come */
+    double number[LEAVES_MAX], sum[LEAVES_MAX + 1]; /* sum[i]: of the effects of leaves before i */
+    uint32_t spare;                                 /* nodes with one child that may still be made */
     char *at;
 };
 
@@ -365,8 +365,8 @@ static uint32_t leaves_max(const struct gen_graph *g)
     return most;
 }
 
-/* Of a node over so many leaves, and how many children it has: none only where one leaf is; one, of a kind that takes
- * no more, only where there is room. */
+/* Draws the kind of a node over leaf_count leaves, and its number of children: none only over one leaf; one, for a kind
+ * that takes no more, only while `spare` lasts. */
 static uint32_t kind_draw(struct gen_tree *t, uint32_t leaf_count, uint32_t *child_count)
 {
     const struct reader_schema *s = t->g->o.schema;
@@ -387,13 +387,13 @@ static uint32_t kind_draw(struct gen_tree *t, uint32_t leaf_count, uint32_t *chi
     return chosen;
 }
 
-/* The logit of what so many leaves from `first` on say together. */
+/* The logit of a node over `count` leaves from `first` on. */
 static double leaves_logit(const struct gen_tree *t, uint32_t first, uint32_t count)
 {
     return 2 * (t->sum[first + count] - t->sum[first]) / sqrt(count);
 }
 
-/* `label`: of the root, else NULL. */
+/* Writes a node with its subtree. `label`: the root's, else NULL. */
 static void node_put(struct gen_tree *t, uint32_t first, uint32_t leaf_count, const bool *label)
 {
     const struct reader_schema *s = t->g->o.schema;
@@ -429,7 +429,7 @@ static size_t trees_row(struct gen_graph *g, struct draw *d, char *line, struct 
     const struct gen_field *tree = field_of(g, "tree");
     bool has_numbers = false;
     for (uint32_t k = 0; k < s->kind_count; k++) has_numbers |= s->kind[k].needs_number;
-    /* A leaf's number is no label. */
+    /* A number in a leaf cannot be a label. */
     const uint32_t most = leaves_max(g), least = has_numbers && most > 1 ? 2 : 1;
     const uint32_t count = least + draw_below(d, most - least + 1), room = tree ? tree->column->ids_max : 0;
     t.spare = room > 2 * count - 1 + count / 2 ? count / 2 : room > 2 * count - 1 ? room - (2 * count - 1) : 0;
@@ -486,7 +486,7 @@ static size_t vocabulary_bytes_max(const struct reader_vocabulary *v)
     return most;
 }
 
-/* Lists the fields with their key spaces; two that come from one column are one. */
+/* Lists the fields with their key spaces; fields of one column count as one. */
 static void fields_list(struct gen_graph *g)
 {
     const struct reader_schema *s = g->o.schema;
@@ -505,11 +505,11 @@ static void fields_list(struct gen_graph *g)
     }
 }
 
-/* libfm: by their places in the line, which come before the features that are of none. */
+/* libfm: by place in the line; features, which have none, come last. */
 static int place_order(const void *a_pointer, const void *b_pointer)
 {
     uint32_t a = number_of(a_pointer), b = number_of(b_pointer);
-    return a == b ? 0 : (a - 1 < b - 1 ? -1 : 1); /* 0 is the last */
+    return a == b ? 0 : (a - 1 < b - 1 ? -1 : 1); /* 0 comes last */
 }
 
 static status columns_list(struct gen_graph *g)
@@ -527,7 +527,7 @@ static status columns_list(struct gen_graph *g)
     return ST_OK;
 }
 
-/* Where the graph uses a column twice, as a field and as a group, say: which text it has. */
+/* The column whose text a name has; a graph may use a column twice, for instance as a field and as a group. */
 static uint32_t column_of(const struct gen_graph *g, const char *name)
 {
     const struct example_shape shape = g->o.schema->example;
@@ -537,7 +537,7 @@ static uint32_t column_of(const struct gen_graph *g, const char *name)
     return found;
 }
 
-/* A further column of a line. */
+/* Adds a column to a line's order. */
 static status order_add(void *to, const char *name, size_t bytes)
 {
     (void)bytes;
@@ -572,7 +572,7 @@ static status order_make(struct gen_graph *g)
     return ST_OK;
 }
 
-/* Of the texts of a row, with what separates them within a column. */
+/* Bytes of a row's texts, with separators within columns. */
 static size_t row_bytes_of(const struct gen_graph *g, uint32_t *ids_max)
 {
     const struct reader_schema *s = g->o.schema;
@@ -590,7 +590,7 @@ static size_t row_bytes_of(const struct gen_graph *g, uint32_t *ids_max)
         bytes += (size_t)most * (vocabulary_bytes_max(f->vocabulary) + FEATURE_MAX);
         if (f->column->ids_max > *ids_max) *ids_max = f->column->ids_max;
     }
-    /* Without fields, of any. */
+    /* Without fields: any texts. */
     if (g->field_count == 0) bytes += (size_t)(PAIRS_MAX + TOKENS_MAX) * TEXT_MAX;
     if (g->o.format == READER_TREES) bytes += 3 * LEAVES_MAX * (KIND_MAX + g->label_bytes_max);
     if (g->o.format == READER_LIBFM)
@@ -605,7 +605,8 @@ static size_t header_bytes_of(const struct gen_graph *g)
     return bytes;
 }
 
-/* Any tree can be made of a kind that may be a leaf and one of two children; labels stand where numbers do. */
+/* Any tree can be made from a kind that may be a leaf and a kind with two children; labels stand in the numbers'
+ * place. */
 static status trees_check(const struct gen_graph *g)
 {
     const struct reader_schema *s = g->o.schema;
@@ -645,7 +646,8 @@ static status place(struct gen_graph *g)
     }
     g->label_bytes_max = TEXT_MAX + strlen(s->label_map);
     g->row_bytes_max = row_bytes_of(g, &ids_max);
-    /* A value in quotation marks has two of them, and at most two for each of its own; a row's texts lie behind it. */
+    /* A value in quotation marks has two marks, and at most two for each mark of its own; a row's texts lie behind the
+     * line. */
     size_t header_bytes = header_bytes_of(g), quoted_bytes = 2 * g->row_bytes_max + 3 * g->order_count + 1;
     g->line_bytes_max = g->row_bytes_max + (quoted_bytes > header_bytes ? quoted_bytes : header_bytes);
     if (g->row_bytes_max > READER_LINE_BYTES_MAX)

@@ -6,7 +6,7 @@
 #include "sched/trees/random_trees.h"
 
 #define MATH_STREAM UINT64_C(18)
-#define ROW_BLOCKS  UINT64_C(4096) /* of random numbers: more than a row draws */
+#define ROW_BLOCKS  UINT64_C(4096) /* blocks of random numbers: more than a row draws */
 
 static const char *const kind_names[MATH_KINDS] = {"const", "sin", "cos", "add", "mul"};
 
@@ -18,7 +18,7 @@ struct math_row {
     double value[GEN_MATH_NODES_MAX];
 };
 
-/* As deep as the expression, GEN_MATH_NODES_MAX at most. */
+/* Recursion is as deep as the expression, at most GEN_MATH_NODES_MAX. */
 static char *node_write(const struct tree_nodes *nodes, const double *value, uint32_t node, char *at)
 {
     at += sprintf(at, "(%s:%.9g", kind_names[nodes->kind[node]], value[node]);

@@ -3,8 +3,8 @@
  *
  *     (add:2.84147098 (sin:0.841470985 (const:1)) (const:2))
  *
- * A row has 1 to GEN_MATH_NODES_MAX nodes, each with its value (sched/trees/random_trees.h); a constant's is
- * the float of that text, the others' are computed from it in double. Row i is a function of (seed, i) alone. */
+ * A row has 1 to GEN_MATH_NODES_MAX nodes, each with its value (sched/trees/random_trees.h); a constant's value is the
+ * float of its text, other values are computed from constants in double. Row i is a function of (seed, i) alone. */
 #ifndef HETERPS_ENGINE_DATA_GEN_MATH_H
 #define HETERPS_ENGINE_DATA_GEN_MATH_H
 
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define GEN_MATH_NODES_MAX 128u
-/* Of a node: brackets, a blank, a kind and its colon, a number of 9 digits. */
+/* A node takes brackets, a blank, a kind and its colon, a number of 9 digits. */
 #define GEN_MATH_LINE_BYTES_MAX ((size_t)(GEN_MATH_NODES_MAX * (3 + 6 + 20) + 2))
 
 /* Writes row `row` with its newline, and returns its bytes. */

@@ -1,4 +1,4 @@
-/* Writes generated rows into a file that is nowhere but in memory. */
+/* Writes generated rows into a file in memory. */
 #include "engine/data/gen_memory.h"
 
 #include <errno.h>
@@ -31,14 +31,14 @@ static size_t criteo_row(const struct gen_criteo *gen, const struct gen_memory_o
     return o->rewrite(line, gen_criteo_row(gen, row, line, &truth), out);
 }
 
-/* Either generator; `first`: bytes that are in the buffer already. */
+/* Writes the rows of either generator; `first`: bytes that are in the buffer already. */
 static status rows_write(int fd, const struct gen_memory_options *o, struct gen_criteo *criteo, struct gen_graph *graph,
                          char *buffer, size_t first)
 {
     struct gen_criteo_truth truth;
     size_t used = first;
     for (uint64_t row = 0; row < o->row_count; row++) {
-        if (used > BUFFER_BYTES) { /* rows, or names of columns, behind which there may be no room for a row */
+        if (used > BUFFER_BYTES) { /* after rows, or names of columns, there may be no room for a row */
             TRY(text_write(fd, buffer, used));
             used = 0;
         }

@@ -1,4 +1,4 @@
-/* Generated data in memory, under a path that a reader can open: for measuring on, where there is no data yet. */
+/* Generated data in memory, under a path that a reader can open: for measurements where there is no data yet. */
 #ifndef HETERPS_ENGINE_DATA_GEN_MEMORY_H
 #define HETERPS_ENGINE_DATA_GEN_MEMORY_H
 
@@ -15,15 +15,15 @@ struct gen_memory_options {
     enum reader_format format;
     const struct reader_schema *schema; /* of formats other than criteo; borrowed */
     uint64_t row_count;
-    uint32_t vocab; /* values of a field; they are as skewed as those of gen_criteo.h, exponent 1.05 */
-    /* criteo: makes of a row's line, which ends with a newline, one of another format: at most
-     * GEN_MEMORY_REWRITE_BYTES_MAX bytes, whose number it returns; NULL: lines stay as they are. */
+    uint32_t vocab; /* values of a field, drawn as in gen_criteo.h with exponent 1.05 */
+    /* criteo: turns a row's line, newline included, into a line of another format; returns its bytes, at most
+     * GEN_MEMORY_REWRITE_BYTES_MAX. NULL: lines stay as they are. */
     size_t (*rewrite)(const char *line, size_t bytes, char *out);
 };
 
-/* Rows 0 to row_count - 1 of seed 1. SYSTEM, IO: the kernel gives no memory; MEMORY. */
+/* Makes rows 0 to row_count - 1 of seed 1. SYSTEM, IO: the kernel gives no memory; MEMORY. */
 MUST_USE status gen_memory_open(struct gen_memory *data, const struct gen_memory_options *options);
-/* What was never opened may be closed, if it is all zero. */
+/* Zeroed memory may be closed. */
 void gen_memory_close(struct gen_memory *data);
 
 #endif

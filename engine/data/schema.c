@@ -65,7 +65,7 @@ static struct reader_column column_of(const struct graph *g, const struct graph_
                                   .scale = f->scale};
 }
 
-/* The kinds of nodes that data.kinds names, and what their cells need of a node. */
+/* Lists the kinds of nodes that data.kinds names, and which children and numbers their cells need. */
 static status kinds_open(struct schema *schema, const struct graph *g, const struct settings *settings)
 {
     if (settings->data_format != DATA_TREES) return ST_OK;

@@ -1,5 +1,5 @@
-/* What a reader must know of a graph's columns and settings, as io/read/reader.h wants it. Vocabularies, which
- * readers of any number share, are listed once.
+/* The schema of a graph's columns and settings, for readers (io/read/reader.h). Its vocabularies are listed once, for
+ * any number of readers.
  *
  *     graph: fields, denses, labels, words ──┐
  *     settings: [data]                       ├──▶ reader_schema */
@@ -11,7 +11,7 @@
 #include "io/read/reader.h"
 
 struct schema {
-    struct reader_schema reader; /* points into what follows, the graph and the settings             */
+    struct reader_schema reader; /* points into the fields below, the graph and the settings         */
     struct reader_column *columns;
     struct reader_vocabulary *vocabularies;
     const char **texts;
@@ -20,11 +20,11 @@ struct schema {
     char *kind_names;
 };
 
-/* Keeps graph and settings until schema_close. INVALID: a setting that only now is understood, such as
+/* Keeps graph and settings until schema_close. INVALID: the value of a setting that is parsed only here, such as
  * data.separator. */
 MUST_USE status schema_open(struct schema *schema, const struct graph *graph, const struct settings *settings);
 void schema_close(struct schema *schema);
-/* The part of it that needs no graph: how the format is read. */
+/* Fills in the part that needs no graph: how the format is read. */
 MUST_USE status schema_format(struct reader_schema *out, const struct settings *settings);
 
 #endif

@@ -11,12 +11,12 @@
 #include "engine/base/words.h"
 #include "engine/eval/evaluate.h"
 
-/* A text of the column. */
+/* A value of the column. */
 struct value {
     uint64_t hash;
     size_t begin, bytes; /* in `texts` */
     uint64_t example_count;
-    uint32_t group; /* of figures: value_max: the others */
+    uint32_t group; /* index of its figures; value_max: among the others */
 };
 
 struct by_value {
@@ -38,7 +38,7 @@ struct by_value {
     uint32_t *value_of;          /* [room]                          */
     union head_sample **samples; /* [heads.count][room]             */
     float *weight;               /* [room]; NULL: all are 1         */
-    union head_sample *batch;    /* [micro]: of the slot            */
+    union head_sample *batch;    /* [micro]: of the slot being added */
 };
 
 /* Room for `need` items, at least twice what there was. MEMORY. */
@@ -111,7 +111,7 @@ static status examples_grow(struct by_value *by, size_t need)
     return grow(&by->value_of, &by->room, need, sizeof *by->value_of);
 }
 
-/* The next example, whose samples have their place: its value and weight, unless it is left out. */
+/* Takes the next example's value, and, unless it is left out, counts it with its weight; its samples are in place. */
 static status example_put(struct by_value *by, bool is_left_out, float weight)
 {
     TRY(columns_next(by->columns, by->next));
@@ -164,11 +164,11 @@ static int value_order(const void *a_pointer, const void *b_pointer)
     return (a > b) - (a < b);
 }
 
-/* What is measured together. */
+/* Examples that are measured together. */
 struct group {
     const struct value *value; /* NULL: the others */
     uint64_t example_count;
-    size_t end; /* in the examples, ordered by group */
+    size_t end; /* in the order of examples by group */
 };
 
 static void group_tell(const struct by_value *by, const char *set, const struct group *g, uint64_t other_count)
@@ -205,7 +205,7 @@ static void group_tell(const struct by_value *by, const char *set, const struct 
     log_event_end();
 }
 
-/* The values with the most examples, and behind them the others. */
+/* Chooses the values with the most examples, and after them a group of all others. */
 static uint32_t groups_choose(struct by_value *by, const struct value **best, struct group *group)
 {
     const uint32_t max = by->value_max, chosen = by->value_count < max ? (uint32_t)by->value_count : max;
@@ -222,13 +222,13 @@ static uint32_t groups_choose(struct by_value *by, const struct value **best, st
     }
     size_t end = 0;
     for (uint32_t i = 0; i <= chosen; i++) {
-        group[i].end = end; /* its begin, until examples are put there */
+        group[i].end = end; /* its begin, until examples are put into the order */
         end += group[i].example_count;
     }
     return chosen;
 }
 
-/* Examples by group, each in the order of the data. */
+/* Orders examples by group, within a group by the order of the data, and measures each group. */
 static status groups_measure(struct by_value *by, const char *set, struct group *group, uint32_t chosen,
                              uint64_t *order, union head_sample *samples, float *weight)
 {

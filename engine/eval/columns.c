@@ -1,4 +1,4 @@
-/* Cuts columns out of lines, and queues them. */
+/* Cuts columns out of lines, and queues their texts. */
 #include "engine/eval/columns.h"
 
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include "io/read/column_names.h"
 
 #define NONE UINT32_MAX
-/* Of a line; further columns count, and can neither be asked for nor be labels. */
+/* Most columns of a line that can be wanted, or be labels; further columns are only counted. */
 #define COLUMNS_MAX 65536u
 
 static const char criteo_names[] = "label, I1..I13, C1..C26";
@@ -29,14 +29,14 @@ struct columns {
     bool has_header, has_quotes;
     /* of the file */
     uint32_t *position; /* [wanted.count]: of the file's columns                              */
-    uint8_t *is_label;  /* [COLUMNS_MAX]: of them                                           */
+    uint8_t *is_label;  /* [COLUMNS_MAX]: by column of the file                             */
     uint32_t file_count, label_count;
-    struct column_text *cell; /* [COLUMNS_MAX]: of the line */
+    struct column_text *cell; /* [COLUMNS_MAX]: of the line being cut */
     /* under the lock: lengths and bytes of texts, [begin, end) */
     pthread_mutex_t lock;
     char *queue;
     size_t begin, end, max;
-    /* of the example that was taken last */
+    /* of the example taken last */
     char *taken;
     size_t taken_max;
 };
@@ -64,7 +64,7 @@ static bool is_name(struct column_text text, const char *name)
     return text.bytes == strlen(name) && memcmp(text.text, name, text.bytes) == 0;
 }
 
-/* Where the columns are, by what the first `count` cells say. */
+/* Finds the columns' places by the names in the first `count` cells. */
 static status file_begin(struct columns *c, uint32_t count)
 {
     const struct reader_schema *s = &c->setup->schema.reader;
@@ -87,19 +87,19 @@ static status file_begin(struct columns *c, uint32_t count)
 
 /* --- lines --------------------------------------------------------------------------------------- */
 
-/* The end of what begins at `at`: at a separator, outside of quotation marks, or the end. */
+/* The end of the cell that begins at `at`: a separator outside quotation marks, or `end`. */
 static const char *cell_end(const struct columns *c, const char *at, const char *end)
 {
     const char *first = at;
     while (first < end && *first == ' ' && c->separator != ' ') first++;
     if (c->has_quotes && first < end && *first == '"')
-        /* Marks come in pairs up to the one that ends the value; what is behind it is passed over below. */
+        /* Marks within the value come in pairs, and a single mark ends it; text behind that mark is skipped below. */
         for (at = first + 1; at < end && (*at != '"' || (at + 1 < end && at[1] == '"')); at++) at += *at == '"';
     const char *stop = at < end ? memchr(at, c->separator, (size_t)(end - at)) : NULL;
     return stop ? stop : end;
 }
 
-/* Returns how many there are. */
+/* Cuts a line into cells; returns their count. */
 static uint32_t cells_cut(struct columns *c, const char *line, size_t bytes)
 {
     const char *at = line, *end = line + bytes;
@@ -114,7 +114,7 @@ static uint32_t cells_cut(struct columns *c, const char *line, size_t bytes)
     }
 }
 
-/* The marks of a name are none of it. */
+/* Takes a line of names; quotation marks around a name are removed. */
 static status header_take(void *context, const char *line, size_t bytes)
 {
     struct columns *c = context;
@@ -127,7 +127,7 @@ static status header_take(void *context, const char *line, size_t bytes)
     return file_begin(c, count);
 }
 
-/* Room for so many bytes more. */
+/* Makes room for `bytes` more bytes. */
 static status queue_grow(struct columns *c, size_t bytes)
 {
     if (c->begin) memmove(c->queue, c->queue + c->begin, c->end - c->begin);
@@ -150,7 +150,7 @@ static status queue_put(struct columns *c, struct column_text text)
     return ST_OK;
 }
 
-/* Of the line whose cells are cut, `count` of them. */
+/* A wanted column's text in the line that was cut into `count` cells. */
 static struct column_text text_of(const struct columns *c, uint32_t wanted, uint32_t count)
 {
     uint32_t position = c->position[wanted];
@@ -172,7 +172,7 @@ static status example_take(void *context, const char *line, size_t bytes)
     return st;
 }
 
-/* Under the lock. */
+/* Takes an example's texts from the queue. Under the lock. */
 static status next_take(struct columns *c, struct column_text *texts)
 {
     size_t begin = c->begin, end = begin;
@@ -208,7 +208,7 @@ status columns_next(struct columns *c, struct column_text *texts)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* Of a format whose columns do not come from the data. */
+/* Finds the places of columns whose names do not come from the data. */
 static status file_of_names(struct columns *c, const char *list)
 {
     struct names all = {0};

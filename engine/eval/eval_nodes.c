@@ -1,5 +1,5 @@
-/* Terms as pieces, of runs of examples of a micro-batch: their number, and terms behind it; and what rank 0 has
- * found, for all. Some thousand pieces an evaluation. */
+/* Sends terms as pieces, and rank 0's figures to all. A piece is a run of a micro-batch's examples: their count, then
+ * their terms. Some thousand pieces an evaluation. */
 #include "engine/eval/eval_nodes.h"
 
 #include <string.h>
@@ -7,10 +7,10 @@
 #include "engine/base/batch.h"
 #include "engine/eval/by_value.h"
 
-/* What rank 0 says behind an evaluation: the values of each head behind it, or a message. */
+/* Rank 0's message after an evaluation; the text of a failure follows, then the values of each head. */
 struct verdict {
     uint64_t example_count;
-    uint32_t code, bytes; /* of the message */
+    uint32_t code, bytes; /* of the failure's text */
 };
 
 static uint32_t verdict_bytes(const struct eval_nodes *n, const struct verdict *verdict)
@@ -20,10 +20,10 @@ static uint32_t verdict_bytes(const struct eval_nodes *n, const struct verdict *
 
 static uint32_t to_words(size_t bytes) { return (uint32_t)((bytes + 7) & ~(size_t)7); }
 
-/* Examples whose terms fit into so many bytes, behind their number. */
+/* How many examples' terms fit into `bytes` after their count; even. */
 static uint32_t examples_in(const struct heads *heads, uint32_t bytes)
 {
-    const uint32_t pair = (uint32_t)heads_terms_bytes(heads, 2); /* two have no padding */
+    const uint32_t pair = (uint32_t)heads_terms_bytes(heads, 2); /* two examples need no padding */
     return bytes < sizeof(uint64_t) ? 0 : (bytes - (uint32_t)sizeof(uint64_t)) / pair * 2;
 }
 
@@ -76,7 +76,7 @@ static status terms_say(struct eval_nodes *n, const struct slot *slot)
 status eval_nodes_add(struct eval_nodes *n, const struct slot *slot)
 {
     if (reduce_rank(n->gather.reduce) != 0) return terms_say(n, slot);
-    TRY(gather_until(&n->gather, slot->input->batch.step)); /* it has the first lane of every step */
+    TRY(gather_until(&n->gather, slot->input->batch.step)); /* rank 0 has the first lane of every step */
     TRY(heads_add(n->heads, slot));
     return n->by ? by_value_add(n->by, slot, n->heads->rank) : ST_OK;
 }

@@ -1,4 +1,4 @@
-/* Texts to sets, and their feeds, one after another. */
+/* Reads sets from texts, and opens their feeds, one after another. */
 #include "engine/eval/eval_sets.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 
 struct eval_sets eval_sets_of(const char *paths) { return (struct eval_sets){.item = {{.paths = paths}}, .count = 1}; }
 
-/* Whether the first path of the list is there. */
+/* Whether the list's first path exists. */
 static bool first_exists(const char *paths)
 {
     char path[PATH_MAX];
@@ -40,7 +40,7 @@ status eval_set_parse(struct eval_set *set, const char *flag, const char *text)
     return ST_OK;
 }
 
-/* Of several sets: that the last one can be beside those before it. */
+/* Checks that the last of several sets can stand beside the sets before it. */
 static status last_check(const struct eval_sets *sets, const char *flag)
 {
     const struct eval_set *last = &sets->item[sets->count - 1];
@@ -125,13 +125,13 @@ status eval_feeds_reserve(struct eval_feeds *f, struct crew *crew, struct heads 
     for (uint32_t i = 0; i < f->sets.count; i++) {
         TRY(eval_feeds_open(f, crew, i));
         TRY(evaluate_reserve(crew, f->feed, heads));
-        if (f->sets.count == 1) return ST_OK; /* a stream, too, stays open until it is read */
+        if (f->sets.count == 1) return ST_OK; /* stays open until it is read, also a stream */
         if (feed_is_stream(f->feed))
             FAIL(INVALID,
                  "%s: the set %s is a stream, which can be opened once, and several sets are opened in turn; give a "
                  "file, or that set alone",
                  feed_paths(f->feed), f->sets.item[i].name);
-        /* Less a cache, which stays. */
+        /* Without a cache, which stays open. */
         const size_t planned_bytes = memory_planned_bytes();
         eval_feeds_shut(f);
         const size_t bytes = planned_bytes - memory_planned_bytes();

@@ -38,7 +38,7 @@ status evaluate_open(struct crew *c, const struct evaluate_options *o, struct fe
              "%s: the model reads what users have had to do with, and a line that is evaluated must not tell it: give "
              "the data that does, --set eval.exclude=TRAIN",
              o->paths);
-    /* What a cache keeps would be of other histories when those change. */
+    /* A cache would keep old histories when histories change. */
     if (options.reader.histories == NULL) {
         options.cache = o->cache;
         options.cache_kept = o->cache_kept;
@@ -48,8 +48,8 @@ status evaluate_open(struct crew *c, const struct evaluate_options *o, struct fe
     return ST_OK;
 }
 
-/* What the next path of the list is; false at its end. *is_file: it can be opened by others too. An address has a
- * number in place of a file's, made of what is shown of it, and no size. */
+/* Looks at the list's next path; false at its end. *is_file: other code can open it, too. An address has no size, and a
+ * hash of its shown text in place of a file's number. */
 static bool path_next(const char **paths, struct stat *file, bool *is_file)
 {
     char path[PATH_MAX];
@@ -76,7 +76,7 @@ enum reader_part evaluate_lines(const struct setup *s, const char *paths, const 
     return READER_ALL;
 }
 
-/* Bytes of all paths; 0: that cannot be told. */
+/* Bytes of all paths; 0: not known. */
 static double paths_bytes(const char *paths)
 {
     struct stat file;
@@ -112,12 +112,12 @@ static bool stop_tick(void *context)
 status evaluate_run(struct crew *c, struct feed *feed, forward_sink *sink, void *context)
 {
     TRY(feed_start(feed, NULL));
-    /* On nodes that train a signal waits: they all stop at a step that they agree on, behind this. */
+    /* On nodes that train, a signal waits: after this pass they all stop at a step on which they agree. */
     const bool heeds_stop = c->options.exchange == NULL || c->heeds_stop;
     return pipeline_forward(c->pipeline, feed, sink, heeds_stop ? stop_tick : NULL, context);
 }
 
-/* What an evaluation is for. */
+/* Takes the results of an evaluation. */
 struct measuring {
     struct heads *heads;
     struct by_value *by;
@@ -134,7 +134,7 @@ static status measure_sink(void *context, const struct slot *slot)
 
 status evaluate_reserve(struct crew *c, const struct feed *feed, struct heads *heads)
 {
-    if (c->nodes && reduce_rank(c->nodes) != 0) return ST_OK; /* rank 0 has them all */
+    if (c->nodes && reduce_rank(c->nodes) != 0) return ST_OK; /* rank 0 has all terms */
     TRY(heads_rank(heads, c));
     uint64_t estimate = feed_example_estimate(feed);
     return heads_reserve(heads, estimate + estimate / 10);
@@ -152,7 +152,7 @@ char *evaluate_figures_text(const struct head *head, bool of_known, char *buffer
     return buffer;
 }
 
-/* Why a figure is missing there: an order of examples needs some of either label. */
+/* Text that says why AUC is missing: it needs examples of both labels. */
 static const char *figures_missing(const struct head *head)
 {
     bool is_missing = strcmp(head->figures[0].key, "auc") == 0 && isnan(head->values[0]);
@@ -164,7 +164,7 @@ void evaluate_figures_event(const struct head *head)
     for (uint32_t k = 0; k < head->figure_count; k++) log_event_f64(head->figures[k].key, head->values[k]);
 }
 
-/* What of the ranking was not to be found. */
+/* Tells how many targets are no words, and the figures without them. */
 static void unknown_tell(const char *prefix, const struct heads *heads)
 {
     char unknown[27], all[27], text[512];
@@ -234,7 +234,7 @@ static void bins_event(const struct head *head)
     log_event_close_array();
 }
 
-/* The same by tenths of the examples. */
+/* Calibration by tenths of the examples, as a table. */
 static void tenths_tell(const struct head *head)
 {
     log_result("tenths   %s: predicted          examples  mean prediction  mean label", head->name);
@@ -265,7 +265,7 @@ void evaluate_bins_tell(const struct heads *heads)
     }
 }
 
-/* `set`: its name, or "". */
+/* Logs the result; `set`: the set's name, or "". */
 static void result_tell(const struct setup *s, const char *set, const struct heads *heads, uint64_t example_count,
                         struct feed_counts counts, double seconds)
 {
@@ -316,7 +316,7 @@ status evaluate_measure(struct crew *c, struct feed *feed, struct heads *heads)
     return evaluate_measure_as(c, feed, heads, NULL, NULL);
 }
 
-/* The heads have all examples: their figures. */
+/* Finds the figures of heads that have all examples. */
 static status figures_find(const struct feed *feed, struct heads *heads, uint64_t *example_count)
 {
     *example_count = heads->items[0].example_count;
@@ -328,7 +328,7 @@ static status figures_find(const struct feed *feed, struct heads *heads, uint64_
     return heads_finish(heads);
 }
 
-/* Makes the heads ready, where what they find comes together. */
+/* Makes the heads of rank 0, or of the only node, ready for an evaluation. */
 static status rank_ready(struct crew *c, struct heads *heads)
 {
     if (c->nodes && reduce_rank(c->nodes) != 0) return ST_OK;
@@ -336,7 +336,7 @@ static status rank_ready(struct crew *c, struct heads *heads)
     return heads->rank ? rank_begin(heads->rank) : ST_OK;
 }
 
-/* The same on several nodes, of which the first finds the figures. */
+/* Measures on several nodes; rank 0 finds the figures. */
 static status nodes_measure(struct crew *c, struct feed *feed, struct heads *heads, struct by_value *by,
                             uint64_t *example_count)
 {

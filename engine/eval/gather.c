@@ -1,5 +1,5 @@
-/* Pieces in blocks. A block has pieces of one step, and goes when it is full, or the step is over, for rank 0 waits for
- * that. */
+/* Sends pieces in blocks. A block has pieces of one step; it goes when it is full, or when the step is over, because
+ * rank 0 waits for the step's end. */
 #include "engine/eval/gather.h"
 
 #include <string.h>
@@ -7,11 +7,10 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 
-/* Before a piece. The last one of a node: step LAST, and the message of what the node has failed with, if code is
- * that. */
+/* The header of a piece. A node's last piece has step LAST, the status of the node as code, and its message. */
 struct piece {
     uint64_t step;
-    uint32_t bytes; /* behind it, without what pads them to a whole number of u64s */
+    uint32_t bytes; /* after it, without padding to a multiple of 8 */
     uint16_t is_last, code;
 };
 #define LAST UINT64_MAX
@@ -67,7 +66,7 @@ void gather_step_end(struct gather *g, uint64_t step)
         const struct piece end = {.step = step, .is_last = 1};
         if (TALK_BYTES - g->used >= sizeof end) piece_put(g, &end);
     }
-    block_say(g); /* or the step's end is what comes next */
+    block_say(g); /* else the next block's step tells the end */
 }
 
 static status end_say(struct gather *g, status st)
@@ -90,7 +89,7 @@ static status piece_invalid(uint32_t name)
     FAIL(INVALID, "node %u sent a piece of an evaluation that is none: it does not run the same program", name);
 }
 
-/* The piece at `at`, of `left` bytes. */
+/* Reads and checks the header of the piece at `at`, with `left` bytes. */
 static status piece_read(const struct gather *g, uint32_t from, const uint8_t *at, uint32_t left, struct piece *piece)
 {
     if (left < sizeof *piece) return piece_invalid(reduce_name(g->reduce, from));
@@ -103,8 +102,8 @@ static status piece_read(const struct gather *g, uint32_t from, const uint8_t *a
     return ST_OK;
 }
 
-/* Takes in what the node has of steps up to this one; *is_end: that was its last piece. Where `drop`, what comes is
- * only heard. */
+/* Takes in the node's pieces of steps up to `step`; *is_end: its last piece has come. `drop`: hears the pieces, and
+ * takes none. */
 static status node_hear(struct gather *g, uint32_t from, uint64_t step, bool drop, bool *is_end)
 {
     *is_end = false;
@@ -148,7 +147,7 @@ status gather_until(struct gather *g, uint64_t before)
     return ST_OK;
 }
 
-/* To the last piece of all others, in any case. */
+/* Hears all other nodes to their last piece, in any case. */
 static status ends_hear(struct gather *g, status st)
 {
     struct failure failure;
@@ -182,7 +181,7 @@ status gather_start(struct gather *g)
     return ST_OK;
 }
 
-/* On rank 0: the thread has heard all, or ends. */
+/* On rank 0: waits until the thread has heard all, or, after a failure, stops it. */
 static status hearing_end(struct gather *g, status st)
 {
     struct failure failure;
@@ -196,7 +195,7 @@ static status hearing_end(struct gather *g, status st)
     return failure_is(&failure) ? failure_adopt(&failure) : failure_adopt(&g->heard);
 }
 
-/* Rank 0 can be through with its stages before others are. */
+/* Rank 0 may finish its stages before other nodes do. */
 static status stages_end(struct gather *g, status st)
 {
     if (reduce_rank(g->reduce) != 0) return st == ST_OK ? end_say(g, ST_OK) : st;

@@ -1,5 +1,5 @@
-/* Sums over the examples of an evaluation, by a head's kind. An op's line says which function adds a slot and
- * which finishes. */
+/* Sums over the examples of an evaluation, by a head's kind. The line of an op names the functions that add an example
+ * and that finish. */
 #include "engine/eval/heads.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ static void classes_predict(const float *x, uint32_t count, double *values)
     for (uint32_t j = 0; j < count; j++) values[j] /= sum;
 }
 
-/* Of shared_softmax: scale times the similarity with the target's vector, which comes first. */
+/* shared_softmax: scale times the similarity with the target's vector, which is the first. */
 static double target_logit(const struct op_context *c, const struct graph_node *loss, uint32_t b)
 {
     const struct view q = op_in(c, loss, 0), vectors = op_in(c, loss, 1), norms = op_saved(c, loss, 1);
@@ -89,7 +89,8 @@ static void hinge_add(const struct seen *s, uint32_t b, double sums[2])
     sums[1] = positive > negative ? 1 : positive == negative ? 0.5 : 0;
 }
 
-/* Accuracy as the metric of that name has it: the greatest logit is the label's, and who share it share the point. */
+/* Accuracy as in the metric of that name: 1 if the label has the greatest logit, shared among classes of equal
+ * logits. */
 static void softmax_add(const struct seen *s, uint32_t b, double sums[2])
 {
     const uint32_t cols = op_predict_cols(s->c->graph, s->n);
@@ -189,7 +190,7 @@ static const struct head_kind kinds[OP_ID_COUNT] = {
     [OP_ID_ndcg] = {metric_add, metric_add, means_finish, 1, {FIGURE("ndcg", "NDCG", 5, 1)}},
 };
 
-/* Of a loss whose words are ranked, with groups and without. */
+/* A loss whose words are ranked, with groups and without. */
 static const struct head_kind ranked_groups = {
     saved_loss_add,
     saved_loss_add,
@@ -237,7 +238,7 @@ status heads_open(struct heads *heads, const struct graph *g)
                               .figures = kind->figures,
                               .figure_count = kind->figure_count,
                               .metrics = {.has_weight = example.has_weight, .has_group = example.has_group}};
-        if (kind == &binary && !example.has_group) head->figure_count--; /* the last is of groups */
+        if (kind == &binary && !example.has_group) head->figure_count--; /* the last is group_auc */
         CHECK(head->figure_count > 0);                                   /* every head has its line above */
         if (i != rank_head(g)) continue;
         heads->ranked = head;
@@ -308,7 +309,7 @@ status heads_add(struct heads *heads, const struct slot *slot)
     TRY(heads_labels_check(heads, slot, heads->items[0].example_count));
     for (uint32_t i = 0; i < heads->count; i++) {
         struct head *head = &heads->items[i];
-        /* By runs between examples that only the ranking counts. */
+        /* In runs between examples that only the ranking counts. */
         for (uint32_t begin = 0, end; begin < count; begin = end + 1) {
             for (end = begin; end < count && !(heads->rank && rank_target_is_unknown(heads->rank, c.batch, end));)
                 end++;
@@ -320,8 +321,8 @@ status heads_add(struct heads *heads, const struct slot *slot)
 
 /* --- terms ------------------------------------------------------------------------------------ */
 
-/* Where the terms of some examples lie, one kind behind the other: weights, groups, and of each head two numbers an
- * example, logit and label of a binary one. */
+/* The places of examples' terms: all weights, then all groups, then of each head two numbers an example, of a binary
+ * head logit and label. */
 struct terms {
     float *weight;
     uint64_t *group;
@@ -450,7 +451,7 @@ status heads_terms_add(struct heads *heads, const void *from, uint32_t count)
     const size_t query_bytes = heads->rank ? rank_query_bytes(&heads->query) : 0;
     const uint8_t *queries = (const uint8_t *)from + heads_terms_bytes(heads, count) - count * query_bytes;
     for (uint32_t i = 0; i < heads->count; i++) {
-        /* By runs, as in heads_add. */
+        /* In runs, as in heads_add. */
         for (uint32_t begin = 0, end; begin < count; begin = end + 1) {
             for (end = begin; end < count && !heads_terms_are_left_out(heads, from, count, end);) end++;
             TRY(head_terms_add(&heads->items[i], &terms, begin, end));

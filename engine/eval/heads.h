@@ -1,18 +1,17 @@
-/* What an evaluation says of a model's heads, its losses and metrics, each by its kind:
+/* The figures of a model's heads, its losses and metrics, in an evaluation, by the head's kind:
  *
  *   bce, softmax of two classes   AUC, log loss, normalised entropy, calibration, PR AUC; where the data have groups,
  *                                 AUC within groups; and calibration by bins
  *   softmax                       log loss, perplexity, accuracy
  *   squared                       root of the mean squared error, mean absolute error
  *   hinge                         loss, accuracy: the share of pairs in the right order, ties half
- *   nce, sampled_softmax,         the loss over what was drawn; the first one behind a match over all words, too
- *   shared_softmax                (engine/eval/rank.h): recall, hit rate and NDCG, or log loss, perplexity and hit
- *                                 rates. Where words are ranked, an example whose target is no word counts there, and
- *                                 for no other figure
+ *   nce, sampled_softmax,         the loss over the drawn words; the first such head with a match is measured over all
+ *   shared_softmax                words, too (engine/eval/rank.h): recall, hit rate and NDCG, or log loss, perplexity
+ *                                 and hit rates. An example whose target is no word then counts in the ranking alone
  *   metrics                       the mean
  *
- * A loss here is without the head's weight, so that it can be compared. Means are over examples, each as often
- * as its weight says, where the data have weights: an example of weight 2 is two. */
+ * Losses are without the head's weight, so that they can be compared. Where the data have weights, means count each
+ * example as often as its weight says: an example of weight 2 is two. */
 #ifndef HETERPS_ENGINE_EVAL_HEADS_H
 #define HETERPS_ENGINE_EVAL_HEADS_H
 
@@ -20,13 +19,13 @@
 #include "engine/eval/rank.h"
 #include "engine/pipe/pipeline.h"
 
-/* One number that is measured. */
+/* A number that is measured. */
 struct figure_kind {
     const char *key, *text; /* in events, in lines for people                      */
-    int digits;             /* behind the point                                    */
+    int digits;             /* after the point                                     */
     int better;             /* 1: more is better, -1: less is, 0: neither          */
     bool is_loss;           /* not finite only if the model has diverged           */
-    bool of_known;          /* over targets that are words alone                   */
+    bool of_known;          /* over targets that are words only                    */
 };
 #define HEAD_FIGURES_MAX 7
 struct head_kind;
@@ -41,9 +40,9 @@ struct head {
     uint64_t example_count;
     double weight_sum, sums[2];
     struct metrics metrics;
-    /* of the last that was finished; NaN: undefined */
+    /* of the last finished evaluation; NaN: undefined */
     double values[HEAD_FIGURES_MAX];
-    struct metrics_bin bins[METRICS_BINS]; /* of a binary one (head_is_binary) */
+    struct metrics_bin bins[METRICS_BINS]; /* of a binary head (head_is_binary) */
     struct metrics_tenth tenths[METRICS_BINS];
 };
 bool head_is_binary(const struct head *head);
@@ -54,72 +53,75 @@ struct heads {
     const struct graph *graph;
     struct head *items;
     uint32_t count;
-    struct head *ranked;           /* of which all words are ranked, or NULL */
-    struct rank_query_shape query; /* of that */
+    struct head *ranked;           /* the head whose words are ranked, or NULL */
+    struct rank_query_shape query; /* of the ranked head */
     struct rank *rank;             /* NULL: not yet */
-    struct rank_result *ranking;   /* the last that was finished; NULL: none */
+    struct rank_result *ranking;   /* of the last finished evaluation; NULL: none */
 };
 
-/* How many numbers a loss predicts of an example: 1, or one for every class where there are more than two. */
+/* How many numbers a loss predicts for an example: 1, or one for every class if there are more than two. */
 uint32_t head_predict_count(const struct graph *g, const struct graph_node *loss);
-/* What a loss predicts of example b of a micro-batch whose forward pass is done (enum op_predicts):
- * values[0 .. head_predict_count). */
+/* Writes a loss's predictions for example b of a micro-batch whose forward pass is done (enum op_predicts): values[0 ..
+ * head_predict_count). */
 void head_predict(const struct op_context *c, const struct graph_node *loss, uint32_t b, double *values);
-/* The same of a node of example b of a loss at all nodes (softmax_nodes): place 0 is the root, the last node. */
+/* The same for a node of example b's tree, of a loss at all nodes (softmax_nodes): place 0 is the root, the last
+ * node. */
 void head_predict_node(const struct op_context *c, const struct graph_node *loss, uint32_t b, uint32_t place,
                        double *values);
 
 /* Keeps the graph. MEMORY. */
 MUST_USE status heads_open(struct heads *heads, const struct graph *graph);
-/* Of one that is all zero, too. */
+/* Also for heads that are all zero. */
 void heads_close(struct heads *heads);
-/* Room for so many examples, that no later growth is needed; behind heads_rank for its part, too. */
+/* Takes room for the examples, so that no later growth is needed; after heads_rank also room for ranking. */
 MUST_USE status heads_reserve(struct heads *heads, uint64_t example_count);
-/* Makes ready for an evaluation: where words are ranked, opens the ranking unless that is done, which the
- * crew's pipeline then serves until heads_close. What rank_open says. */
+/* Makes the heads ready for an evaluation: where words are ranked, opens the ranking unless it is open; the crew's
+ * pipeline then serves it until heads_close. Fails as rank_open. */
 MUST_USE status heads_rank(struct heads *heads, struct crew *crew);
 /* Takes in a slot whose forward pass is done. INVALID: a label names no class. */
 MUST_USE status heads_add(struct heads *heads, const struct slot *slot);
-/* INVALID: a label names no class; `first` is the number of the slot's first example within the evaluation. */
+/* INVALID: a label names no class; `first` is the number of the slot's first example within the evaluation, for the
+ * message. */
 MUST_USE status heads_labels_check(const struct heads *heads, const struct slot *slot, uint64_t first);
-/* Where examples are evaluated by several nodes: what heads_add takes in of each, as bytes, a whole number of u64s … */
+/* Where several nodes evaluate: the bytes of the terms of examples, the numbers that heads_add takes in; a multiple of
+ * 8. */
 size_t heads_terms_bytes(const struct heads *heads, uint32_t example_count);
-/* … of examples [begin, end) of a slot whose forward pass is done, and whose labels are right … */
+/* Writes the terms of examples [begin, end) of a slot whose forward pass is done, and whose labels are right. */
 void heads_terms_write(const struct heads *heads, const struct slot *slot, uint32_t begin, uint32_t end, void *to);
-/* … and takes them in: as heads_add does, to the last bit. `from` is 8-byte aligned. MEMORY. */
+/* Takes in terms as heads_add does, to the last bit. `from` is 8-byte aligned. MEMORY. */
 MUST_USE status heads_terms_add(struct heads *heads, const void *from, uint32_t example_count);
-/* Sets the values, and empties the collection. */
+/* Ends an evaluation: sets the values, and empties the collection. */
 MUST_USE status heads_finish(struct heads *heads);
 
-/* What a head's figures need of an example: of a binary one logit and label, else what their means are of. */
+/* The numbers of an example that a head's figures need: of a binary head logit and label, else the terms of means. */
 union head_sample {
     struct {
         float logit, label;
     };
     float sum[2];
 };
-/* Of the examples of a micro-batch whose forward pass is done: samples[0 .. example_count). Unless `all`: what
- * a loss's main figure needs, in training too; the rest is NaN. */
+/* Sets samples[0 .. example_count) for a micro-batch whose forward pass is done. Without `all` only the numbers of a
+ * loss's main figure, which training has, too; the rest is NaN. */
 void head_samples(const struct head *head, const struct op_context *c, bool all, union head_sample *samples);
-/* The same from terms of so many examples: of head h with `all`; whether example e counts for no figure, and their
- * weights, or NULL where all are 1. */
+/* The same from terms of example_count examples: the samples of head h, with `all`; whether example e counts for no
+ * figure; the weights, or NULL where all are 1. */
 void heads_terms_samples(const struct heads *heads, const void *terms, uint32_t example_count, uint32_t h,
                          union head_sample *samples);
 bool heads_terms_are_left_out(const struct heads *heads, const void *terms, uint32_t example_count, uint32_t e);
 const float *heads_terms_weights(const struct heads *heads, const void *terms, uint32_t example_count);
-/* Sets the values of the head, which is at no evaluation; those that need more than samples are NaN: group_auc,
- * and of ranked words. Weights are [count], or NULL where the data have none. Takes no memory where
- * heads_reserve has taken it for so many. */
+/* Sets the values of a head that is in no evaluation; values that need more than samples are NaN: group_auc, and those
+ * of ranked words. `weight` is [count], or NULL where the data have none. Takes no memory if heads_reserve has taken
+ * room for `count`. */
 void head_samples_measure(struct head *head, const union head_sample *samples, const float *weight, uint64_t count);
 
-/* The first loss, which stands for the model where one number must. */
+/* The first loss, which stands for the model where one number has to. */
 const struct head *heads_main(const struct heads *heads);
-/* A loss's figure that is_loss, a metric's only one: what stands for a head. */
+/* The figure that stands for a head: a loss's figure that is_loss, or a metric's only figure. */
 uint32_t head_main_figure(const struct head *head);
-/* The figure called `name`: HEAD.FIGURE by its key, HEAD (head_main_figure), or FIGURE of the first loss.
- * False: there is none that can be better or worse. */
+/* Finds the figure called `name`: HEAD.FIGURE by its key, HEAD (head_main_figure), or FIGURE of the first loss. False:
+ * there is no such figure, or its values are neither better nor worse. */
 bool heads_figure_find(const struct heads *heads, const char *name, uint32_t *head, uint32_t *figure);
-/* What could have been asked for: "auc, logloss, …"; into buffer, which is returned. */
+/* Writes the names that heads_figure_find knows, "auc, logloss, …", into buffer, which is returned. */
 char *heads_figure_names(const struct heads *heads, char *buffer, size_t bytes);
 
 #endif

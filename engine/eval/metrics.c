@@ -6,10 +6,10 @@
  *      U2 = sum over runs of  positives * (2 * negatives before the run + negatives in the run)
  *      AUC = U2 / (2 * P * N)
  *
- * Scores are sorted as integers of the same order, by a radix sort in place (McIlroy, Bostic, McIlroy,
- * "Engineering Radix Sort", Computing Systems 6(1), 1993: the American flag sort), 8 bits a level. Equal scores
- * may end in any order, which no sum above can see, so five bytes an example are all that an evaluation needs;
- * weights and groups take records (metrics_record.c). */
+ * Scores are sorted as integers of the same order, by a radix sort in place (McIlroy, Bostic, McIlroy, "Engineering
+ * Radix Sort", Computing Systems 6(1), 1993: the American flag sort), 8 bits a level. Equal scores may end in any
+ * order, which changes no sum above, so an evaluation needs only five bytes an example; weights and groups take records
+ * (metrics_record.c). */
 #include "engine/eval/metrics.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ static const char part[] = "evaluation";
 #define RADIX_BITS    8
 #define RADIX_SIZE    (1u << RADIX_BITS)
 
-/* The three arrays of which a collection has two, or one. */
+/* Takes the arrays of a collection: records, or logits and labels. */
 static status arrays_take(struct metrics *m, uint64_t count)
 {
     bool has_records = m->has_weight || m->has_group;
@@ -83,7 +83,7 @@ status metrics_reserve(struct metrics *metrics, uint64_t example_count)
 
 static void bin_add(struct metrics_bin *bins, double prediction, bool is_positive, double weight)
 {
-    if (isnan(prediction)) return; /* it shows in the loss */
+    if (isnan(prediction)) return; /* the loss shows it */
     uint32_t i = (uint32_t)(prediction * METRICS_BINS);
     struct metrics_bin *bin = &bins[i < METRICS_BINS ? i : METRICS_BINS - 1];
     bin->example_count++;
@@ -140,7 +140,7 @@ static void insertion_sort(uint32_t *key, uint8_t *label, size_t count)
     }
 }
 
-/* Sorts by the `shift + 8` low bits of the keys; those above are equal. Depth of recursion: 4. */
+/* Sorts by the `shift + 8` low bits of the keys; higher bits are equal. Depth of recursion: 4. */
 static void flag_sort(uint32_t *key, uint8_t *label, size_t count, int shift)
 {
     if (count <= INSERTION_MAX) {
@@ -156,8 +156,8 @@ static void flag_sort(uint32_t *key, uint8_t *label, size_t count, int shift)
         begin += digit_count;
         end[digit] = begin;
     }
-    /* Each element that is lifted out goes to its own pile's next place, and the one that stood there is lifted,
-     * until an element of the pile at hand closes the cycle. */
+    /* A lifted element goes to the next place of its pile, and the element there is lifted, until an element of the
+     * pile at hand closes the cycle. */
     for (uint32_t digit = 0; digit < RADIX_SIZE; digit++) {
         while (next[digit] < end[digit]) {
             uint32_t k = key[next[digit]];
@@ -215,7 +215,7 @@ static double pr_auc_of_sorted(const uint32_t *key, const uint8_t *label, uint64
     return sum / (double)positives;
 }
 
-/* Sorts. */
+/* Sorts the examples, and finds the areas. */
 static void areas_find(struct metrics *metrics, struct metrics_result *result)
 {
     uint64_t n = metrics->example_count;
@@ -224,7 +224,7 @@ static void areas_find(struct metrics *metrics, struct metrics_result *result)
         result->pr_auc = metrics_records_pr_auc(metrics->record, n);
         return;
     }
-    /* The keys take the scores' place. */
+    /* Keys replace the scores in place. */
     uint32_t *key = (uint32_t *)(void *)metrics->logit;
     for (uint64_t i = 0; i < n; i++) {
         float score;
@@ -236,7 +236,7 @@ static void areas_find(struct metrics *metrics, struct metrics_result *result)
     result->pr_auc = pr_auc_of_sorted(key, metrics->label, n);
 }
 
-/* The example at a place of the order, without records or with them. */
+/* The example at place i of the order, with or without records. */
 static uint32_t sorted_at(const struct metrics *m, uint64_t i, double *weight, bool *is_positive)
 {
     if (m->record == NULL) {
@@ -251,7 +251,7 @@ static uint32_t sorted_at(const struct metrics *m, uint64_t i, double *weight, b
     return m->record[i].key;
 }
 
-/* Of examples that are sorted. */
+/* From sorted examples. */
 static void tenths_find(const struct metrics *m, struct metrics_tenth *tenths)
 {
     double before = 0;
@@ -304,7 +304,7 @@ status metrics_finish(struct metrics *metrics, struct metrics_result *result)
                                       .calibration = NAN};
     if (n > 0) result->logloss = metrics->loss_sum / n;
     if (positives > 0) result->calibration = metrics->prediction_sum / positives;
-    /* A score that is not a number has no place in an order; it shows in the loss. */
+    /* A score that is not a number has no place in an order; the loss shows it. */
     if (positives > 0 && positives < n && !isnan(metrics->loss_sum)) {
         double ctr = positives / n;
         result->ne = result->logloss / -(ctr * fmath_log(ctr) + (1 - ctr) * fmath_log(1 - ctr));

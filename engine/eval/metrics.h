@@ -1,5 +1,5 @@
-/* What is measured of predictions: exact AUC, average precision, log loss, normalised entropy, calibration, as
- * a whole and by bins; over weighted examples, too, and within groups. */
+/* Measures predictions: exact AUC, average precision, log loss, normalised entropy, calibration, as a whole and by
+ * bins; also over weighted examples, and within groups. */
 #ifndef HETERPS_ENGINE_EVAL_METRICS_H
 #define HETERPS_ENGINE_EVAL_METRICS_H
 
@@ -14,10 +14,10 @@
 struct metrics_record {
     uint64_t group;
     uint32_t key;        /* orders as the logit does */
-    float signed_weight; /* w of a positive, -w of a negative, -0 among them */
+    float signed_weight; /* w of a positive, -w of a negative; a negative may have -0 */
 };
 
-/* Examples whose prediction p is in [i / 10, (i + 1) / 10), the last of ten up to 1 and with it. Sums, and in a
+/* Bin i: examples whose prediction is in [i / 10, (i + 1) / 10), in the last bin up to and with 1. Sums, and in a
  * result means. */
 #define METRICS_BINS 10
 struct metrics_bin {
@@ -25,17 +25,18 @@ struct metrics_bin {
     double weight, prediction, label;
 };
 
-/* A tenth of the examples, by weight, in the order of their predictions: where clicks are rare, all of them are in one
- * of the bins above. Equal predictions are together, in the tenth of their middle, so that a tenth may be empty. */
+/* A tenth of the examples, by weight, in the order of their predictions. Where clicks are rare, one of the bins above
+ * has nearly all examples, and tenths tell more. Equal predictions are together, in the tenth of their middle, so a
+ * tenth may be empty. */
 struct metrics_tenth {
     struct metrics_bin means;
     double first, last; /* the least prediction in it, and the greatest */
 };
 
-/* Collects one (logit, label) an example, 5 bytes, or a record; grows by doubling (memory part "evaluation").
+/* A collection: for each example a (logit, label), 5 bytes, or a record; grows by doubling (memory part "evaluation").
  * Zero-initialise. */
 struct metrics {
-    bool has_weight, has_group;    /* of the examples; set before the first is added, or room reserved */
+    bool has_weight, has_group;    /* of the examples; set before the first is added or reserved */
     float *logit;                  /* [example_max], without weights and groups */
     uint8_t *label;                /* likewise */
     struct metrics_record *record; /* [example_max], with them */
@@ -44,31 +45,30 @@ struct metrics {
     double weight_sum, positive_sum, loss_sum, prediction_sum;
     struct metrics_bin bins[METRICS_BINS];
 };
-/* Of what follows each example counts as often as its weight says: an example of weight 2 is two. */
+/* Each example counts as often as its weight says: an example of weight 2 is two. */
 struct metrics_result {
     uint64_t example_count;
     double auc; /* Mann-Whitney: P(score of a positive > of a negative) + half of ties; NaN if one class is absent */
-    /* area under the curve of precision over recall, as a sum over distinct scores from the greatest on:
-     * (recall there - recall before) times precision there (average precision: Boyd, Eng, Page, "Area under the
+    /* area under the curve of precision over recall, as a sum over distinct scores from the greatest on: (recall at the
+     * score - recall before it) times precision at the score (average precision: Boyd, Eng, Page, "Area under the
      * Precision-Recall Curve", ECML 2013, section 3; no interpolation, equal scores together, as scikit-learn's
      * average_precision_score); NaN as above */
     double pr_auc;
-    /* mean of the AUC within each group that has both classes, weighted by the examples of the group (Zhu et
-     * al., "Optimized Cost per Click in Taobao Display Advertising", KDD 2017, section 4.2); NaN if there is
-     * none */
+    /* mean of the AUC within each group that has both classes, weighted by the examples of the group (Zhu et al.,
+     * "Optimized Cost per Click in Taobao Display Advertising", KDD 2017, section 4.2); NaN if no group has both */
     double group_auc;
     /* mean binary cross-entropy in nats */
     double logloss;
     double ne; /* logloss / entropy of the mean label (He et al., ADKDD 2014, eq. 1); NaN as above                 */
     /* sum of predictions / sum of labels (He et al., section 2); NaN without positives */
     double calibration;
-    /* means of predictions and labels, NaN in an empty one: the reliability diagram of Niculescu-Mizil, Caruana,
-     * ICML 2005 */
+    /* means of predictions and labels, NaN in an empty bin: the reliability diagram of Niculescu-Mizil, Caruana, ICML
+     * 2005 */
     struct metrics_bin bins[METRICS_BINS];
     struct metrics_tenth tenths[METRICS_BINS]; /* likewise; all empty where auc is NaN */
 };
 
-/* Room for `example_count` examples at once, so that no later growth is needed. */
+/* Takes room for `example_count` examples, so that no later growth is needed. */
 MUST_USE status metrics_reserve(struct metrics *metrics, uint64_t example_count);
 /* Strides are floats from one example to the next. */
 struct metrics_examples {
@@ -86,7 +86,7 @@ void metrics_free(struct metrics *metrics);
 
 /* --- engine/eval/metrics_record.c ------------------------------------------------------------------ */
 
-/* An integer that orders as the number does; both zeros are one. */
+/* An integer with the number's order; both zeros have one key. */
 static inline uint32_t metrics_key(float score)
 {
     uint32_t bits;
@@ -101,9 +101,9 @@ static inline float metrics_score(uint32_t key)
     memcpy(&score, &bits, sizeof score);
     return score;
 }
-/* Both reorder the records. NaN as metrics_result says. */
+/* Both functions of AUC reorder the records. NaN as in metrics_result. */
 double metrics_records_auc(struct metrics_record *record, uint64_t count);
-/* Of those that the one above has left. */
+/* For records in the order that metrics_records_auc has left. */
 double metrics_records_pr_auc(const struct metrics_record *record, uint64_t count);
 double metrics_records_group_auc(struct metrics_record *record, uint64_t count);
 

@@ -1,14 +1,12 @@
-/* AUC and average precision over examples with weights and groups. With the examples in the order of their
- * scores and runs of equal ones,
+/* AUC and average precision over examples with weights and groups. With the examples in the order of their scores, in
+ * runs of equal scores,
  *
  *      2 U = sum over runs of  P_run * (2 * N_before + N_run)        AUC = 2 U / (2 * P * N)
  *
- * where P and N are sums of weights of positives and negatives. Integer weights below 2^26 in all make sums
- * that are exact.
+ * where P and N are sums of weights of positives and negatives. Sums are exact for integer weights below 2^26 in all.
  *
- * Records are sorted in place by group and key, or by key alone, by the American flag sort of metrics.c, a byte
- * a level from the most significant on. Which of two equal records comes first follows from where they lay, so
- * from the data. */
+ * Records are sorted in place by group and key, or by key alone, by the American flag sort of metrics.c, a byte a level
+ * from the most significant on. The order of two equal records follows from their places, and so from the data. */
 #include <math.h>
 
 #include "engine/eval/metrics.h"
@@ -16,7 +14,7 @@
 /* Runs no longer than this are sorted by insertion. */
 #define INSERTION_MAX 16u
 #define RADIX_SIZE    256u
-/* Bytes of what is sorted by, most significant first. */
+/* Bytes of the sort key, most significant first. */
 #define BYTE_GROUP 0u
 #define BYTE_KEY   8u
 #define BYTE_END   12u
@@ -41,7 +39,7 @@ static void insertion_sort(struct metrics_record *record, uint64_t count, bool b
     }
 }
 
-/* Sorts by the bytes from `byte` on; those before it are equal, or do not count. Depth of recursion: 12. */
+/* Sorts by the bytes from `byte` on; earlier bytes are equal, or do not count. Depth of recursion: 12. */
 static void flag_sort(struct metrics_record *record, uint64_t count, uint32_t byte, bool by_group)
 {
     if (count <= INSERTION_MAX) {
@@ -74,7 +72,7 @@ static void flag_sort(struct metrics_record *record, uint64_t count, uint32_t by
     }
 }
 
-/* Of records in the order of their keys. *weight: of all of them. */
+/* From records in the order of their keys. *weight: the sum over all. */
 static double auc_of_sorted(const struct metrics_record *record, uint64_t count, double *weight)
 {
     double half_pairs = 0, positives_before = 0, negatives_before = 0;

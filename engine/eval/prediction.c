@@ -9,7 +9,7 @@
 #include "engine/eval/heads.h"
 #include "engine/eval/rank.h"
 
-/* Of the longest number, "-1.23456789e-300", with what separates it. */
+/* Room for the longest number, "-1.23456789e-300", and a separator. */
 #define NUMBER_BYTES_MAX 24u
 
 status prediction_open(struct prediction *p, const struct graph *g)

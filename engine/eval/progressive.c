@@ -1,4 +1,4 @@
-/* Samples of what training has predicted: cells by micro-batch, a ring of the last of them, a copy of that. */
+/* Samples of training's predictions: cells by micro-batch, a ring of the last samples, a copy of the ring. */
 #include "engine/eval/progressive.h"
 
 #include <inttypes.h>
@@ -10,21 +10,20 @@
 #include "engine/base/memory.h"
 #include "engine/node/talk.h"
 
-/* Where a micro-batch's samples wait until its step is told. */
+/* Holds a micro-batch's samples until its step is told. */
 struct cell {
     _Alignas(64) _Atomic uint32_t shared_state;
-    uint64_t step; /* of the micro-batch in it */
+    uint64_t step; /* the micro-batch's */
 };
 enum { CELL_FREE, CELL_BUSY, CELL_FULL };
 
-/* A loss's samples. */
+/* The samples of a loss. */
 struct samples {
     union head_sample *cell, *ring, *kept; /* [cell_count, micro], [window], [window]; NULL: the head is no loss */
-    union head_sample *line;               /* [window]; of several nodes, on rank 0, which measures it */
+    union head_sample *line;               /* [window]; on rank 0 of several nodes: measured */
 };
 
-/* Of several nodes: examples in a row that one of them has, in a block; a record of each is behind it. 0: that was
- * all. */
+/* With several nodes: a run of one node's examples, in a block; a record for each follows. count 0: the last piece. */
 struct piece {
     uint64_t first, count;
 };
@@ -39,18 +38,18 @@ struct progressive {
     struct cell *cells;                             /* [cell_count]: by cell_of */
     struct samples *samples;                        /* [heads.count] */
     float *cell_weight, *ring_weight, *kept_weight; /* as samples; NULL: all are 1 */
-    struct reduce *reduce; /* of several nodes; NULL: there is one, and none of the following */
-    bool measures;         /* this one */
-    uint32_t record_bytes; /* of an example in a piece: a sample of each loss, and a weight */
-    bool *ring_own;        /* [window]: this node has predicted it */
+    struct reduce *reduce;                          /* with several nodes; NULL: one node, without the following */
+    bool measures;                                  /* this node does */
+    uint32_t record_bytes;                          /* of an example's record: a sample of each loss, and a weight */
+    bool *ring_own;                                 /* [window]: this node has predicted it */
     float *line_weight;
-    /* by who ends steps */
+    /* by the thread that ends steps */
     uint64_t ring_end; /* examples that have entered the window: number n is at n % window */
-    /* of the copy: the oldest first, but of several nodes number n at n % window, of which the own ones are as of this
-     * time, and those of others as they have come */
+    /* the copy: the oldest first; with several nodes number n at n % window, own samples as of the last
+     * progressive_keep, other nodes' as they have come */
     uint32_t kept_count;
-    uint64_t kept_end, joined_end; /* of several nodes: numbers below it are kept, are on rank 0 */
-    uint64_t own_count;            /* of those between: that this node has predicted */
+    uint64_t kept_end, joined_end; /* with several nodes: numbers below are kept; are on rank 0 */
+    uint64_t own_count;            /* of the numbers between them: predicted by this node */
     bool *kept_own;                /* [window] */
 };
 
@@ -87,7 +86,7 @@ static status nodes_open(struct progressive *p)
 {
     if (p->reduce == NULL) return ST_OK;
     p->measures = reduce_rank(p->reduce) == 0;
-    p->cell_count = 2 * batch_micro_count(p->batch); /* of the step that is open, and of the one being closed */
+    p->cell_count = 2 * batch_micro_count(p->batch); /* of the open step, and of the step being closed */
     for (uint32_t i = 0; i < p->heads.count; i++)
         if (is_loss(&p->heads.items[i])) p->record_bytes += (uint32_t)sizeof(union head_sample);
     if (p->has_weight) p->record_bytes += (uint32_t)sizeof(float);
@@ -132,7 +131,7 @@ void progressive_close(struct progressive *p)
     free(p);
 }
 
-/* Apart for those that are under way: micro-batches of one step, or, where steps overlap, steps of one micro-batch; of
+/* Different for micro-batches under way: those of one step, or, where steps overlap, of steps of one micro-batch; with
  * several nodes those of two steps. */
 static uint32_t cell_of(const struct progressive *p, uint64_t step, uint32_t micro_index)
 {
@@ -145,9 +144,9 @@ void progressive_take(struct progressive *p, const struct slot *slot)
     const struct micro_batch *m = &slot->input->batch;
     const uint32_t index = cell_of(p, m->step, m->micro_index);
     struct cell *cell = &p->cells[index];
-    if (m->example_count == 0) return; /* of a node that has nothing of a short step, and no step tells it */
+    if (m->example_count == 0) return; /* a short step has no example for this node, and is not told */
     uint32_t is_free = CELL_FREE;
-    /* Acquire pairs with the release in progressive_step(): what was there has been copied. */
+    /* Acquire pairs with the release in progressive_step(): the samples before have been copied. */
     if (!atomic_compare_exchange_strong_explicit(&cell->shared_state, &is_free, CELL_BUSY, memory_order_acquire,
                                                  memory_order_relaxed))
         return;
@@ -160,14 +159,14 @@ void progressive_take(struct progressive *p, const struct slot *slot)
     atomic_store_explicit(&cell->shared_state, CELL_FULL, memory_order_release);
 }
 
-/* Of several nodes: the first number that is kept, and not on rank 0. */
+/* With several nodes: the first number that is kept and not yet on rank 0. */
 static uint64_t rest_begin(const struct progressive *p)
 {
     const uint64_t oldest = p->kept_end - p->kept_count;
     return p->joined_end > oldest ? p->joined_end : oldest;
 }
 
-/* `count` items to the ring, the first as number ring_end. */
+/* Puts `count` items into the ring, the first as number ring_end. */
 static void ring_put(const struct progressive *p, void *ring, const void *from, uint32_t count, size_t item_bytes)
 {
     const uint32_t skipped = count > p->window ? count - p->window : 0, rest = count - skipped;
@@ -178,7 +177,7 @@ static void ring_put(const struct progressive *p, void *ring, const void *from, 
     memcpy(ring, source + first * item_bytes, (rest - first) * item_bytes);
 }
 
-/* `count` examples enter the window, whoever has predicted them. */
+/* Moves the window by `count` examples; is_own: this node has predicted them. */
 static void ring_pass(struct progressive *p, uint32_t count, bool is_own)
 {
     for (uint32_t i = count > p->window ? count - p->window : 0; i < count && p->reduce; i++)
@@ -208,7 +207,7 @@ void progressive_step(struct progressive *p, const struct step_done *done)
     }
 }
 
-/* The oldest first. */
+/* Copies the ring, the oldest first. */
 static void ring_copy(const struct progressive *p, void *to, const void *ring, size_t item_bytes)
 {
     const uint32_t begin = (uint32_t)((p->kept_end - p->kept_count) % p->window),
@@ -217,7 +216,7 @@ static void ring_copy(const struct progressive *p, void *to, const void *ring, s
     memcpy((uint8_t *)to + first * item_bytes, ring, (p->kept_count - first) * item_bytes);
 }
 
-/* What this node has predicted since the last time, where it is in the ring. */
+/* Keeps the samples that this node has predicted since the last time, at their places in the ring. */
 static void own_keep(struct progressive *p)
 {
     memcpy(p->kept_own, p->ring_own, p->window * sizeof *p->kept_own);
@@ -247,7 +246,7 @@ void progressive_keep(struct progressive *p)
 
 /* --- several nodes ---------------------------------------------------------------------------- */
 
-/* What is kept at a place, in a piece. */
+/* Writes the kept samples of a place as a record. */
 static void record_write(const struct progressive *p, uint32_t place, uint8_t *to)
 {
     for (uint32_t i = 0; i < p->heads.count; i++) {
@@ -268,7 +267,7 @@ static void record_read(const struct progressive *p, uint32_t place, const uint8
     if (p->has_weight) memcpy(&p->kept_weight[place], from, sizeof *p->kept_weight);
 }
 
-/* Another node's: the next piece from *number on, that fits into so many bytes; false: none is left, or fits. */
+/* On other nodes: the next piece from *number on that fits into `room` bytes; false: no piece is left, or fits. */
 static bool piece_next(const struct progressive *p, uint64_t *number, size_t room, struct piece *piece)
 {
     uint64_t n = *number;
@@ -311,7 +310,7 @@ static status none_come(void)
     FAIL(INVALID, "figures of progress that are none have come: not all nodes run the same program");
 }
 
-/* One node's block; *left: examples that are missing still. */
+/* Takes in a node's block; *left: examples that are still missing. */
 static status block_take(struct progressive *p, const uint8_t *at, uint32_t bytes, uint64_t *left, bool *is_last)
 {
     struct piece piece;

@@ -13,12 +13,12 @@
 #include "engine/eval/rank_groups.h"
 #include "graph/op_rules.h"
 
-/* Queries that are scored at once: so many that panels are used often, and no more scores than fit. */
+/* Queries scored at once: many, so that a panel serves often, but no more than SCORES_BYTES of scores allow. */
 #define QUERIES_MAX  64u
 #define SCORES_BYTES ((size_t)64 << 20)
-/* As eval.top. */
+/* The maximum of eval.top, too. */
 #define CUTOFF_MAX 1000
-/* No target; else an item of engine/eval/rank_groups.h. */
+/* In place of an item (engine/eval/rank_groups.h): no target. */
 #define ITEM_NONE UINT64_MAX
 
 /* A query that waits to be scored. */
@@ -39,13 +39,13 @@ struct rank {
     size_t line_bytes_max;
     char *line; /* [line_bytes_max] */
     struct rank_query_shape shape;
-    uint32_t candidate_count; /* words that the field holds in an example */
+    uint32_t candidate_count; /* words of the field in an example */
     uint32_t vectors_tensor;
     struct match_attr match;
-    uint32_t dim, vector; /* numbers of a query; of a word in the match's input */
+    uint32_t dim, vector; /* numbers of a query; in the match's input of a word */
     const struct reader_vocabulary *words;
     bool has_groups;
-    struct feed *feed; /* lists the words; NULL: to be opened */
+    struct feed *feed; /* lists the words; NULL: not open */
     const struct cpu_kernels *kernels;
     struct arena arena;
     float *panels; /* [panel_count][dim + 1][panel_words] */
@@ -53,10 +53,10 @@ struct rank {
     uint32_t *slot_word; /* [slot_mask + 1]: 1 + word, by the hash of its key; 0: none */
     uint64_t *word_key;  /* [word_count] */
     uint64_t slot_mask;
-    uint32_t top;                                    /* words that are kept of a query, or predicted */
+    uint32_t top;                                    /* words kept, or predicted, for a query */
     uint32_t cutoff[RANK_CUTOFFS_MAX], cutoff_count; /* eval.top, and eval.cutoffs */
     /* of the evaluation */
-    uint64_t list_count; /* examples of the list that have come */
+    uint64_t list_count; /* examples of the words' list that have come */
     uint32_t query_max, query_count;
     struct query *query; /* [query_max] */
     float *query_vector; /* [query_max, dim] */
@@ -93,15 +93,15 @@ static uint32_t word_of(const struct rank *r, uint64_t key)
     return RANK_WORD_NONE;
 }
 
-/* What the column's text is to the ranking whose key this is, with READER_UNKNOWN or without. */
+/* The item of the text with this key, which may have READER_UNKNOWN. */
 static uint64_t item_of(const struct rank *r, uint64_t key)
 {
     uint32_t word = word_of(r, key);
-    if (word == RANK_WORD_NONE) word = r->words->unknown; /* its number, or none */
+    if (word == RANK_WORD_NONE) word = r->words->unknown; /* its number, or RANK_WORD_NONE */
     return word == READER_NONE ? key | READER_UNKNOWN : word;
 }
 
-/* Of cosine: one over a vector's length, as the match has it. */
+/* For cosine 1 / a vector's length, as in the match; else 1. */
 static float inverse_norm(const struct rank *r, const float *x)
 {
     float sum = 0;
@@ -110,7 +110,7 @@ static float inverse_norm(const struct rank *r, const float *x)
     return 1 / sqrtf(sum + r->match.eps);
 }
 
-/* Takes the vectors of listed words into their panels. */
+/* Copies the vectors of listed words into their panels. */
 static status words_sink(void *context, const struct slot *slot)
 {
     struct rank *r = context;
@@ -184,7 +184,7 @@ static status excluded_read(struct rank *r, const char *paths)
     const struct crew *c = r->crew;
     struct reader_column column = c->setup->schema.reader.field[r->shape.field];
     column.negative_count = 0;
-    column.vocabulary = READER_NONE; /* what is no word is known already, too */
+    column.vocabulary = READER_NONE; /* a text that is no word can be excluded, too */
     column.ids_max = 1;
     struct reader_options options = {.format = (enum reader_format)c->setup->settings.data_format,
                                      .schema = c->setup->schema.reader,
@@ -208,8 +208,8 @@ static status excluded_read(struct rank *r, const char *paths)
 
 /* --- one row of scores ------------------------------------------------------------------------ */
 
-/* The `top` best words of a row, the best first, of equal ones the first: fills `word` and top_score; returns
- * how many. Words of score -infinity are none. */
+/* Finds the `top` best words of a row, the best first, of equal scores the lower number; fills `word` and top_score;
+ * returns their count. Words of score -infinity are left out. */
 static uint32_t top_find(struct rank *r, const float *scores, uint32_t top, uint32_t *word)
 {
     const size_t word_count = r->words->word_count;
@@ -254,7 +254,7 @@ static void example_measure(struct rank *r, const float *scores, uint64_t target
     float greatest = r->kernels->greatest(scores, word_count), score = scores[target];
     double sum = r->kernels->exp_sum(scores, word_count, greatest);
     r->kernels->above_count(scores, word_count, score, &above, &equal);
-    /* A score that is not finite equals nothing, and shows in the loss. */
+    /* A score that is not a number equals none; the loss shows it. */
     double place = (double)above + (equal ? (double)(equal - 1) / 2 : 0);
     r->loss_sum += fmath_log(sum) + (double)greatest - (double)score;
     r->hit_1_sum += place < 1;
@@ -262,7 +262,7 @@ static void example_measure(struct rank *r, const float *scores, uint64_t target
     for (uint32_t k = 0; k < r->cutoff_count; k++) r->hit_sum[k] += place < r->cutoff[k];
 }
 
-/* Leaves what the query's line tells of its user out of the row. */
+/* Leaves the words of the query's history out of the row. */
 static void known_apply(const struct rank *r, uint32_t index, float *scores)
 {
     const uint32_t *known = r->known + (size_t)index * r->shape.history_max;
@@ -299,7 +299,7 @@ static status query_finish(struct rank *r, uint32_t index)
     return ST_OK;
 }
 
-/* Scores the queries that wait. */
+/* Scores and finishes the waiting queries. */
 static status queries_finish(struct rank *r)
 {
     if (r->query_count == 0) return ST_OK;
@@ -340,7 +340,7 @@ bool rank_target_is_unknown(const struct rank *r, const struct micro_batch *m, u
     return target != ITEM_NONE && target & READER_UNKNOWN;
 }
 
-/* Takes in an example, whose query's number in its group is not set; *is_new: it is a query. */
+/* Takes in an example, and sets its group's number; *is_new: the example gives a query. */
 static status query_add(struct rank *r, const float *vector, struct query query, bool *is_new)
 {
     *is_new = true;
@@ -352,7 +352,7 @@ static status query_add(struct rank *r, const float *vector, struct query query,
     return *is_new ? query_begin(r, vector, &query) : ST_OK;
 }
 
-/* Of the query that has been added last. */
+/* Takes the history of the query added last. */
 static void known_take(struct rank *r, const uint64_t *key, uint32_t count)
 {
     struct query *q = &r->query[r->query_count - 1];
@@ -363,7 +363,7 @@ static void known_take(struct rank *r, const uint64_t *key, uint32_t count)
     }
 }
 
-/* What the example tells of its user; *count 0 where nobody wants it. */
+/* The example's history; *count is 0 where it is not needed. */
 static const uint64_t *history_of(const struct rank_query_shape *s, const struct micro_batch *m, uint32_t e,
                                   uint32_t *count)
 {
@@ -401,7 +401,7 @@ status rank_add_example(struct rank *r, const struct slot *slot, uint32_t e, uin
 
 /* --- queries of other nodes ------------------------------------------------------------------- */
 
-/* Before a query's numbers, behind which is the history: room for history_max keys. */
+/* The header of a query's bytes; its numbers follow, then its history, with room for history_max keys. */
 struct query_word {
     uint64_t group, target_key;
     uint16_t has_target, is_bad;
@@ -485,7 +485,7 @@ void rank_groups_anew(struct rank *r) { rank_groups_begin(&r->groups); }
 
 size_t rank_line_bytes_max(const struct rank *r) { return r->line_bytes_max; }
 
-/* Means over examples with a word, and where what is no word counts as a miss over all. */
+/* Means over examples whose target is a word, and over all examples, where a target that is no word is a miss. */
 static void examples_result(const struct rank *r, struct rank_result *result)
 {
     double all = (double)r->target_count, known = (double)(r->target_count - r->unknown_count);
@@ -543,7 +543,7 @@ uint32_t rank_head(const struct graph *g)
 
 uint32_t rank_field(const struct graph *g, uint32_t head) { return graph_candidates_of(g, head); }
 
-/* What the ranking needs of that loss and its match. */
+/* Takes the loss's and its match's properties. */
 static void model_take(struct rank *r, uint32_t head)
 {
     const struct graph *g = &r->crew->setup->graph;
@@ -588,7 +588,7 @@ static status memory_open(struct rank *r)
     return ST_OK;
 }
 
-/* eval.top, and what eval.cutoffs lists; `top` becomes the greatest. */
+/* Reads eval.top and eval.cutoffs; `top` becomes the greatest. */
 static status cutoffs_read(struct rank *r, const struct settings *s)
 {
     const char *at = s->eval_cutoffs;
@@ -610,7 +610,7 @@ static status cutoffs_read(struct rank *r, const struct settings *s)
     return ST_OK;
 }
 
-/* For whom it gives lines. */
+/* Makes the ranking give lines. */
 static void lines_take(struct rank *r, const struct rank_lines *lines)
 {
     size_t longest = 1;
@@ -623,7 +623,7 @@ static void lines_take(struct rank *r, const struct rank_lines *lines)
         if (bytes > longest) longest = bytes;
     }
     r->line_bytes_max = lines->top_max * (longest + 1) + sizeof "nan\n";
-    /* What a line tells is not new to its user. */
+    /* Words of a query's history are not new to its user. */
     r->shape = rank_query_shape_lines(r->crew, rank_head(&r->crew->setup->graph));
 }
 

@@ -1,4 +1,4 @@
-/* Groups by number, and what their best words find of their targets. */
+/* Numbers groups, and measures how many of their targets are among their best words. */
 #include "engine/eval/rank_groups.h"
 
 #include <inttypes.h>
@@ -48,7 +48,7 @@ static void pairs_sort(struct rank_pairs *p)
     if (p->count) qsort(p->pair, p->count, sizeof *p->pair, pair_order);
 }
 
-/* The first pair that is not before this one. */
+/* The first pair that is not before `pair`. */
 static size_t pairs_find(const struct rank_pairs *p, size_t begin, size_t end, struct rank_pair pair)
 {
     while (begin < end) {
@@ -141,7 +141,7 @@ void rank_groups_begin(struct rank_groups *g)
     g->count = g->targets.count = 0;
 }
 
-/* What has grown has to fit beside all else. */
+/* Checks that memory that has grown fits beside all other memory. */
 static status growth_check(const struct rank_groups *g, status grown)
 {
     if (grown == ST_OK) grown = setup_memory_check(g->setup);
@@ -199,7 +199,7 @@ const struct rank_pair *rank_groups_excluded(const struct rank_groups *g, uint64
 
 static double discount(uint32_t place) { return fmath_log(2) / fmath_log(2 + (double)place); }
 
-/* Of a group: relevant words, sorted, and how many relevant items there are besides. */
+/* A group's relevant words, sorted; `count`: its relevant items, words or not. */
 struct relevant {
     const uint32_t *word;
     size_t word_count, count;
@@ -233,13 +233,13 @@ static void sums_divide(struct rank_figures *sums, uint64_t count)
     sums->ndcg /= (double)count;
 }
 
-/* Writes the words among a group's targets, which are sorted, to the front of them, each once, and without what
- * is excluded; counts with them what else is relevant. */
+/* Writes the words among a group's sorted targets over the first targets, each once, without excluded words; counts all
+ * relevant items. */
 static struct relevant relevant_find(const struct rank_groups *g, struct rank_pair *target, size_t count)
 {
     size_t excluded_count;
     const struct rank_pair *excluded = rank_groups_excluded(g, target->group, &excluded_count);
-    uint32_t *word = (uint32_t *)(void *)target; /* 4 bytes for 16: never ahead of what is read */
+    uint32_t *word = (uint32_t *)(void *)target; /* 4 bytes for 16: never ahead of reading */
     struct relevant r = {.word = word};
     uint64_t before = UINT64_MAX;
     for (size_t i = 0; i < count; i++) {
@@ -253,7 +253,7 @@ static struct relevant relevant_find(const struct rank_groups *g, struct rank_pa
     return r;
 }
 
-/* By the order of the groups' hashes, so that the sums do not depend on the order of the data. */
+/* Adds in the order of the groups' hashes, so that sums do not depend on the order of the data. */
 void rank_groups_measure(struct rank_groups *g, const uint32_t *cutoffs, uint32_t cutoff_count,
                          struct rank_groups_result *result)
 {

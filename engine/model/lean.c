@@ -26,7 +26,7 @@ struct lean_header {
     char magic[8];
     uint32_t version, header_bytes;
     uint64_t bytes;    /* of the model, this header included, without the graph */
-    uint64_t checksum; /* xxh3-64 of it with this field zero                  */
+    uint64_t checksum; /* xxh3-64 of the model with this field zero           */
     uint64_t model_hash;
     uint64_t step, epoch, examples;
     uint64_t param_offset, param_floats; /* from the header's beginning */
@@ -35,7 +35,7 @@ struct lean_header {
 };
 struct lean_table {
     uint64_t row_count;
-    uint64_t key_offset, vector_offset, scale_offset; /* likewise; scale 0: it has none */
+    uint64_t key_offset, vector_offset, scale_offset; /* likewise; scale_offset 0: there are no scales */
     uint32_t dim, zero;
 };
 _Static_assert(sizeof(struct lean_header) == 128 && sizeof(struct lean_table) == 40, "the table above");
@@ -47,7 +47,7 @@ static uint64_t vector_bytes(enum lean_store store, uint32_t dim)
     return (uint64_t)bytes[store] * dim;
 }
 
-/* Where a model of these rows has its parts. */
+/* Sets the places of the model's parts; returns the model's bytes. */
 static uint64_t layout(struct lean_header *h, struct lean_table *tables)
 {
     uint64_t at = aligned(sizeof *h + (uint64_t)h->table_count * sizeof *tables);
@@ -66,12 +66,12 @@ static uint64_t layout(struct lean_header *h, struct lean_table *tables)
 
 /* --- numbers ---------------------------------------------------------------------------------- */
 
-/* The least bfloat16 from which on `most` is at most 127 times it; 0: of nothing but zeros. */
+/* The bits of the least bfloat16 that, times 127, is at least the vector's greatest magnitude; 0 for zeros. */
 static uint16_t scale_of(const float *vector, uint32_t dim)
 {
     float most = 0;
     for (uint32_t i = 0; i < dim; i++) most = fmaxf(most, fabsf(vector[i]));
-    uint16_t bits = bf16_bits(most / INT8_MAX_F); /* cut off: too small, or the one */
+    uint16_t bits = bf16_bits(most / INT8_MAX_F); /* cut off: it may be too small */
     while (most > 0 && (bf16_float(bits) == 0 || bf16_float(bits) * INT8_MAX_F < most)) bits++;
     return bits;
 }
@@ -89,9 +89,9 @@ struct lean {
     struct lean_header header;
     struct lean_table *tables;
     struct model_sorted *sorted;
-    uint16_t *scales; /* of a table */
+    uint16_t *scales; /* of the table being written */
     struct file_writer writer;
-    XXH3_state_t *hash; /* NULL: what is put is written, not counted */
+    XXH3_state_t *hash; /* put() adds bytes to the hash; NULL: it writes them */
     uint64_t at;
 };
 
@@ -103,7 +103,7 @@ static status put(struct lean *l, const void *data, uint64_t bytes)
     return ST_OK;
 }
 
-/* Up to where the next part begins. */
+/* Puts zeros up to the next part's beginning. */
 static status pad(struct lean *l)
 {
     static const uint8_t zeros[LEAN_ALIGN];
@@ -152,7 +152,7 @@ static status table_put(struct lean *l, uint32_t table)
     return pad(l);
 }
 
-/* Everything, in its order: once to count, and once to write. */
+/* Puts everything, in order: once to hash, and once to write. */
 static status all_put(struct lean *l)
 {
     l->at = 0;
@@ -285,7 +285,7 @@ static uint64_t checksum_of(const uint8_t *image, uint64_t bytes)
 struct reading {
     const char *path;
     const uint8_t *image;  /* of the model: aligned, as the graph's bytes are a multiple */
-    uint64_t bytes, begin; /* of the model; where it begins in the file */
+    uint64_t bytes, begin; /* of the model; its beginning in the file */
     const struct lean_header *header;
     const struct lean_table *tables;
 };
@@ -343,7 +343,7 @@ static status not_finite(const struct reading *r, const char *what)
     FAIL(INVALID, "%s: %s: expected finite numbers, found one that is not", r->path, what);
 }
 
-/* Into the span of a row of the graph's table. */
+/* Reads a vector into the span of a row of the graph's table. */
 static status vector_read(const struct reading *r, const struct lean_table *t, uint64_t row,
                           const struct graph_table *to, float *span)
 {

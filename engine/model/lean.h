@@ -1,5 +1,5 @@
-/* A graph and a model that is only predicted with, in one file: the graph's own bytes, and behind them parameters and
- * rows without optimizer state. Whoever takes a graph takes such a file, and whoever takes a saved model.
+/* A graph and a model for predicting only, in one file: the graph's own bytes, and behind them parameters and rows
+ * without optimizer state. Such a file can stand wherever a graph or a saved model can.
  *
  *     | graph (graph/graph_file.c) | header | tables | parameters | keys | vectors | scales | keys | … |
  *       each part on a multiple of 64 bytes
@@ -9,9 +9,9 @@
  *       16    bytes, checksum             before it end, keys ascend, and every number is finite
  *       32    the rest of struct lean_header, all little-endian; then table_count of struct lean_table
  *
- * Vectors are float32; bfloat16, its upper half rounded to nearest; or int8 with a scale a row, which is a bfloat16:
- * value = number * scale, where the scale is the least one with which the greatest value is at most 127. So int8 takes
- * dim + 2 bytes of a row's 4 dim.
+ * Vectors are float32; bfloat16, the upper half of float32 rounded to nearest; or int8 with a bfloat16 scale for each
+ * row: value = number * scale, with the least scale for which every |number| is at most 127. So int8 takes dim + 2
+ * bytes of a row's 4 dim.
  *
  * Workload: written once, read once a start. */
 #ifndef HETERPS_ENGINE_MODEL_LEAN_H
@@ -26,26 +26,26 @@ struct lean_options {
     const char *path;
     enum lean_store store;
     bool has_score;
-    float score; /* rows below it, in the period that the model is in, are left out */
+    float score; /* rows with a lower score, as of the model's period, are left out */
 };
 struct lean_written {
     uint64_t bytes, vector_bytes; /* of the file; of vectors, scales included                        */
-    uint64_t row_count, left_out; /* of all tables: rows that it has, and those below the score       */
-    uint64_t f32_bytes;           /* that the same vectors take as float32                          */
+    uint64_t row_count, left_out; /* of all tables: rows written, and rows left out by their score    */
+    uint64_t f32_bytes;           /* of the same vectors as float32                                 */
 };
 /* Writes graph and model. INVALID: a table's rows have no counters, and so no score; IO. */
 MUST_USE status lean_write(const struct model *model, const struct lean_options *options, struct lean_written *written);
 
-/* The same of rows that may lie elsewhere, too. */
+/* The same with rows from `sorted`, some of which other nodes may hold. */
 MUST_USE status lean_write_sorted(const struct model *model, struct model_sorted *sorted,
                                   const struct lean_options *options, struct lean_written *written);
 
 /* Whether the file has a model behind its graph. */
 bool lean_is(const char *path);
-/* Fills a freshly opened model of that graph. CORRUPT, INVALID, MISMATCH (of another graph: another --set) name the
- * file and the byte; FULL as model_load. */
+/* Fills a freshly opened model of that graph. CORRUPT, INVALID and MISMATCH (the model is of another graph, or of
+ * another --set) name the file and the byte; FULL as model_load. */
 MUST_USE status lean_load(struct model *model, const char *path);
-/* The same of a file's bytes, aligned to 8; `path` for messages. */
+/* The same from a file's bytes, aligned to 8; `path` is for messages. */
 MUST_USE status lean_read(struct model *model, const char *path, const uint8_t *data, size_t bytes);
 
 #endif

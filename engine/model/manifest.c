@@ -15,12 +15,12 @@
 #define VECTORS_BF16 "bf16"
 #define FORMAT      "heterps-model"
 #define HASH_DIGITS 16
-/* The first version whose tables are lists of parts. */
+/* The first version in which tables are lists of parts. */
 #define MANIFEST_WITH_PARTS 3
-/* And the first whose segments have checksums. */
+/* The first version in which segments have checksums. */
 #define MANIFEST_WITH_SEGMENT_HASHES 4
 
-/* The end of a manifest: from the comma in front of the last key on. */
+/* The end of a manifest, from the comma before the last key on. */
 #define END_BEFORE ",\n  \"xxh3\": \""
 #define END_AFTER  "\"\n}\n"
 #define END_BYTES  (sizeof END_BEFORE - 1 + HASH_DIGITS + sizeof END_AFTER - 1)
@@ -117,7 +117,7 @@ static json_t *part_json(const struct manifest_part *p)
                      (json_int_t)p->block_begin, (json_int_t)p->block_end);
 }
 
-/* NULL for want of memory, or if a name is not UTF-8. */
+/* NULL: no memory, or a name is not UTF-8. */
 static json_t *table_json(const struct manifest_table *t)
 {
     json_t *parts = json_array();
@@ -132,7 +132,7 @@ static json_t *table_json(const struct manifest_table *t)
                      file_json(&t->admission));
 }
 
-/* Of a stream that has no mark yet NULL. */
+/* NULL: the stream has no mark yet. */
 static json_t *stream_json(const struct model_data *d)
 {
     char hash[HASH_DIGITS + 1];
@@ -142,7 +142,7 @@ static json_t *stream_json(const struct model_data *d)
     return json_pack("{s:[I, I, s]}", "stream", (json_int_t)m->example, (json_int_t)m->byte, hash);
 }
 
-/* NULL: it is not known. Names of files may be any bytes, too. */
+/* NULL: the data are not known. Names of files may be any bytes, too. */
 static json_t *data_json(const struct model_data *d)
 {
     char hash[HASH_DIGITS + 1];
@@ -163,7 +163,7 @@ static json_t *data_json(const struct model_data *d)
     return json_pack("{s:o, s:o}", "files", files, "marks", marks);
 }
 
-/* NULL for want of memory, or if a name is not UTF-8. */
+/* NULL: no memory, or a name is not UTF-8. */
 static json_t *manifest_json(const struct manifest *m)
 {
     char hash[HASH_DIGITS + 1];
@@ -182,8 +182,7 @@ static json_t *manifest_json(const struct manifest *m)
     char model_hash[HASH_DIGITS + 1];
     hash_print(model_hash, m->model_hash);
     hash_print(hash, m->dense.xxh3);
-    /* Model texts, and so the name in them, may be any bytes: what JSON cannot hold, or cannot give back, is
-     * left out. */
+    /* Model texts, with the model's name, may be any bytes: a text that JSON cannot hold or give back is left out. */
     json_t *model = json_string(m->model);
     if (model == NULL) model = json_string("");
     bool is_text = m->text != NULL && memchr(m->text, 0, m->text_bytes) == NULL;
@@ -223,7 +222,7 @@ status manifest_put(const struct manifest *manifest, struct file_writer *writer)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* The checksum in the last line holds. */
+/* Checks the checksum in the last line. */
 static status checksum_check(const char *path, const uint8_t *text, size_t bytes)
 {
     char digits[HASH_DIGITS + 1] = {0};
@@ -239,7 +238,7 @@ static status checksum_check(const char *path, const uint8_t *text, size_t bytes
     return ST_OK;
 }
 
-/* Numbers are natural, and far enough from the end of their type that counting on does not reach it. */
+/* Numbers are natural, and so far below the maximum of their type that counting on does not reach it. */
 static bool natural(json_int_t value, uint64_t max, uint64_t *number)
 {
     *number = (uint64_t)value;
@@ -254,7 +253,7 @@ static bool file_read(struct manifest_file *file, const char *name, json_int_t b
     return is_plain && natural(bytes, INT64_MAX, &file->bytes) && hash_parse(hash, &file->xxh3);
 }
 
-/* A part of a table, or, of a manifest before version 3, all of it. */
+/* Reads a part of a table, or, before version 3, the whole table. */
 static status part_read(struct manifest_part *p, const char *path, json_t *json, size_t index, json_int_t version)
 {
     json_error_t error;
@@ -359,7 +358,7 @@ static status data_file_read(struct model_data_file *f, const char *path, json_t
     return ST_OK;
 }
 
-/* `before`: the mark in front of it, or NULL. */
+/* `before`: the mark before this one, or NULL. */
 static status mark_read(struct reader_mark *m, const char *path, json_t *json, const struct reader_mark *before,
                         uint32_t file_count)
 {

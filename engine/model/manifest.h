@@ -1,4 +1,4 @@
-/* The manifest of a save: what the model is, how far its training has come, by which recipe, and which files hold it.
+/* The manifest of a save: which model, how far its training has come, by which recipe, and which files hold it.
  *
  *     {
  *       "format": "heterps-model", "version": 7, "heterps": VERSION, "model": NAME, "model_hash": HEX,
@@ -17,10 +17,10 @@
  *       "xxh3": HEX
  *     }
  *
- * A table's rows are those of its parts, oldest first: where several have a row of the same key, the last one
- * counts. "rows" is the number of keys. A PART is a file of rows (io/store/row_file.h), or blocks [begin, end)
- * of a segment (io/store/segment.h), which has each its own checksum; "xxh3" is then that of their checksums,
- * one after another (segment_hash_add):
+ * A table's rows are those of its parts, oldest first: where several have a row of the same key, the last one counts.
+ * "rows" is the number of keys. A PART is a file of rows (io/store/row_file.h), or the blocks [begin, end) of a segment
+ * (io/store/segment.h), each with a checksum of its own; "xxh3" is then the hash of these checksums, one after another
+ * (segment_hash_add):
  *
  *       {"file", "bytes", "xxh3", "rows"}
  *       {"file", "bytes", "xxh3", "number", "block_bytes", "blocks": [begin, end]}
@@ -28,14 +28,13 @@
  * HEX is 16 hexadecimal digits. The last key is the xxh3-64 of every byte of the file before the comma in front
  * of it: a manifest is valid only as it was written.
  *
- * Versions: what is written is the newest. Every older one is read, and stays readable: a key that it lacks is
- * read as absent (NULL, 0), and what needs the key does without and says so. A newer one is refused, since
- * nobody knows what it means. A key is never given another meaning; where that would be needed, it gets another
- * name.
+ * Versions: the newest is written. Every older version stays readable: a key that it lacks is read as absent (NULL, 0),
+ * and code that needs the key does without and says so. A newer version is refused, since its meaning is not known. A
+ * key never gets another meaning; a new meaning gets a new name.
  *
- *     1   without "save", "pass_examples", "optimizer" and "text": the recipe that it was saved by is not compared
+ *     1   without "save", "pass_examples", "optimizer" and "text": the save's recipe is not compared
  *     2   each table one file of rows: "file", "bytes" and "xxh3" beside its "rows", and no "parts"
- *     3   segments without "xxh3": another segment of the same number and shape is not told from the one that was saved
+ *     3   segments without "xxh3": another segment of the same number and shape is taken for the saved one
  *     4   without "data", "first_epoch" and "first_step": any data may follow
  *     5   without "stream": any stream may follow
  *     6   without "vectors": all are float32
@@ -53,7 +52,7 @@ struct manifest_file {
     uint64_t bytes, xxh3;
 };
 struct manifest_part {
-    struct manifest_file file; /* of a segment bytes: those of the blocks */
+    struct manifest_file file; /* of a segment: bytes are the blocks' */
     uint64_t rows;             /* of a file of rows                       */
     uint64_t number;           /* of a segment; 0: it is a file of rows   */
     bool is_hashed;            /* of a segment: its xxh3 is known         */
@@ -64,7 +63,7 @@ struct manifest_table {
     const char *optimizer; /* its name, or NULL: not known */
     uint32_t dim, span_floats;
     enum table_store store;     /* of vectors                              */
-    uint64_t rows;              /* keys, whatever number of parts has each */
+    uint64_t rows;              /* number of keys: a key in several parts counts once */
     struct manifest_part *part; /* [part_count], oldest first              */
     uint32_t part_count;
     struct manifest_file admission; /* io/store/admission.h; name NULL: there is none */
@@ -77,7 +76,7 @@ struct manifest_tensor {
 struct manifest {
     const char *model;
     uint64_t model_hash;
-    /* orders the saves of a directory by age, whatever their steps; 0: older than any that has a number */
+    /* orders the saves of a directory by age, whatever their steps; 0: older than any save with a number */
     uint64_t save;
     struct progress progress;
     struct best best;
@@ -88,10 +87,10 @@ struct manifest {
     uint32_t table_count, tensor_count;
     const char *text; /* [text_bytes], without a NUL of its own; or NULL */
     size_t text_bytes;
-    void *json; /* of one that was read: owns its texts */
+    void *json; /* of a manifest that was read: owns its texts */
 };
 
-/* Makes room for so many tables and tensors, all zero; texts are the caller's. */
+/* Makes room for the tables and tensors, all zero; texts are the caller's. */
 MUST_USE status manifest_make(struct manifest *manifest, uint32_t table_count, uint32_t tensor_count);
 /* Reads a manifest's bytes, whatever they are: CORRUPT or INVALID name what is wrong. Keeps nothing of `text`; on
  * failure *manifest is empty. Names of files are plain names: they do not lead out of the directory. */
@@ -99,9 +98,9 @@ MUST_USE status manifest_read(struct manifest *manifest, const char *path, const
 /* Puts the text into an open writer; the caller commits. */
 MUST_USE status manifest_put(const struct manifest *manifest, struct file_writer *writer);
 void manifest_free(struct manifest *manifest);
-/* Puts a copy of a part behind those of the table; its texts stay the caller's. */
+/* Adds a copy of a part as the table's last; its texts stay the caller's. */
 MUST_USE status manifest_part_add(struct manifest_table *table, const struct manifest_part *part);
-/* Makes the data a copy of this; its names stay the caller's. */
+/* Makes the manifest's data a copy of `data`, whose names stay the caller's. */
 MUST_USE status manifest_data_set(struct manifest *manifest, const struct model_data *data);
 /* Bytes of a table's parts. */
 uint64_t manifest_table_bytes(const struct manifest_table *table);

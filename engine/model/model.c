@@ -1,4 +1,4 @@
-/* A model's memory and its first values. Opened once a run; the arrays of its dense part are listed once a checkpoint.
+/* A model's memory and initial values. Opened once a run; the dense part's arrays are listed once a checkpoint.
  *
  *   param   | h1.weight | h1.bias | h2.weight | …       at the tensors' offsets
  *   state   | update 0: state 0 of all its floats | state 1 of all | update 1: … */
@@ -66,7 +66,7 @@ static void param_init(const struct model *model, const struct graph_tensor *t, 
     struct random_stream stream = random_stream(model->graph->header->seed, RANDOM_PARAM, param_index);
     float *weight = model->param + t->offset;
     uint64_t count = (uint64_t)t->rows * t->cols;
-    if (t->init == INIT_ZEROS) return; /* the memory is */
+    if (t->init == INIT_ZEROS) return; /* the memory is zero already */
     for (uint64_t e = 0; e < count; e += 4) {
         float four[4] = {t->init_scale, t->init_scale, t->init_scale, t->init_scale};
         if (t->init != TENSOR_INIT_CONSTANT) random_fill(four, 4, t->init, t->init_scale, stream, e / 4);
@@ -109,11 +109,11 @@ void model_row_init(void *context, uint32_t table, uint64_t key, float *span)
         for (uint32_t k = 0; k < t->dim; k++) *state++ = first;
     }
     for (uint32_t s = 0; s < rule->row_state_count; s++) *state++ = rule->state_init(o, rule->state_count + s);
-    /* The counter of updates, if there is one, starts at the zero that is there. */
+    /* The counter of updates, if there is one, starts at 0, which the span has already. */
     if (t->life.counts) row_counters_begin(span + graph_table_rule_floats(t), !(t->life.vector_score > 0));
 }
 
-/* Of the store's own, for a table whose rows are in files: what little it has for rows in RAM. */
+/* The store's own bytes for rows in RAM of a table whose rows are in files. */
 #define FILED_SPARE_BYTES ((uint64_t)64 << 10)
 
 /* Rows stay in files: divides the RAM between the tables' indices and copies of rows. */
@@ -156,7 +156,7 @@ static status files_plan(const struct model *model, const struct model_budget *b
     return ST_OK;
 }
 
-/* Tickets in flight: those of two steps, for a step's rows are pinned until the next one is done, and some read
+/* Tickets in flight: those of two steps, as a step's rows are pinned until the next step is done, and some read
  * ahead. */
 static uint32_t ticket_max_of(const struct graph *g) { return 2 * batch_micro_count(graph_batch(g)) + 17; }
 

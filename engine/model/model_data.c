@@ -1,4 +1,4 @@
-/* The files of a training's data, and marks of their text. Looked at once a start. */
+/* The files of a training's data, and marks of their text. They are looked at once a start. */
 #include "engine/model/model_data.h"
 
 #include <inttypes.h>
@@ -13,12 +13,12 @@
 static bool is_regular(const char *path)
 {
     struct stat about;
-    if (path_is_address(path, strlen(path))) return true; /* as long as its server tells its size */
+    if (path_is_address(path, strlen(path))) return true; /* a file, if its server tells the size */
     return strcmp(path, "-") != 0 && stat(path, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-/* Keeps each name with its final 0, in no more room than the list takes; false: something in it is a stream, or
- * not there, which whoever reads it will say. */
+/* Keeps each name with its final 0, in the room that the list takes. False: a name is of a stream, or of an absent
+ * file, which the reader reports. */
 static bool names_take(struct model_data *d, const char *paths)
 {
     bool all_regular = true;
@@ -36,7 +36,7 @@ static bool names_take(struct model_data *d, const char *paths)
     return all_regular;
 }
 
-/* *is_known: all of it is; else an address is a stream. */
+/* *is_known: all sources have sizes; else an address is a stream. */
 static status sources_take(struct model_data *d, const char *paths, bool *is_known)
 {
     struct data_sources sources;

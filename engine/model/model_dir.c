@@ -1,4 +1,5 @@
-/* A model's directory: whether it may be saved to, who may, and what is done to files in it. */
+/* A model's directory: whether a save may go there, which process may save, and how files there are read and
+ * removed. */
 #include "engine/model/model_dir.h"
 
 #include <dirent.h>
@@ -34,7 +35,7 @@ status manifest_load(struct manifest *manifest, const char *directory, const cha
     return st;
 }
 
-/* A directory without a manifest is empty, or holds what a first save left when it was killed: the lock, and data. */
+/* A directory without a manifest has to be empty, or to hold what a killed first save left: the lock, and data. */
 static status leftovers_check(const char *path)
 {
     DIR *directory = opendir(path);
@@ -57,7 +58,7 @@ static status leftovers_check(const char *path)
     return ST_OK;
 }
 
-/* Descriptors of the locks that this process holds; the kernel drops them when it ends. Under claims_lock. */
+/* Descriptors of this process's locks, which the kernel drops when the process ends. Under claims_lock. */
 struct claim {
     int fd;
     struct claim *next;
@@ -110,7 +111,7 @@ static status claim(const char *path)
     return st;
 }
 
-/* A file can be made there, which leaves nothing behind. */
+/* Checks that a file can be made there; leaves none. */
 static status writable_check(const char *path)
 {
     struct file_writer writer = {0};

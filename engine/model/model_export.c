@@ -1,6 +1,6 @@
-/* Writes a model's values for other tools: no optimizer state, no progress, and no trace of the order in which
- * rows were created, so that two runs with equal values export equal bytes. A file is a name and a way to put
- * its bytes:
+/* Writes a model's values for other tools: no optimizer state, no progress, and no trace of the order in which rows
+ * were created, so that two runs with equal values export equal bytes. A file is a name and a function that puts its
+ * bytes:
  *
  *   safetensors: dense.safetensors     h1.weight [429, 512], h1.bias [1, 512], …
  *                TABLE.safetensors     keys U64 [n], ascending | vectors F32 [n, dim], vector i of key i
@@ -27,12 +27,12 @@ struct exporter {
     const char *directory;
     enum model_export_format format;
     struct model_exported done;
-    struct file_writer *files; /* [done.files]: written, and without their names until all are */
+    struct file_writer *files; /* [done.files]: written; files get their names when all are written */
 };
 
 typedef status content_put(struct file_writer *writer, const void *content);
 
-/* Writes STEM.END; stem is as model_file_stem gives it. */
+/* Writes STEM.END; `stem` comes from model_file_stem. */
 static status file_export(struct exporter *e, const char *stem, const char *end, content_put *put, const void *content)
 {
     char path[FILE_PATH_BYTES];
@@ -136,7 +136,7 @@ static status table_files(struct exporter *e, const char *stem, const struct tab
         TRY(file_export(e, stem, "keys.npy", keys_npy_put, t));
         return file_export(e, stem, "vectors.npy", vectors_npy_put, t);
     }
-    /* Of a table called as the dense part is: the first letter as a code, so that there are two files. */
+    /* A table has the name of the dense part: its first letter becomes a code, so that there are two files. */
     if (strcmp(stem, DENSE_NAME) == 0) return file_export(e, "%64ense", "safetensors", table_put, t);
     return file_export(e, stem, "safetensors", table_put, t);
 }

@@ -20,8 +20,8 @@
 
 struct load {
     struct model_saved saved;
-    struct model_source *source; /* where the rows come from; NULL: they are the save's */
-    struct model_arrays arrays;  /* of the model that is loaded into */
+    struct model_source *source; /* gives the rows; NULL: the save does */
+    struct model_arrays arrays;  /* of the model that is filled */
 };
 
 /* --- what differs ----------------------------------------------------------------------------- */
@@ -51,8 +51,8 @@ static bool graph_has(const struct model_arrays *arrays, const char *name)
     return false;
 }
 
-/* By name first, so that an array more or less is not taken for a change of all behind it; the same arrays in
- * another order come last. */
+/* Compares by name first, so that one array more or less does not count as a change of all after it; the order of
+ * arrays is compared last. */
 static status tensors_compare(const struct load *l)
 {
     const struct manifest *m = &l->saved.manifest;
@@ -100,7 +100,7 @@ static status tables_compare(const struct load *l, const struct graph *g)
     return ST_OK;
 }
 
-/* By which rules the model was trained; those of the graph if nobody knows. */
+/* The rules by which the model was trained; the graph's if the save does not tell. */
 static uint32_t saved_rules(const struct model_saved *s, const struct graph *g)
 {
     const struct manifest *m = &s->manifest;
@@ -129,7 +129,7 @@ static status hash_compare(const struct model_saved *s, const struct graph *g)
 
 /* --- copying ---------------------------------------------------------------------------------- */
 
-/* Rows stay where they are: notes where that is. */
+/* Rows stay in the save's files: notes their places. */
 static status rows_find(const struct load *l, struct home *home, uint32_t table)
 {
     const struct model_rows *rows = &l->saved.rows[table];
@@ -165,14 +165,14 @@ static status rows_copy(const struct load *l, struct model *model, uint32_t tabl
         memcpy(span, from, floats * sizeof *span);
     }
     model_rows_forget(rows);
-    /* One of several owners does not see how many of the others' keys are there twice. */
+    /* One of several owners does not see which of the other owners' keys occur twice. */
     if (share->owner_count == 0 && store_row_count(model->store, table) != rows->said->rows)
         FAIL(INVALID, "%s: table %s has %" PRIu64 " rows, and its files have %" PRIu64 " keys", l->saved.manifest_path,
              rows->said->name, rows->said->rows, store_row_count(model->store, table));
     return ST_OK;
 }
 
-/* The own rows, as they come: who sends them has compared their number with the manifest's. */
+/* Copies the own rows as they come; the sender has compared their number with the manifest's. */
 static status rows_come(const struct load *l, struct model *model, uint32_t table)
 {
     const uint32_t floats = model_row_floats(model, table);
@@ -190,7 +190,7 @@ static status rows_come(const struct load *l, struct model *model, uint32_t tabl
     }
 }
 
-/* Copies an array's values in, from rows * cols floats row after row, aligned to nothing. */
+/* Fills an array from rows * cols floats, row after row, of any alignment. */
 static void array_set(const struct model_array *a, const uint8_t *data)
 {
     size_t row_bytes = a->cols * sizeof(float);
@@ -198,7 +198,7 @@ static void array_set(const struct model_array *a, const uint8_t *data)
         memcpy(a->data + (size_t)row * a->stride, data + row * row_bytes, row_bytes);
 }
 
-/* The tag is the middle of the name that the manifest has as an older save's. */
+/* The tag is the middle of the manifest's second name. */
 static status tag_copy(const struct load *l, struct model *model)
 {
     char *name;
@@ -259,7 +259,7 @@ static status load_run(struct load *l, struct model *model, const char *path, en
         (m->data.file_count == 0) != (model->data.file_count == 0))
         log_info("resume   %s does not tell whether these are the data that the save stands in: not compared",
                  m->data.file_count == 0 ? l->saved.manifest_path : "a stream");
-    /* Before the hash, which cannot say which setting it is that differs. */
+    /* Before the hash, which cannot tell the setting that differs. */
     if (purpose != MODEL_TO_USE)
         TRY(recipe_check(l->saved.manifest_path, m, model->graph, purpose == MODEL_TO_CONTINUE));
     TRY(hash_compare(&l->saved, model->graph));
@@ -269,7 +269,7 @@ static status load_run(struct load *l, struct model *model, const char *path, en
     return ST_OK;
 }
 
-/* The failure; of MISMATCH with the setting that differs. */
+/* Returns the failure; to MISMATCH it adds the setting that differs. */
 static status differs_tell(const struct model_saved *s, const struct graph *g, status st)
 {
     struct failure failure;
@@ -318,8 +318,8 @@ status model_load_from(struct model *model, struct model_source *source, enum mo
     return load(model, source, NULL, purpose);
 }
 
-/* Of a new pass: over the very data that the save stands in it is one more, and what its pass has left is not
- * trained on. */
+/* Warns of a new pass over the save's own data: they are trained on once more, or the rest of the saved pass is left
+ * out. */
 static void same_data_tell(const struct model_saved *saved, const struct model *model)
 {
     const struct manifest *m = &saved->manifest;

@@ -1,4 +1,4 @@
-/* What the files of a model's directory are called, and which file is what by its name (engine/model/model_names.h). */
+/* Makes and reads the names of files in a model's directory (engine/model/model_names.h). */
 #include "engine/model/model_names.h"
 
 #include <ctype.h>
@@ -36,7 +36,7 @@ status model_data_name(char **name, const char *stem, uint64_t step, uint32_t ge
                            : heap_text(name, "%s.%" PRIu64 "-%u%s", stem, step, generation, end);
 }
 
-/* Takes `end` off a text of *length bytes, if it ends so and something is left. */
+/* Takes `end` off a text of *length bytes, if the text ends with it and is longer. */
 static bool end_take(const char *text, size_t *length, const char *end)
 {
     size_t bytes = strlen(end);
@@ -45,7 +45,7 @@ static bool end_take(const char *text, size_t *length, const char *end)
     return true;
 }
 
-/* Takes digits off the end, at least one, and the byte `before` in front of them. */
+/* Takes one or more digits off the end, and the byte `before` in front of them. */
 static bool digits_take(const char *text, size_t *length, char before)
 {
     size_t end = *length;
@@ -109,7 +109,7 @@ status manifest_older_name(char **name, const struct manifest *m)
     size_t end = strlen(dense), stem = end;
     if (end_take(dense, &end, DENSE_END) && (stem = end, tag_take(dense, &stem)))
         return heap_text(name, "%s%.*s%s", MANIFEST_STEM, (int)(end - stem), dense + stem, MANIFEST_END);
-    return model_data_name(name, MANIFEST_STEM, m->progress.step, 0, MANIFEST_END); /* written by no save, but whole */
+    return model_data_name(name, MANIFEST_STEM, m->progress.step, 0, MANIFEST_END); /* no name of a save */
 }
 
 bool model_name_has_tag_of(const char *manifest, const char *name)

@@ -1,4 +1,4 @@
-/* Reads the rows of a table in a save (engine/model/model_rows.h). Once a start, front to back. */
+/* Reads the rows of a table in a save (engine/model/model_rows.h), once a start, front to back. */
 #include "engine/model/model_rows.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 #include "engine/base/heap.h"
 
-/* Rows between two looks at what is resident: what has been read is no part of the plan of memory. */
+/* Rows after which pages that have been read are let go: the plan of memory has no part for them. */
 #define FORGET_ROWS 16384u
 
 status model_rows_open(struct model_rows *rows, const char *directory, const struct manifest_table *said)
@@ -58,7 +58,7 @@ static status file_verify(const struct model_rows *rows, struct model_rows_part 
     const struct manifest_table *table = rows->said;
     const struct manifest_part *said = part->said;
     struct row_file *file = &part->rows;
-    /* Blocks before the whole: they say where the damage is. */
+    /* Blocks before the whole file: their checksums tell where the damage is. */
     TRY(row_file_open(file, part->path, part->map.data, part->map.bytes));
     TRY(row_file_verify(file));
     if (part->map.bytes != said->file.bytes)
@@ -147,7 +147,7 @@ bool model_rows_next(const struct model_rows *rows, struct model_rows_walk *walk
 {
     for (; walk->part < rows->part_count; walk->part++, walk->row = walk->block = 0) {
         const struct model_rows_part *part = &rows->part[walk->part];
-        /* The copies grow into the plan; what they are copied from is no part of it. */
+        /* The plan of memory has room for copies of rows, not for the files that they are copied from. */
         if (walk->count % FORGET_ROWS == FORGET_ROWS - 1) file_map_forget(&part->map);
         if (part->said->number ? segment_next(part, walk, key, span) : file_next(part, walk, key, span)) {
             walk->count++;

@@ -1,5 +1,5 @@
-/* The rows of a table in a save: the parts that its manifest lists, oldest first, mapped and verified; a row
- * that is in several parts is given as often, and the last one counts.
+/* The rows of a table in a save: the parts that its manifest lists, oldest first, mapped and verified. A row in several
+ * parts is given once from each, and the last one counts.
  *
  *     emb.100.rows ── all rows of step 100
  *     emb.00000007.200.segment, blocks 0 to 31
@@ -17,7 +17,7 @@ struct model_rows_part {
     const struct manifest_part *said;
     char *path;
     struct file_map map;
-    /* once verified: either of the two */
+    /* once verified: one of the two */
     struct row_file rows;
     struct segment_shape shape;
 };
@@ -34,23 +34,23 @@ MUST_USE status model_rows_open(struct model_rows *rows, const char *directory, 
 MUST_USE status model_rows_verify(struct model_rows *rows, const char *manifest_path);
 /* The same of one part. */
 MUST_USE status model_rows_part_verify(struct model_rows *rows, uint32_t part, const char *manifest_path);
-/* IO if bytes of a part could not be read (engine/base/file.h): to be asked when rows have been verified, and
- * when they have been used. */
+/* IO if bytes of a part could not be read (engine/base/file.h): call it after rows have been verified, and after they
+ * have been used. */
 MUST_USE status model_rows_check(const struct model_rows *rows);
-/* Lets what has been read go from resident memory. */
+/* Lets the pages that have been read go from resident memory. */
 void model_rows_forget(const struct model_rows *rows);
 void model_rows_close(struct model_rows *rows);
 
-/* Goes through the rows of all parts, in order; all zero at first. */
+/* A walk through the rows of all parts, in order; all zero at first. */
 struct model_rows_walk {
     uint32_t part;
     uint64_t row; /* of a part; of a segment's block */
     uint32_t block;
-    uint64_t count; /* rows that it has given */
+    uint64_t count; /* rows given so far */
 };
 /* The next row of verified parts; false: there is none. *span points into the file. */
 bool model_rows_next(const struct model_rows *rows, struct model_rows_walk *walk, uint64_t *key, const float **span);
-/* Where the rows of a verified part lie in its file; and which of them model_rows_next has just given. */
+/* Where the rows of a verified part lie in its file; and the index of the row that model_rows_next has just given. */
 struct filed_part model_rows_place(const struct model_rows *rows, uint32_t part);
 uint64_t model_rows_row(const struct model_rows *rows, const struct model_rows_walk *walk);
 

@@ -1,4 +1,5 @@
-/* Saves a model into a directory so that a kill or a failure at any moment leaves whole saves there, and only such.
+/* Saves a model into a directory so that after a kill or a failure at any moment the directory's manifests name whole
+ * saves only.
  *
  *     before                   new files, older name        manifest renamed             too old removed (keep = 2)
  *     manifest.json ─▶ 200     manifest.json ─▶ 200         manifest.json ─▶ 300         manifest.json ─▶ 300
@@ -33,7 +34,7 @@
 
 static uint32_t table_count_of(const struct save *s) { return s->model->graph->table_count; }
 
-/* Whether anything in the directory has the tag of this older manifest's name. */
+/* Whether a file in the directory has the tag of this older manifest's name, or the name itself. */
 static status tag_find(const struct save *s, const char *manifest, bool *is_taken)
 {
     DIR *directory = opendir(s->path);
@@ -45,7 +46,7 @@ static status tag_find(const struct save *s, const char *manifest, bool *is_take
     return ST_OK;
 }
 
-/* STEM.STEP[-GENERATION].END of a table's file, of an owner but the first STEM.OWNER.STEP… malloc'd. */
+/* The name of a table's file: STEM.STEP[-GENERATION].END; for owners but the first STEM.OWNER.STEP… malloc'd. */
 static status table_data_name(const struct save *s, uint32_t table, const char *end, char **name)
 {
     const struct graph *g = s->model->graph;
@@ -66,7 +67,7 @@ status save_begin(struct save *s)
     uint64_t step = s->model->progress.step;
     s->table_name = calloc((size_t)g->table_count + 1, sizeof *s->table_name);
     if (s->table_name == NULL) FAIL(MEMORY, "%s: no memory for the names of %u tables", s->path, g->table_count);
-    /* The first generation of which nothing is there, not even an older save that cannot be read. */
+    /* Takes the first generation that no file has, not even an older save that cannot be read. */
     bool is_taken = !s->has_generation;
     for (uint32_t generation = 0; is_taken; generation++) {
         s->generation = generation;
@@ -129,7 +130,7 @@ static status save_describe(struct save *s)
     return ST_OK;
 }
 
-/* Completes a file that has been written, and notes bytes and checksum. */
+/* Completes a written file, and notes its bytes and checksum. */
 static status file_commit(struct save *s, struct file_writer *writer, struct manifest_file *file)
 {
     uint64_t bytes = writer->written_bytes;
@@ -154,7 +155,7 @@ static status save_file(struct save *s, const char *name, struct manifest_file *
     return st;
 }
 
-/* Removes what has this save's tag; the next save removes it, where there is no memory for the name. */
+/* Removes data files with this save's tag; without memory for the name they stay until the next save. */
 static void tagged_remove(const struct save *s)
 {
     char *tag;
@@ -178,8 +179,8 @@ static status admission_save(struct save *s, struct admission *admission, struct
     return st;
 }
 
-/* Writes what tables count for the admission of keys: behind save_begin, while nobody else uses the store. Of one
- * owner as of the step of the ticket. */
+/* Writes the counts of tables that admit keys by counts: after save_begin, while nobody else uses the store. One
+ * owner's counts are as of the ticket's step. */
 static status save_admissions(struct save *s, const struct model_save_options *o)
 {
     const struct graph *g = s->model->graph;
@@ -237,8 +238,8 @@ static status file_copy(const char *from, const char *to)
     return st;
 }
 
-/* Gives manifest.json its second name. If another file has the name, it is of a save that was killed here, or
- * was put there: it is replaced. */
+/* Gives manifest.json its second name, and replaces a file that has the name: a save killed here left it, or a user put
+ * it there. */
 static status newest_link(struct save *s, const char *name)
 {
     char from[FILE_PATH_BYTES], to[FILE_PATH_BYTES];
@@ -291,7 +292,7 @@ status save_run(struct save *s)
 
 /* --- in one piece ----------------------------------------------------------------------------- */
 
-/* A table as one file of all its rows. */
+/* Writes a table as one file of all its rows. */
 static status table_put(const struct model_save_options *o, struct save *s, uint32_t t)
 {
     struct manifest_table *table = &s->manifest.tables[t];
@@ -312,7 +313,7 @@ static status table_put(const struct model_save_options *o, struct save *s, uint
     return st;
 }
 
-/* Every table: the own rows, then what other owners have written. */
+/* Writes every table's own rows, then adds the parts that other owners have written. */
 static status rows_put(void *context, struct save *s)
 {
     const struct model_save_options *o = context;
@@ -349,7 +350,7 @@ void model_parts_free(struct manifest_part *parts, uint32_t part_count)
     memset(parts, 0, part_count * sizeof *parts);
 }
 
-/* Takes the parts that a save has written, with names of their own. */
+/* Copies the parts that a save has written, with their names. */
 static status parts_take(const struct save *s, struct manifest_part *parts)
 {
     for (uint32_t t = 0; t < table_count_of(s); t++) {

@@ -1,6 +1,6 @@
-/* What one save writes, in the order that keeps the saves before it whole (the order is drawn in the .c).
- * model_save (engine/model/model.h) does it in one piece; the saver (engine/model/saver.h) begins it between
- * two steps and runs it beside training. */
+/* One save: it writes files in the order that keeps earlier saves whole (drawn in the .c). model_save
+ * (engine/model/model.h) saves in one piece; the saver (engine/model/saver.h) begins a save between two steps and runs
+ * it beside training. */
 #ifndef HETERPS_ENGINE_MODEL_MODEL_SAVE_H
 #define HETERPS_ENGINE_MODEL_MODEL_SAVE_H
 
@@ -19,34 +19,33 @@ struct save {
     const struct model *model; /* whose dense part, progress and best are written */
     const char *path;
     uint32_t keep;          /* 0 is 1 */
-    bool has_generation;    /* it is the caller's; else save_begin chooses one */
+    bool has_generation;    /* the caller sets `generation`; else save_begin chooses it */
     struct file_sink *sink; /* files of rows go there; or NULL              */
-    /* the rows: fills the tables' rows and parts, the last of which, if it has no bytes yet, is written by
-     * save_rows_open and the like */
+    /* fills in rows and parts of the manifest's tables; save_rows_open and save_rows_commit write a file of rows as a
+     * part */
     status (*rows_put)(void *context, struct save *save);
     void *context;
-    /* of save_begin, for names of further files: this save's tag */
+    /* set by save_begin; with the step the tag of this save's names */
     uint32_t generation;
     char *dense_name, **table_name; /* [table_count]: of files of rows */
-    /* of save_admissions */
-    struct manifest_file *admission; /* [table_count]; their names are its own */
-    /* of save_run */
+    /* set by save_admissions */
+    struct manifest_file *admission; /* [table_count]; the save owns their names */
+    /* set by save_run */
     struct model_arrays arrays;
     struct older_saves older;
     struct manifest manifest;
-    const char *linked_name; /* that the save before this one got from this one, or NULL */
+    const char *linked_name; /* the second name that this save gave to the save before it, or NULL */
     uint64_t bytes;          /* written so far */
 };
 
-/* Chooses names that nothing in the directory has. MEMORY, IO. save_end follows in any case. */
+/* Chooses names that no file in the directory has. MEMORY, IO. save_end follows in any case. */
 MUST_USE status save_begin(struct save *s);
-/* Writes everything else, then removes what is too old; after a failure what it has written itself, and what
- * else has its tag. */
+/* Writes the rest, then removes saves that are too old; after a failure removes every file with this save's tag. */
 MUST_USE status save_run(struct save *s);
 void save_end(struct save *s);
 
-/* For rows_put: begins the table's file of rows, `rows`, of exactly row_count rows, with a block of
- * row_writer_block_bytes; completes it, and notes it as the table's last part; drops it. */
+/* For rows_put. Open begins the table's file of exactly row_count rows, with a block of row_writer_block_bytes; commit
+ * completes the file and adds it as the table's last part; abort drops it. */
 MUST_USE status save_rows_open(struct save *s, uint32_t table, struct save_rows *rows, uint64_t row_count, void *block,
                                size_t block_bytes);
 MUST_USE status save_rows_commit(struct save *s, uint32_t table, struct save_rows *rows);

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
-/* A save that comes between reading the manifest and opening its files may remove them. Who saves more often than this
- * while a model is loaded is not loaded from. */
+/* A save between reading the manifest and opening its files may remove them. After so many saves during one load the
+ * load fails. */
 #define ATTEMPTS_MAX 100
 #define MANIFEST_END ".json"
 
@@ -118,7 +118,7 @@ static status files_open(struct model_saved *s)
     return ST_OK;
 }
 
-/* After a failure: whether there is another manifest by now. Returns the failure. */
+/* After a failure: *is_replaced says whether the manifest has changed since. Returns the failure. */
 static status replaced_look(const struct model_saved *s, uint64_t hash, status st, bool *is_replaced)
 {
     struct file_map map;

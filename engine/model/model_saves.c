@@ -1,4 +1,4 @@
-/* The saves that a model's directory holds: in order of age, and which of them go (engine/model/model_saves.h). */
+/* Lists the saves of a model's directory by age, and removes old ones (engine/model/model_saves.h). */
 #include "engine/model/model_saves.h"
 
 #include <dirent.h>
@@ -30,7 +30,7 @@ static bool older_has(const struct older_saves *older, const char *name)
     return false;
 }
 
-/* Takes the manifest, also when it fails. */
+/* Takes the manifest, also when the call fails. */
 static status older_add(struct older_saves *older, const char *name, struct manifest *manifest, bool is_read)
 {
     char *copy;
@@ -45,8 +45,7 @@ static status older_add(struct older_saves *older, const char *name, struct mani
     return ST_OK;
 }
 
-/* The save written last comes first. Those without a number are of programs that kept no more than one: by
- * step, then. */
+/* The save written last comes first. Saves without a number, of programs that kept one save only, go by step. */
 static int older_compare(const void *a, const void *b)
 {
     const struct older_save *x = a, *y = b;
@@ -70,11 +69,11 @@ static status newest_add(struct older_saves *older, const char *path)
     return st;
 }
 
-/* Adds the save of a name in the directory, if it is one and not there yet. */
+/* Adds the save of a name in the directory, if the name is a manifest's and not in the list yet. */
 static status name_add(struct older_saves *older, const char *path, const char *name)
 {
     struct manifest manifest;
-    /* The newest is there under both names if a save was killed between giving it one and taking the other. */
+    /* The newest has both names if a save was killed between giving the second and taking manifest.json. */
     if (model_name_kind(name) != MODEL_NAME_MANIFEST || older_has(older, name)) return ST_OK;
     status st = manifest_load(&manifest, path, name);
     if (st == ST_MEMORY) return st;
@@ -99,7 +98,7 @@ status older_saves_list(struct older_saves *older, const char *path)
     return ST_OK;
 }
 
-/* Whether a save that is kept needs a data file: one that cannot be read may need any. */
+/* Whether a kept save needs a data file; a save that cannot be read may need any. */
 static bool is_needed(const struct older_saves *older, const struct manifest *newest, const char *name)
 {
     bool answer = manifest_names(newest, name);
@@ -127,7 +126,7 @@ void older_saves_thin(const char *path, struct older_saves *older, const struct 
         manifest_free(&older->items[i].manifest);
     }
     older->count = kept;
-    /* A manifest that came back after a power cut would name what is gone. */
+    /* Else a manifest that comes back after a power cut would name files that are gone. */
     if (is_removed && model_dir_sync(path) != ST_OK) return;
     DIR *directory = opendir(path);
     if (directory == NULL) return;

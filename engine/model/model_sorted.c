@@ -1,4 +1,4 @@
-/* Own rows, sorted. A few times a run. */
+/* Sorts the rows of a model's own store (engine/model/model_sorted.h), a few times a run. */
 #include "engine/model/model_sorted.h"
 
 #include <stdlib.h>

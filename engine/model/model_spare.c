@@ -26,7 +26,7 @@ static void magic_read(char magic[9], const char *path)
     close(fd);
 }
 
-/* By its name, and by what lies beside it. NULL: none. */
+/* The kind that name and neighbours of a file tell. NULL: none. */
 static const char *kind_by_name(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash + 1;
@@ -58,7 +58,7 @@ status model_spare(const char *path, enum model_spare but)
     struct stat about;
     if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return ST_OK;
     char *real = realpath(path, NULL);
-    if (real == NULL) return ST_OK; /* whoever opens it says why */
+    if (real == NULL) return ST_OK; /* its opening will say why */
     const char *kind = kind_of(real, but), *of = "";
     if (kind == NULL) kind = kind_by_name(real), of = " of a saved model";
     free(real);

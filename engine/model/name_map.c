@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names come from files: a message shows this much of one. */
+/* Names come from files: a message shows this many bytes of a name. */
 #define NAME_SHOWN ".120s"
 
 static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
@@ -19,7 +19,7 @@ static char *trimmed(char *begin, char *end)
     return begin;
 }
 
-/* Where the comment of a line begins, or its end. */
+/* Where the line's comment begins, or the line's end. */
 static char *comment_find(char *line, char *end)
 {
     for (char *c = line; c < end; c++)
@@ -41,7 +41,7 @@ static int ours_compare(const void *a, const void *b)
     return order ? order : (x->line > y->line) - (x->line < y->line);
 }
 
-/* After sorting by one of the names: no two are the same. */
+/* For pairs sorted by one of the two names: fails if two of these names are the same. */
 static status twice_check(const struct name_map *map, const char *path, bool is_ours)
 {
     for (uint32_t i = 1; i < map->count; i++) {

@@ -1,10 +1,10 @@
-/* What the tensors of a foreign net are called here: a text, one pair a line.
+/* Maps names of a foreign net's tensors to names of this program: a text, one pair a line.
  *
  *     # theirs               ours
  *     fc1.weight           = h1.weight
  *     embeddings.user.keys = user.keys      # of a table: TABLE.keys, TABLE.words, TABLE.vectors
  *
- * A comment begins with '#' at the start of a line or after white space; empty lines say nothing. */
+ * A comment begins with '#' at the start of a line or after white space; empty lines are skipped. */
 #ifndef HETERPS_ENGINE_MODEL_NAME_MAP_H
 #define HETERPS_ENGINE_MODEL_NAME_MAP_H
 

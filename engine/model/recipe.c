@@ -10,7 +10,7 @@
 
 enum recipe_class { CLASS_RECIPE, CLASS_MODEL, CLASS_SEQUENCE, CLASS_LATER_SEQUENCE, CLASS_LENGTH, CLASS_RUNNING };
 
-/* What is not listed is CLASS_RECIPE. A key of NULL is every key of the section. */
+/* A key that is not listed is of CLASS_RECIPE. A key of NULL is every key of the section. */
 static const struct {
     const char *kind, *key;
     enum recipe_class class;
@@ -26,7 +26,7 @@ static const struct {
     {"data", "transform", CLASS_MODEL},
     {"data", "missing", CLASS_MODEL},
     {"data", "missing_value", CLASS_MODEL},
-    /* Not data.bad_lines: whoever stopped at a bad line goes on by skipping it, and the examples before it are
+    /* data.bad_lines is not listed: a training that stopped at a bad line may skip it, and the examples before it are
      * the same. */
     {"data", "shuffle", CLASS_SEQUENCE},
     {"data", "label_map", CLASS_MODEL},
@@ -56,7 +56,7 @@ static const struct {
     {"checkpoint", NULL, CLASS_RUNNING},
     {"store", "period", CLASS_MODEL},
     {"store", NULL, CLASS_RUNNING},
-    {"cache", "shuffle", CLASS_LATER_SEQUENCE}, /* the first epoch's order is the same with any */
+    {"cache", "shuffle", CLASS_LATER_SEQUENCE}, /* every value gives the first epoch the same order */
     {"cache", "window", CLASS_LATER_SEQUENCE},
     {"cache", NULL, CLASS_RUNNING},
     {"serve", NULL, CLASS_RUNNING},
@@ -71,7 +71,7 @@ static enum recipe_class class_of(const char *kind, const char *key)
     return CLASS_RECIPE;
 }
 
-/* Sections with names, by kind: what a value means does not depend on rules that only training knows. */
+/* Settings of named sections, one kind at a time. */
 union named_settings {
     struct table_settings table;
     struct column_settings column;
@@ -109,7 +109,7 @@ static status side_read(struct side *side, const char *path, const char *text, s
     return settings_read(&side->ini, &side->settings);
 }
 
-/* Fields of a key in two structs that cfg_read has filled: 2k and 2000 are equal. */
+/* Compares a key's fields in two structs that cfg_read has filled: 2k and 2000 are equal. */
 static bool is_equal(const struct cfg_key *key, const void *a_struct, const void *b_struct)
 {
     const char *a = (const char *)a_struct + key->offset, *b = (const char *)b_struct + key->offset;
@@ -134,8 +134,8 @@ static const char *value_text(const struct ini *ini, const struct ini_section *s
     return text && *text ? text : "(none)";
 }
 
-/* What comes of a key that differs. Refusals come in a round of their own, before anything is told. ROUND_NAME:
- * the first that another model may come of is a failure. */
+/* What a differing key does in a round. All refusals come in a round before anything is told. ROUND_NAME: the first key
+ * that may make another model is a failure. */
 enum round { ROUND_REFUSE, ROUND_TELL, ROUND_NAME };
 
 static status name_difference(const char *section, const char *key, const char *saved, const char *present)
@@ -172,7 +172,7 @@ static status difference(const struct recipe *r, enum round round, enum recipe_c
     return ST_OK;
 }
 
-/* The keys of a section that both have, read into structs of its kind. `name` is how --set calls it. */
+/* Compares the keys of a section, read into two structs of its kind. `name` is --set's name of the section. */
 static status keys_compare(const struct recipe *r, enum round round, const char *kind, const char *name,
                            const struct ini_section *saved_section, const void *saved,
                            const struct ini_section *present_section, const void *present)
@@ -191,8 +191,7 @@ static status named_compare(const struct recipe *r, enum round round, const stru
 {
     union named_settings saved_settings, present_settings;
     const struct ini_section *saved = ini_find(&r->saved.ini, present->kind, present->name);
-    if (saved == NULL)
-        return ST_OK; /* tables themselves are compared with the manifest's list of them, columns by the model's hash */
+    if (saved == NULL) return ST_OK; /* loading compares tables with the manifest's list, columns by the model's hash */
     TRY(settings_read_named(&r->saved.ini, saved, present->kind, &saved_settings));
     TRY(settings_read_named(&r->present.ini, present, present->kind, &present_settings));
     return keys_compare(r, round, present->kind, present->name, saved, &saved_settings, present, &present_settings);
@@ -215,7 +214,7 @@ static bool is_settings(const char *kind)
     return is_named(kind);
 }
 
-/* Each key of section `a`, of an op, as `b` has it; `b` NULL: there is no such section. */
+/* Compares each key of section `a`, of an op, with section `b`; `b` NULL: there is no such section. */
 static status op_section_compare(const struct ini_section *a, const struct ini_section *b, bool a_is_saved)
 {
     if (b == NULL)
@@ -230,7 +229,7 @@ static status op_section_compare(const struct ini_section *a, const struct ini_s
     return ST_OK;
 }
 
-/* Sections that only one side has, and those of ops, whose keys all make the model. */
+/* Finds sections that only `a` has, and differences between sections of ops, whose keys all make the model. */
 static status ops_compare(const struct ini *a, const struct ini *b, bool a_is_saved)
 {
     for (uint32_t i = 0; i < a->section_count; i++) {
@@ -267,7 +266,8 @@ static status check(const char *path, const struct manifest *m, const struct gra
                            !is_new_pass && p->epoch_examples != 0 && p->epoch_examples != p->pass_examples};
     status st = side_read(&r.saved, path, m->text, m->text_bytes);
     if (st != ST_OK) {
-        /* Another version's text may have keys that this one does not know; the values are good all the same. */
+        /* Another version's text may have keys that this program does not know; the save's values are good all the
+         * same. */
         if (to_tell) log_warning("the recipe that the model was saved by cannot be compared: %s", status_message());
         st = ST_OK;
     } else {
@@ -308,7 +308,7 @@ static bool is_shared(const char *kind, const char *key)
     return class_of(kind, key) != CLASS_RUNNING;
 }
 
-/* A key's value as it counts; `text`: as it was written. */
+/* A key's value in the form that counts; `text` is the form that was written. */
 static const char *value_counts(const struct cfg_key *key, const void *of, const char *text, char *buffer, size_t bytes)
 {
     const char *at = (const char *)of + key->offset;

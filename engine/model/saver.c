@@ -21,30 +21,30 @@
 
 #define PART_COPY   "checkpoint copy"
 #define PART_BUFFER "checkpoint buffer"
-/* Blocks of all tables' files together, of a table at least, and what a segment is copied by. */
+/* Bytes of the blocks of all tables' files together; of a table's block at least; of one copy from a segment. */
 #define BLOCKS_BYTES    ((size_t)8 << 20)
 #define BLOCK_BYTES_MIN ((size_t)64 << 10)
 #define COPY_BYTES      ((size_t)1 << 20)
-/* While nobody changes rows, no more come after this. */
+/* While training stands still, a save that gets no row for so long has failed. */
 #define SILENCE_NS UINT64_C(10000000000)
-/* A full save is made when all files together would have so many times its bytes, or a table so many files of
- * rows: what is in segments is the same files for long. */
+/* A full save is made when all files together would have CHAIN_TIMES a full save's bytes, or when a table has
+ * CHAIN_FILES_MAX files of rows. Segments do not count as files: saves share them for long. */
 #define CHAIN_TIMES     2
 #define CHAIN_FILES_MAX 256u
 
 /* A table in the saves of this run. */
 struct saver_table {
-    struct manifest_part *chain; /* [chain_count], oldest first; the names are theirs    */
+    struct manifest_part *chain; /* [chain_count], oldest first; owns the parts' names   */
     uint32_t chain_count, chain_max;
-    uint32_t linked_count; /* the last ones, of segments, that this save is first to name */
-    uint64_t row_count;    /* of this save                                                */
+    uint32_t linked_count; /* the chain's last parts: segments added by this save */
+    uint64_t row_count;    /* in this save                                                */
     uint64_t written_count;
     uint64_t cursor;
     struct save_rows rows;
     uint8_t *block;
     size_t block_bytes;
 };
-/* A stretch whose file cannot be linked. */
+/* A stretch of blocks to be copied, because its file cannot be linked. */
 struct stretch_copy {
     char *name;
     struct home_stretch from;
@@ -59,24 +59,24 @@ struct saver {
     struct model frozen; /* the dense part as of the save's step */
     uint8_t *copy_block, *buffer;
     size_t copy_bytes, buffer_bytes;
-    /* the main thread's; while a save is under way the saver's */
+    /* the main thread's; during a save the saver's */
     struct save save;
     struct saver_done done;
     struct saver_table *table;
-    struct manifest_part **old_chain; /* [table_count]: those that a full save replaces */
+    struct manifest_part **old_chain; /* [table_count]: the chains that a full save replaces */
     uint32_t *old_count;
     struct stretch_copy *copies;
     uint32_t copy_count;
     bool is_copying; /* links are refused */
     bool is_broken;  /* a save has failed */
-    bool waits;      /* who changes a row of this save still waits for the thread */
+    bool waits;      /* threads that change a row of this save still wait for the saver */
     uint64_t begin_ns;
     struct failure result;
     pthread_t thread;
     bool is_started, is_busy;
     struct bell bell;
     _Atomic bool shared_is_asked, shared_is_done, shared_is_closing;
-    _Atomic bool shared_is_awaited; /* by the main thread: training stands still */
+    _Atomic bool shared_is_awaited; /* the main thread waits: training stands still */
 };
 
 /* --- opening ---------------------------------------------------------------------------------- */
@@ -175,7 +175,7 @@ void saver_close(struct saver *s)
     if (s->old_chain != NULL && s->old_count != NULL) old_chains_free(s);
     memory_give(PART_COPY, s->copy_block, s->copy_bytes);
     memory_give(PART_BUFFER, s->buffer, s->buffer_bytes);
-    copies_free(s); /* of a save that did not begin */
+    copies_free(s); /* left by a save that failed to begin */
     free(s->copies);
     free(s->table);
     free(s->old_chain);
@@ -185,7 +185,7 @@ void saver_close(struct saver *s)
 
 /* --- beginning -------------------------------------------------------------------------------- */
 
-/* Adds a part under a name, which is copied. */
+/* Adds a part under a copy of `name`. */
 static status chain_add(struct saver_table *table, const struct manifest_part *part, const char *name)
 {
     char *copy;
@@ -224,7 +224,7 @@ static bool full_choose(const struct saver *s)
     return chains > CHAIN_TIMES * full;
 }
 
-/* The name under which the directory has the segment; NULL: it has not. */
+/* The segment's name in the directory; NULL: it is not there. */
 static const char *link_find(const struct manifest_part *chain, uint32_t count, uint64_t number)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -232,7 +232,7 @@ static const char *link_find(const struct manifest_part *chain, uint32_t count, 
     return NULL;
 }
 
-/* Gives the segment a name in the directory too; false: that is refused. */
+/* Gives the segment a name in the directory, too; false: the link is refused. */
 static bool segment_link(struct saver *s, const char *from, const char *name)
 {
     char to[FILE_PATH_BYTES];
@@ -242,7 +242,7 @@ static bool segment_link(struct saver *s, const char *from, const char *name)
     return is_linked;
 }
 
-/* Keeps a stretch, whose file stays open, to be copied by the thread. */
+/* Lists a stretch for the thread to copy; its file stays open. */
 static status copy_add(struct saver *s, const struct home_stretch *stretch, const char *name)
 {
     s->is_copying = true;
@@ -259,7 +259,7 @@ static status copy_add(struct saver *s, const struct home_stretch *stretch, cons
     return ST_OK;
 }
 
-/* What a segment is called that no earlier save has. malloc'd. */
+/* Makes a name for a segment that no earlier save names. malloc'd. */
 static status stretch_name(const struct saver *s, uint32_t t, uint64_t number, char **name)
 {
     char *stem, *numbered = NULL;
@@ -385,7 +385,7 @@ static status link_sync(const struct saver *s, const char *name)
     return st;
 }
 
-/* Copies the blocks to their places in a file of their own: what is in front of them is a hole. */
+/* Copies the blocks to a file of their own, at the same offsets: a hole is in front of them. */
 static status blocks_copy(struct saver *s, const struct stretch_copy *copy, const char *path, int fd)
 {
     const struct home_stretch *from = &copy->from;
@@ -424,7 +424,7 @@ static bool is_copied(const struct saver *s, const char *name)
     return false;
 }
 
-/* Sees to it that what the directory names of segments is on the disk. */
+/* Copies and syncs segments, so that all that the save names are on the disk. */
 static status segments_put(struct saver *s)
 {
     for (uint32_t i = 0; i < s->copy_count; i++) TRY(segment_copy(s, &s->copies[i]));
@@ -449,7 +449,7 @@ static status span_put(struct saver *s, const struct saved_row *row)
     return ST_OK;
 }
 
-/* Writes what the buffer has; *is_any: it had something. */
+/* Writes the buffer's rows; *is_any: there was a row. */
 static status buffer_empty(struct saver *s, bool *is_any)
 {
     struct saved_row row;
@@ -478,7 +478,7 @@ static status rows_write(struct saver *s)
             row_writer_key(w, key);
         }
     }
-    /* The rest is in the buffer, or on its way there. */
+    /* The remaining rows are in the buffer, or on their way there. */
     uint64_t seen_ns = clock_ns();
     for (uint32_t t = 0; t < s->table_count;) {
         if (is_complete(&s->table[t])) {
@@ -497,7 +497,7 @@ static status rows_write(struct saver *s)
     return ST_OK;
 }
 
-/* Whether a save has a file of rows of the table. */
+/* Whether the save writes a file of rows for the table. */
 static bool has_rows(const struct saver *s, uint32_t t) { return s->done.is_full || s->table[t].written_count > 0; }
 
 static status tables_put(struct saver *s)
@@ -534,7 +534,7 @@ static status rows_put(void *context, struct save *save)
     return st;
 }
 
-/* The save is the one that the next builds upon. */
+/* Adds this save's files of rows to the chains, on which the next save builds. */
 static status chains_grow(struct saver *s)
 {
     for (uint32_t t = 0; t < s->table_count; t++) {
@@ -564,7 +564,7 @@ static void *saver_main(void *argument)
         if (!atomic_load_explicit(&s->shared_is_asked, memory_order_acquire)) return NULL;
         atomic_store_explicit(&s->shared_is_asked, false, memory_order_relaxed);
         status st = save_run(&s->save);
-        rows_end(s, st); /* if it failed before it came to the rows */
+        rows_end(s, st); /* for a failure before the rows */
         if (st == ST_OK) st = chains_grow(s);
         failure_keep(&s->result, st);
         copies_free(s);

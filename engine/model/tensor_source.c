@@ -1,5 +1,5 @@
-/* Lists named tensors from files of any origin (the kinds are in the header). Opened once a start; all files of
- * a directory are mapped at the same time, which is a few hundred. */
+/* Lists named tensors from files of any origin (the kinds are in the header). Opened once a start; all files of a
+ * directory, a few hundred, are mapped at the same time. */
 #include "engine/model/tensor_source.h"
 
 #include <dirent.h>
@@ -18,15 +18,15 @@
 #define SAFETENSORS_END ".safetensors"
 #define NPY_END         ".npy"
 #define WORDS_END       ".words.txt"
-/* Names come from files: a message shows this much of one. */
+/* Names come from files: a message shows this many bytes of a name. */
 #define NAME_SHOWN ".120s"
 
 struct source_file {
-    char *path, *stem; /* stem: of the file's name, decoded */
+    char *path, *stem; /* stem: the file name's, decoded */
     struct file_map map;
     struct safetensors safetensors;
-    bool is_wrapped; /* then both are somebody else's */
-    char **names;    /* made up for its tensors, [name_count] */
+    bool is_wrapped; /* the caller owns map and tensors */
+    char **names;    /* made for its tensors, [name_count] */
     uint32_t name_count;
 };
 
@@ -40,7 +40,7 @@ static bool ends_in(const char *name, const char *end)
 
 static int hex_digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; }
 
-/* The inverse of model_file_stem; what that would not have written is taken as it is. malloc'd. */
+/* The inverse of model_file_stem; text that model_file_stem would not write is taken as it is. malloc'd. */
 static status stem_decode(char **stem, const char *name, size_t bytes)
 {
     TRY(heap_text(stem, "%.*s", (int)bytes, name));
@@ -225,7 +225,7 @@ status tensor_source_wrap(struct tensor_source *s, const char *path, const struc
 
 status tensor_source_rename(struct tensor_source *s, const char *map_path, const struct name_map *map)
 {
-    /* Of the map's pairs; before renaming, when the list is sorted by theirs. */
+    /* Checks the map's pairs before renaming, while the list is sorted by theirs. */
     for (uint32_t i = 0; i < map->count; i++) {
         const struct name_pair *p = &map->pairs[i];
         if (tensor_source_find(s, p->theirs) == NULL)
@@ -288,7 +288,7 @@ static float float_of_bits(uint32_t bits)
     return value;
 }
 
-/* IEEE 754 binary16: a sign, 5 bits of exponent (bias 15), 10 of fraction. Every one is a binary32. */
+/* IEEE 754 binary16: a sign, 5 bits of exponent (bias 15), 10 of fraction. Every value is a binary32 exactly. */
 static float float_of_f16(uint16_t half)
 {
     const uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, fraction = half & 1023;
@@ -313,13 +313,13 @@ float source_tensor_float(const struct source_tensor *t, uint64_t index)
     }
 }
 
-/* Where an element stands, as its shape says: "[3, 17]". */
+/* An element's indices: "[3, 17]". */
 static void index_text(char *text, size_t bytes, const struct source_tensor *t, uint64_t index)
 {
     const struct safetensors_tensor *a = &t->npy.array;
     uint64_t at[SAFETENSORS_RANK_MAX];
     for (uint32_t i = 0; i < a->rank; i++) {
-        const uint32_t axis = t->npy.is_fortran ? i : a->rank - 1 - i; /* the fastest first */
+        const uint32_t axis = t->npy.is_fortran ? i : a->rank - 1 - i; /* the fastest axis first */
         at[axis] = index % a->shape[axis];
         index /= a->shape[axis];
     }

@@ -1,4 +1,4 @@
-/* Compares seeds of columns, and hashes texts with them (engine/model/warm_keys.h). Once a warm start. */
+/* Compares seeds of columns, and hashes texts with them (engine/model/warm_keys.h), once a warm start. */
 #include "engine/model/warm_keys.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 #include "io/read/reader.h"
 
-/* The saved text is compiled for its columns alone: what they were counted and measured on does not matter. */
+/* Gives no words: the saved text is compiled for its columns alone, without the data that they were counted on. */
 static status no_words(void *context, const struct vocabulary_settings *settings, const char *name, uint64_t source,
                        status (*word)(void *to, const char *text, size_t bytes, uint64_t count), void *to)
 {
@@ -31,7 +31,7 @@ static status no_automaton(void *context, const char *tree, uint32_t kind_count,
     return ST_OK;
 }
 
-/* The columns of a table, one after another: the first that it looks up from *field on, or NULL. */
+/* Walks the columns of a table: the first that the table looks up from *field on, or NULL. */
 static const struct graph_field *column_next(const struct graph *g, const uint8_t *serves, uint32_t *field)
 {
     while (*field < g->field_count && !serves[*field]) ++*field;
@@ -154,7 +154,7 @@ status warm_words_key(const struct warm_words *words, const char *path, uint64_t
     const char *tab = memchr(text, '\t', bytes);
     const size_t name_bytes = tab ? (size_t)(tab - text) : 0;
     if (words->serves == NULL) {
-        /* The field may be said where it need not be. */
+        /* A text may name its field even where it need not. */
         size_t front = 0;
         for (uint32_t f = 0; f < g->field_count && tab; f++) {
             const char *name = graph_string(g, g->fields[f].name);

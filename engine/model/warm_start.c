@@ -3,7 +3,7 @@
  *
  *     open, verify ──▶ match by name, type and shape ──▶ room for the rows? all finite? ──▶ copy ──▶ say what came
  *
- * Nothing is copied before the last file has been looked at. */
+ * Nothing is copied before all files are checked. */
 #include "engine/model/warm_start.h"
 
 #include <inttypes.h>
@@ -23,42 +23,42 @@
 #include "io/store/store_rows.h"
 
 #define KEY_BYTES sizeof(uint64_t)
-/* Rows between two forgettings of what they were copied from: it is no part of the memory plan. */
+/* Rows after which pages that have been copied are let go: the memory plan has no part for them. */
 #define FORGET_ROWS 16384
-/* Names that a line lists before it only counts. */
+/* Names that a line lists; the rest are counted. */
 #define NAMES_MAX 8
-/* Names come from files: a message shows this much of one. */
+/* Names come from files: a message shows this many bytes of a name. */
 #define NAME_SHOWN ".100s"
 
-/* What became of a parameter. */
+/* The outcome for a parameter. */
 enum fit { FIT_ABSENT, FIT_TAKEN, FIT_TYPE, FIT_SHAPE };
 struct source_param {
     enum fit fit;
-    bool is_transposed; /* PATH has it so, --transpose says */
+    bool is_transposed; /* --transpose says that PATH has it so */
     struct source_tensor *tensor;
 };
 
-/* Rows for a table of the graph: of a saved model (`rows`) or of tensors (`vectors`, and `keys` or `words`). */
+/* Rows for a table of the graph: a saved model's (`rows`) or tensors (`vectors`, and `keys` or `words`). */
 struct source_table {
     bool is_there, is_taken;
     uint32_t dim;
     uint64_t row_count;
     enum table_store store;
-    bool has_state; /* rows come whole, and not their vectors alone */
+    bool has_state; /* whole rows come, not vectors alone */
     const struct model_rows *rows;
     const struct source_tensor *keys, *words, *vectors;
-    struct warm_words hashed; /* how its words become keys */
+    struct warm_words hashed; /* turns its words into keys */
 };
 
 struct warm_start {
     struct model *model;
     const struct warm_start_options *o;
     bool is_saved;            /* PATH is a model's directory                  */
-    struct model_saved saved; /* then                                         */
+    struct model_saved saved; /* if is_saved                                  */
     struct name_map map;
     struct tensor_source tensors;
     struct model_arrays arrays;  /* of the model         */
-    const char **names;          /* what the graph has names for, NULL at the end: arrays first, then TABLE.keys, … */
+    const char **names;          /* the graph's names, NULL at the end: of arrays, then TABLE.keys, … */
     struct source_param *params; /* [arrays.count]       */
     struct source_table *tables; /* [table_count] of the graph */
     uint32_t taken_count;
@@ -115,7 +115,7 @@ static const char *near_text(char *text, size_t bytes, const char *name, const c
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-/* The weights of fc. Parameters are listed in the order of the graph's tensors. */
+/* Transposes the weights of fc. Parameters are listed in the order of the graph's tensors. */
 static void transpose_all(struct warm_start *w)
 {
     const struct graph *g = w->model->graph;
@@ -186,7 +186,7 @@ static status fields_check(const struct warm_start *w)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* Of a span, behind its vector. */
+/* The floats of a span behind its vector. */
 static uint32_t state_floats(const struct graph_table *t, uint32_t span_floats)
 {
     return span_floats - row_vector_floats(t);
@@ -202,8 +202,7 @@ static void saved_table_match(struct warm_start *w, uint32_t table)
         const struct manifest_table *saved = &m->tables[i];
         if (strcmp(saved->name, graph_string(g, have->name)) != 0) continue;
         const char *optimizer = optimizer_table[g->optimizers[have->optimizer].kind].name;
-        /* A manifest that does not name the optimizer is of a program whose optimizers all had spans of their
-         * own length. */
+        /* A manifest without the optimizer's name was written when every optimizer had another length of spans. */
         const struct graph_table was = {.dim = saved->dim, .store = (uint16_t)saved->store};
         source->has_state = saved->dim == have->dim &&
                             state_floats(&was, saved->span_floats) == state_floats(have, have->span_floats) &&
@@ -276,7 +275,7 @@ static const char *type_text(const struct source_tensor *t)
     return t->is_words ? "text" : safetensors_type_name(t->npy.array.type);
 }
 
-/* An import that does not fit. */
+/* Refuses an import that does not fit. */
 static status param_refuse(const struct warm_start *w, uint32_t index)
 {
     const struct model_array *a = &w->arrays.items[index];
@@ -310,7 +309,7 @@ static status params_match(struct warm_start *w)
     return ST_OK;
 }
 
-/* Whether keys (or words) and vectors are there, in types and shapes that make rows of some dim. */
+/* Whether keys (or words) and vectors are there, in types and shapes that make rows of any dim. */
 static bool is_table(const struct source_table *s)
 {
     if (s->vectors == NULL || (s->keys == NULL) == (s->words == NULL)) return false;
@@ -373,7 +372,7 @@ static status match(struct warm_start *w)
     return ST_OK;
 }
 
-/* What training has saved is as it was; what comes from elsewhere is looked at. */
+/* Checks values made elsewhere; values that training has saved are taken as they are. */
 static status finite_check(const struct warm_start *w)
 {
     for (uint32_t i = 0; i < w->arrays.count; i++)
@@ -388,7 +387,7 @@ static status finite_check(const struct warm_start *w)
 
 /* --- copying ---------------------------------------------------------------------------------- */
 
-/* A row of a table that counts begins anew; one that comes whole stays without a vector if it has none. */
+/* Begins the counters of a row anew, in a table that counts. A whole row without a vector stays without. */
 static void counters_begin(const struct warm_start *w, uint32_t table, float *span, bool has_vector)
 {
     const struct graph_table *t = &w->model->graph->tables[table];
@@ -396,7 +395,7 @@ static void counters_begin(const struct warm_start *w, uint32_t table, float *sp
     if (t->life.counts) row_counters_begin(at, has_vector || row_counters_get(at).has_vector);
 }
 
-/* A saved row, whose vector may be stored otherwise. */
+/* Copies a saved row, whose vector may have another format. */
 static void row_copy(const struct source_table *source, const struct graph_table *to, const float *from, float *span)
 {
     const struct graph_table was = {.dim = source->dim, .store = (uint16_t)source->store};
@@ -408,7 +407,7 @@ static void row_copy(const struct source_table *source, const struct graph_table
         memcpy(span + floats, from + row_vector_floats(&was), state_floats(to, to->span_floats) * sizeof *span);
 }
 
-/* Of a saved model: what is read of rows is let go on the way. */
+/* Copies a saved model's rows of a table, and lets go pages that have been read. */
 static status saved_rows_copy(struct warm_start *w, uint32_t table)
 {
     const struct source_table *source = &w->tables[table];
@@ -426,7 +425,7 @@ static status saved_rows_copy(struct warm_start *w, uint32_t table)
     return ST_OK;
 }
 
-/* The key of the next row: `words` goes on to the next line. */
+/* The key of the next row; `words` moves to the next line. */
 static status row_key(const struct warm_start *w, const struct source_table *s, uint64_t row, const char **words,
                       uint64_t *key)
 {
@@ -443,7 +442,7 @@ static status row_key(const struct warm_start *w, const struct source_table *s, 
                           key);
 }
 
-/* Whether every line of words that says its field says one. */
+/* Checks the field that each line of words names. */
 static status words_check(const struct warm_start *w)
 {
     for (uint32_t t = 0; t < w->model->graph->table_count; t++) {
@@ -494,7 +493,7 @@ static status rows_copy(struct warm_start *w, uint32_t table)
     return ST_OK;
 }
 
-/* A row-major tensor that comes transposed is a column-major one of the graph's shape, and the other way round. */
+/* A transposed row-major tensor is a column-major tensor of the graph's shape, and the other way round. */
 static void param_copy(const struct model_array *a, const struct source_param *p)
 {
     const bool by_columns = p->tensor->npy.is_fortran != p->is_transposed;
@@ -504,7 +503,7 @@ static void param_copy(const struct model_array *a, const struct source_param *p
                 source_tensor_float(p->tensor, by_columns ? col * a->rows + row : row * a->cols + col);
 }
 
-/* What came of using the files' bytes, or that some could not be read. */
+/* Returns IO if bytes of the files could not be read, else `st`. */
 static status files_check(const struct warm_start *w, status st)
 {
     return tensor_source_check(&w->tensors, model_saved_check(&w->saved, st));
@@ -521,7 +520,7 @@ static status copy(struct warm_start *w)
 
 /* --- what came of it -------------------------------------------------------------------------- */
 
-/* A list of texts behind a heading; of long ones the first NAMES_MAX and how many more. */
+/* A list of texts after a heading; of a long list the first NAMES_MAX and how many more. */
 struct names {
     char text[2048];
     uint32_t count;
@@ -545,7 +544,7 @@ static void names_end(struct names *names)
         snprintf(names->text + end, sizeof names->text - end, " and %u more", names->count - NAMES_MAX);
 }
 
-/* What keeps its initial values, and why. */
+/* Lists the parts that keep their initial values, and why. */
 static void untaken_list(const struct warm_start *w, struct names *names)
 {
     const struct graph *g = w->model->graph;
@@ -571,7 +570,7 @@ static void untaken_list(const struct warm_start *w, struct names *names)
     names_end(names);
 }
 
-/* A saved model's optimizer state is not looked for by name: NAME.state0, …. */
+/* Whether the name is of optimizer state in a saved model, NAME.state0, …, which is not looked for by name. */
 static bool is_state(const struct warm_start *w, const char *name)
 {
     const char *dot = strrchr(name, '.');
@@ -585,7 +584,7 @@ static bool graph_has_table(const struct graph *g, const char *name)
     return false;
 }
 
-/* What PATH has and the graph has not. */
+/* Lists tensors that PATH has and the graph lacks. */
 static void unused_list(const struct warm_start *w, struct names *names)
 {
     *names = (struct names){.count = 0};
@@ -600,7 +599,7 @@ static void unused_list(const struct warm_start *w, struct names *names)
     names_end(names);
 }
 
-/* How many tensors of which type were converted. */
+/* Lists how many tensors of each type were converted. */
 static void converted_list(const struct warm_start *w, struct names *names)
 {
     uint32_t counts[SAFETENSORS_TYPE_COUNT] = {0};

@@ -1,4 +1,4 @@
-/* Reads or measures what a plan is made from. Once a start. */
+/* Reads or measures the instance of a plan. Once a start. */
 #include "engine/plan/planner.h"
 
 #include <math.h>
@@ -88,7 +88,7 @@ status planner_open(struct planner *p, const struct planner_source *s)
     status st;
     TRY_GOTO(cluster_read(&p->cluster, s->cluster_path), failed);
     TRY_GOTO(s->layers_path ? layers_estimate(p, s) : s->net ? net_estimate(p, s) : graph_measure(p, s), failed);
-    /* A message is a micro-batch; of a table of layers the whole batch. */
+    /* A message is a micro-batch; for a table of layers it is the whole batch. */
     const double micro = s->graph_path ? p->graph.header->micro : p->instance.batch;
     TRY_GOTO(nodes_apply(&p->instance, &p->cluster, micro), failed);
     TRY_GOTO(planner_goal_set(&p->instance, p->cluster.throughput, PLANNER_GOAL_SECONDS, NULL, NULL), failed);

@@ -1,5 +1,5 @@
-/* From what a user has to a scheduling problem. A user has an instance file; a layer table, or a net by name, with a
- * cluster, by declared rates; or a graph and a cluster, measured here. */
+/* Makes a scheduling problem from a user's files: an instance file; a layer table, or a net by name, with a cluster, by
+ * declared rates; or a graph and a cluster, measured here. */
 #ifndef HETERPS_ENGINE_PLAN_PLANNER_H
 #define HETERPS_ENGINE_PLAN_PLANNER_H
 

@@ -1,4 +1,4 @@
-/* Measures a plan by what its pipeline does, and replaces it. Between steps, about once a second. */
+/* Compares a plan with its pipeline's figures, and replaces it. Between steps, about once a second. */
 #include "engine/plan/replan.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #define LATER_SHARE      0.25
 #define LATER_SECONDS    0.5
 #define LOOKS_NEEDED     2
-#define LOOKS_NEEDED_MAX 64 /* where one plan after the other was still the best */
+#define LOOKS_NEEDED_MAX 64 /* while one plan after another stays the best */
 #define STAGES_MAX       INSTANCE_LAYERS_MAX
 
 struct replanner {
@@ -22,17 +22,17 @@ struct replanner {
     struct replan_options options;
     struct instance profile;  /* as given                                                      */
     struct instance instance; /* the profile times `factor`                                    */
-    double *factor;           /* [L, T]: of what was measured, and what is supposed of the rest */
+    double *factor;           /* [L, T]: measured for some layers, supposed for the rest */
     bool *is_measured;        /* [L, T]                                                        */
-    struct solution solution; /* of the present plan; its stages' times as corrected           */
-    struct policy *policy;    /* of the last search by a learned method                        */
+    struct solution solution; /* of the present plan; its stages' times are corrected          */
+    struct policy *policy;    /* of the last search of a learned method                        */
     bool is_stopped;
-    uint32_t looks;               /* in a row that found a difference; after looks_needed … */
-    uint32_t looks_needed;        /* … it is planned anew */
+    uint32_t looks;               /* looks in a row that found a difference */
+    uint32_t looks_needed;        /* that make a new plan due */
     uint64_t busy_ns[STAGES_MAX]; /* of the pipeline's stages at the last look              */
 };
 
-/* Solves the instance as it is now by a method; the learned ones begin with the policy of the search before. */
+/* Solves the present instance by a method; learned methods begin with the policy of the last search. */
 static status method_solve(struct replanner *r, const char *method, double seconds, struct solution *solution)
 {
     uint32_t number = method_find(method);
@@ -59,7 +59,7 @@ static status method_solve(struct replanner *r, const char *method, double secon
     return ST_OK;
 }
 
-/* For a goal of so many examples a second. While training waits, auto is exact, and rl only where that does not
+/* Solves for a goal of `throughput` examples a second. While training waits, auto is exact, or rl where exact does not
  * finish. */
 static status goal_solve(struct replanner *r, double throughput, double seconds, bool is_first,
                          struct solution *solution)
@@ -127,7 +127,8 @@ void replanner_close(struct replanner *r)
 
 const struct solution *replanner_solution(const struct replanner *r) { return &r->solution; }
 
-/* Of a stage's seconds an example on its units, those of its updates, which divide as its computation does. */
+/* The part of a stage's seconds an example, on its units, that its updates take; they divide as its computation
+ * does. */
 static double stage_update(const struct replanner *r, const struct cost_stage *stage)
 {
     const struct cost_time *t = &stage->time;
@@ -165,8 +166,8 @@ void replanner_restart(struct replanner *r)
 
 /* --- what was measured ------------------------------------------------------------------------ */
 
-/* Seconds an example of a stage since the last look, on all its units: its workers take turns, so the time of
- * one divides among them; of several pipelines each has a share of the examples. */
+/* A stage's seconds an example since the last look, on all its units. Its workers take turns, so busy time divides
+ * among them; several pipelines share the examples. */
 static double stage_measure(struct replanner *r, const struct stage_figures *f, uint32_t stage, uint64_t examples)
 {
     uint64_t busy_ns = 0;
@@ -177,8 +178,8 @@ static double stage_measure(struct replanner *r, const struct stage_figures *f, 
     return seconds / (double)examples / (workers ? workers : 1);
 }
 
-/* What a stage's workers should have been busy: on cpu moving is not told from waiting for memory; on sim it is
- * part of the task. */
+/* The busy seconds an example that the plan expects: without moving on cpu, where moving looks like waiting for memory;
+ * on sim moving is part of the task. */
 static double stage_planned(const struct replanner *r, const struct cost_stage *stage)
 {
     struct cost_time time = stage->time;
@@ -193,9 +194,8 @@ static double clamp(double figure)
                                           : figure;
 }
 
-/* A type's time of a layer in its stages is what was measured, all layers of a stage in the same proportion. Of
- * its layers that have never been measured on it, the mean of those that are is supposed, weighted by their
- * time. */
+/* Layers of a stage get the measured time, all in the same proportion. A layer never measured on a type gets the mean
+ * factor of the layers on the type, weighted by their time. */
 static void instance_correct(struct replanner *r, const double *ratio)
 {
     const struct solution *s = &r->solution;
@@ -222,14 +222,14 @@ static void instance_correct(struct replanner *r, const double *ratio)
             time->oct = clamp(from->oct * r->factor[cell]);
             time->fixed = from->fixed * r->factor[cell];
             time->update = from->update * r->factor[cell];
-            /* A device on sim or paced takes the longer of the two, so both were measured. */
+            /* A device on sim or paced takes the longer of oct and odt, so both were measured. */
             if (resource_is_imitated(r->instance.types[t].resource.device) && from->odt > 0)
                 time->odt = clamp(from->odt * r->factor[cell]);
         }
     }
 }
 
-/* The present plan's units under the corrected times. */
+/* Computes the present plan's figures from the corrected times. */
 static status solution_correct(struct replanner *r)
 {
     struct cost_model model;
@@ -251,7 +251,7 @@ bool replanner_look(struct replanner *r, const struct pipeline_figures *f, uint6
     const struct solution *s = &r->solution;
     double ratio[STAGES_MAX], worst = 1;
     uint32_t worst_stage = 0;
-    /* In a shared pool a stage's time is also that of the others. */
+    /* In a shared pool a stage's time includes other stages'. */
     if (r->is_stopped || examples == 0 || f->is_shared || f->stage_count != s->stage_count) return false;
     bool is_measured = true;
     for (uint32_t i = 0; i < s->stage_count; i++) {
@@ -276,7 +276,7 @@ bool replanner_look(struct replanner *r, const struct pipeline_figures *f, uint6
     return true;
 }
 
-/* Whether the new solution, a feasible one, is worth a change. */
+/* Whether the new solution, which is feasible, is worth a change. */
 static bool is_gain(const struct solution *now, const struct solution *next)
 {
     if (!now->result.is_feasible) return next->result.throughput > REPLAN_GAIN * now->result.throughput;

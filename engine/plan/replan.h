@@ -41,14 +41,14 @@ void replanner_close(struct replanner *replanner);
 const struct solution *replanner_solution(const struct replanner *replanner);
 
 /* Examples a second that the plan gives on this node, in a pipeline that is drained at the end of every step of
- * `micro_count` micro-batches (bsp; UINT32_MAX: never). It is formula 5, and what formula 5 leaves out. While a step
- * fills and drains the pipeline, the slowest stage waits for the passes of one micro-batch through all other stages,
- * then for the longest update. And stages on cpu share the core_count cores with reading (service_seconds), if they
- * need more. */
+ * `micro_count` micro-batches (bsp; UINT32_MAX: never). Formula 5, with two delays that formula 5 leaves out. While a
+ * step fills and drains the pipeline, the slowest stage waits for the passes of one micro-batch through all other
+ * stages, then for the longest update. Stages on cpu share the core_count cores with reading (service_seconds), if
+ * together they need more. */
 double replanner_expected(const struct replanner *replanner, uint32_t micro_count, uint32_t core_count);
 
 /* Compares what the pipeline has measured since the last call with the plan; `examples`: trained since then. Returns
- * whether a new plan is due; the instance is then corrected, and `why` says what was found. Costs a microsecond; to be
+ * whether a new plan is due; the instance is then corrected, and `why` gives the reason. Costs a microsecond; to be
  * called about once a second. */
 bool replanner_look(struct replanner *replanner, const struct pipeline_figures *figures, uint64_t examples, char *why,
                     size_t why_bytes);

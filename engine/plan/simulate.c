@@ -1,4 +1,4 @@
-/* Simulates a plan: makes a graph and data for it, trains the pipeline, reads the clock when micro-batches are done. */
+/* Simulates a plan: makes a graph and data for it, trains the pipeline, reads the clock as micro-batches end. */
 #include "engine/plan/simulate.h"
 
 #include <errno.h>
@@ -19,15 +19,15 @@
 #include "graph/cut.h"
 #include "sched/cost.h"
 
-/* The greatest output of a layer, a micro-batch: a pipeline of hundreds of slots then stays small, and moving
- * it takes a few microseconds. */
+/* The greatest output of a layer for a micro-batch: a pipeline of hundreds of slots stays small, and moving an output
+ * takes a few microseconds. */
 #define LAYER_BYTES_MAX 65536.0
 /* Micro-batches a step and stage under bsp: filling and draining a pipeline of S stages takes at most S - 1 more. */
 #define STEP_MICRO_COUNT 20u
 
 /* --- graphs ----------------------------------------------------------------------------------- */
 
-/* "--set" of what a run needs, whatever the model says. */
+/* The assignments of a run, as for --set, which override the model's settings. */
 #define ASSIGNMENT_COUNT 5u
 static void assignments_make(const struct simulate_shape *shape, char texts[ASSIGNMENT_COUNT][64])
 {
@@ -53,7 +53,7 @@ status simulate_graph_open(struct graph *graph, const char *path, const char *co
     return st;
 }
 
-/* Columns of a layer's output, unscaled: what crosses the cut behind it is as much there as back. */
+/* Columns of a layer's output, unscaled: as many bytes cross the cut after the layer forward as backward. */
 static double layer_cols(const struct instance *instance, uint32_t layer)
 {
     double cut_bytes = instance->layers[layer].cut_bytes;
@@ -76,7 +76,7 @@ status simulate_graph_make(struct graph *graph, const struct instance *instance,
     *factor = ceil(*factor);
     FILE *stream = open_memstream(&text, &bytes);
     if (stream == NULL) FAIL(MEMORY, "no memory for a model of %u layers", L);
-    /* A parameter in front, or nothing would need a gradient. */
+    /* The first layer has parameters; else nothing would need a gradient. */
     fprintf(stream, "[data]\ndense = I1\n[store]\nram = 1MiB\n");
     for (uint32_t l = 0; l < L; l++) {
         double cols = l + 1 < L ? rint(layer_cols(instance, l) / *factor) : 1;
@@ -127,7 +127,7 @@ static void types_turn(struct plan *plan)
     plan->time_scale = 1;
 }
 
-/* The times that a plan does not give, by the cost model. The plan's types are found in the instance by name. */
+/* Fills in times that a plan does not give, by the cost model. Types are found in the instance by name. */
 static status times_fill(struct plan *plan, const struct instance *instance)
 {
     struct cost_model model;
@@ -199,7 +199,7 @@ status simulate_plan_make(struct plan *plan, const struct solution *solution)
 
 /* --- data ------------------------------------------------------------------------------------- */
 
-/* Criteo lines in memory, `count` of them: a label, and nothing else that would have to be parsed or stored. */
+/* Criteo lines in memory: a label, and nothing else to parse or store. */
 struct lines {
     int fd;
     char path[64];
@@ -272,7 +272,7 @@ static status run_open(struct run *run, struct simulation *simulation)
     bool is_bsp = sync_by_lane(o->sync);
     struct batch_shape shape = graph_batch(g);
     simulation->step_micro_count = batch_micro_count(shape);
-    /* Twice as many as there are stages: while one goes up and down the others, the slowest has work. */
+    /* About two for each stage: the slowest stage has work while a micro-batch goes through the others and back. */
     simulation->in_flight = 2 * o->plan->stage_count + 2;
     if (is_bsp && simulation->in_flight > simulation->step_micro_count)
         simulation->in_flight = simulation->step_micro_count;
@@ -293,7 +293,7 @@ static status run_open(struct run *run, struct simulation *simulation)
                                         .in_flight = simulation->in_flight,
                                         .pipeline_count = 1};
     TRY(pipeline_open(&run->pipeline, &pipeline));
-    /* Whole steps, so that no pass ends with a part of one. */
+    /* Whole steps, so that no pass ends within a step. */
     uint64_t steps_a_pass = shape.batch >= 4096 ? 1 : 4096 / shape.batch;
     TRY(lines_make(&run->lines, steps_a_pass * shape.batch));
     struct feed_options feed = {
@@ -335,7 +335,7 @@ static status run_train(struct run *run)
     return ST_OK;
 }
 
-/* From one step to another, of which neither falls into the filling or draining of the whole run. */
+/* Measures between two steps outside the filling and draining of the whole run. */
 static void throughput_measure(const struct run *run, struct simulation *simulation)
 {
     uint32_t left_out = sync_by_lane(run->options->sync) ? 0 : simulation->in_flight;

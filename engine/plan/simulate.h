@@ -3,10 +3,10 @@
  *
  *     graph, or a chain with an instance's cuts ──▶ plan, every stage on sim ──▶ pipeline ──▶ throughput, bytes
  *
- * What is measured. Under wsp minibatches follow one another without a barrier, and enough of them are in flight that
- * the slowest stage always has work. The first and the last minibatches in flight are left out, because the pipeline is
- * slower while it fills and drains. Under bsp whole steps are measured, the first one left out. Each step begins and
- * ends with an empty pipeline, which formula 5 does not count and the measured figure does. */
+ * Under wsp minibatches follow one another without a barrier, and enough are in flight that the slowest stage always
+ * has work. The first and the last minibatches in flight are left out, because the pipeline is slower while it fills
+ * and drains. Under bsp whole steps are measured, the first one left out. Each step begins and ends with an empty
+ * pipeline, which formula 5 does not count and the measured figure does. */
 #ifndef HETERPS_ENGINE_PLAN_SIMULATE_H
 #define HETERPS_ENGINE_PLAN_SIMULATE_H
 
@@ -29,8 +29,8 @@ MUST_USE status simulate_graph_open(struct graph *graph, const char *path, const
  * them, there and back; or 1 / *factor of this width, where a micro-batch would be too large. */
 MUST_USE status simulate_graph_make(struct graph *graph, const struct instance *instance,
                                     const struct simulate_shape *shape, double *factor);
-/* What plan_read and plan_stage_name ask of a graph: layers, their names, the hash. The names are the instance's, which
- * a model text might not allow. Not to be run. graph_close. */
+/* The parts of a graph that plan_read and plan_stage_name need: layers, their names, the hash. The names are the
+ * instance's, which a model text might not allow. Not to be run. graph_close. */
 MUST_USE status simulate_names_make(struct graph *names, const struct instance *instance);
 
 /* Turns a plan that was read into one on sim: every stage in one replica. An et that the plan lacks follows from the

@@ -1,4 +1,4 @@
-/* Trains plans for a moment each, and compares what they came to. */
+/* Trains plans for a moment each, and compares their examples a second. */
 #include "engine/plan/trial.h"
 
 #include <math.h>
@@ -16,13 +16,13 @@
 #include "engine/data/gen_memory.h"
 #include "engine/plan/planner.h"
 
-/* Rows that are generated where there are no data, and values of a field of theirs. */
+/* Rows generated where there are no data, and values of their fields. */
 #define GENERATED_ROWS  100000u
 #define GENERATED_VOCAB 1000u
-/* What is predicted to be so much slower than the fastest, and than the goal, is not tried: a step of it may take
- * long. */
+/* A plan is not tried if its predicted throughput is below this share of the fastest plan's, or of a lower goal: its
+ * steps may take long. */
 #define SLOW_SHARE 0.2
-/* Where a step takes long, a plan is given so many times its seconds until two are done. */
+/* Where steps take long, a plan gets up to so many times its seconds, until two steps of the second half are done. */
 #define LONGEST 8
 
 struct trial {
@@ -33,12 +33,12 @@ struct trial {
     char *paths;
     struct feed *feed;
     bool has_waits;
-    struct waits waits; /* from half of the time on, as the rate */
+    struct waits waits; /* from half of the time on, like the rate */
     uint64_t begin_ns, half_ns, end_ns, longest_ns;
     uint64_t examples;
-    /* The first step that ended behind half of the time, and the last: written by workers, one at a time. */
+    /* The first step and the last that ended after half of the time; written by workers, one at a time. */
     uint64_t first_ns, first_examples, last_examples;
-    _Atomic uint64_t shared_last_ns; /* 0: there is none behind the first */
+    _Atomic uint64_t shared_last_ns; /* 0: none after the first */
 };
 
 /* --- one plan ------------------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ static status data_find(struct trial *t)
         TRY(heap_text(&t->paths, "%s", t->o->data));
     else if (*s->data_path)
         TRY(setup_paths(&t->setup, "data.path", s->data_path, &t->paths));
-    /* A stream is the training's that follows. */
+    /* A stream is left to the training that follows. */
     if (t->paths && !paths_have_stream(t->paths)) return ST_OK;
     free(t->paths);
     t->paths = NULL;
@@ -62,7 +62,7 @@ static status data_find(struct trial *t)
     return heap_text(&t->paths, "%s", t->generated.path);
 }
 
-/* Up to the crew that the plan asks for. */
+/* Makes the set-up and the crew of a plan. */
 static status crew_make(struct trial *t, const struct solution *solution)
 {
     const struct setup_options setup = {
@@ -70,7 +70,7 @@ static status crew_make(struct trial *t, const struct solution *solution)
     const struct crew_options crew = {.isa = t->o->isa};
     crew_begin(&t->crew, &crew);
     TRY(setup_begin(&t->setup, &setup));
-    /* It is run whether or not it is predicted to reach the goal. */
+    /* A plan runs even if it is not predicted to reach the goal. */
     struct solution told = *solution;
     told.result.is_feasible = true;
     TRY(solution_to_plan(&told, &t->setup.graph, &t->crew.plan));
@@ -116,7 +116,7 @@ static void step_done(void *context, const struct step_done *done)
         return;
     }
     t->last_examples = t->examples;
-    /* Relaxed: tick() only wants to know that there is one; the job's end orders the rest. */
+    /* Relaxed: tick() only asks whether there is such a step; the job's end orders the rest. */
     atomic_store_explicit(&t->shared_last_ns, now_ns, memory_order_relaxed);
 }
 
@@ -132,7 +132,7 @@ static bool tick(void *context)
     return stop_requested() || (now_ns >= t->end_ns && (is_seen || now_ns >= t->longest_ns));
 }
 
-/* Examples a second; of a plan that has not done two steps in its longest time, of all that it has done. */
+/* *rate: examples a second, of the second half; if that has not two steps, of the whole. */
 static status trial_train(struct trial *t, double *rate, double *waited)
 {
     const struct train_job job = {
@@ -161,7 +161,7 @@ static status plan_try(const struct trial_options *o, struct solution *solution)
     struct failure failure;
     double rate = 0, waited = 0;
     status st = crew_make(&trial, solution);
-    /* What this machine has not, or the graph's training does not allow. */
+    /* This machine lacks a part of the plan, or the graph's training does not allow the plan. */
     const bool is_refused = st == ST_USAGE || st == ST_INVALID || st == ST_MEMORY;
     if (is_refused) {
         log_info("%s: its plan is not tried: %s", solution->method, status_message());
@@ -188,24 +188,24 @@ static bool is_same(const struct solution *a, const struct solution *b)
     return true;
 }
 
-/* Those of methods that need no search, unless they are there. */
+/* Adds the solutions of methods that need no search, unless they are there. */
 static status fixed_add(struct solution *solutions, uint32_t *count, uint32_t most)
 {
     const struct instance *instance = solutions[0].instance;
     const uint32_t given = *count;
     for (uint32_t m = 0; m < METHOD_ID_COUNT && *count < most && !stop_requested(); m++) {
-        bool is_there = method_table[m].kind != METHOD_FIXED || m == METHOD_ID_policy; /* which needs one */
+        bool is_there = method_table[m].kind != METHOD_FIXED || m == METHOD_ID_policy; /* it needs a policy */
         for (uint32_t i = 0; i < given; i++) is_there |= strcmp(solutions[i].method, method_table[m].name) == 0;
         if (is_there) continue;
         const status st = solve(instance, &(struct solve_options){.method = method_table[m].name}, &solutions[*count]);
         if (st == ST_OK) (*count)++;
-        if (st != ST_OK && st != ST_INVALID) return st; /* it may have no such types */
+        if (st != ST_OK && st != ST_INVALID) return st; /* INVALID: the instance may lack such types */
     }
     return ST_OK;
 }
 
-/* The first plan with each of its stages given to a neighbour: what is handed over least counts for more than a
- * prediction knows. */
+/* Adds the first plan with each of its stages given to a neighbour: to hand over less may gain more than is
+ * predicted. */
 static status merged_add(struct solution *solutions, uint32_t *count, uint32_t most)
 {
     const struct solution *from = &solutions[0];
@@ -214,7 +214,7 @@ static status merged_add(struct solution *solutions, uint32_t *count, uint32_t m
     if (types == NULL) FAIL(MEMORY, "no memory for a plan of %u layers", L);
     status st = ST_OK;
     for (uint32_t i = 0; i < 2 * from->stage_count && st == ST_OK && *count < most; i++) {
-        const uint32_t s = i / 2, to = i % 2 ? s + 1 : s - 1; /* before the first: beyond the last */
+        const uint32_t s = i / 2, to = i % 2 ? s + 1 : s - 1; /* before the first it wraps, beyond the last */
         if (to >= from->stage_count) continue;
         memcpy(types, from->types, L * sizeof *types);
         for (uint32_t l = from->stages[s].first; l <= from->stages[s].last; l++)
@@ -237,7 +237,7 @@ static double price_of(const struct solution *s)
     return price;
 }
 
-/* Those that reach the goal come first, the cheapest of them, of equal ones the fastest; then the fastest. */
+/* Plans that reach the goal come first, by cost, then by speed; then all others, by speed. */
 static bool is_better(const struct solution *a, const struct solution *b, double goal)
 {
     const double a_rate = solution_rate(a), b_rate = solution_rate(b);
@@ -267,7 +267,7 @@ static void best_to_front(const struct trial_options *o, struct solution *soluti
     solutions[0].result.is_feasible = solution_rate(&front) >= goal;
 }
 
-/* What need not be tried is slower than that, in examples a second. */
+/* Examples a second below which a plan is not tried. */
 static double slow_limit(const struct trial_options *o, const struct solution *solutions, uint32_t count)
 {
     double fastest = 0;

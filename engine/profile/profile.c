@@ -1,4 +1,4 @@
-/* Decides what to measure, and makes an instance of what is measured, stored and declared. */
+/* Decides what to measure, and makes an instance from measured, stored and declared times. */
 #include "engine/profile/profile.h"
 
 #include <inttypes.h>
@@ -16,23 +16,23 @@
 #include "graph/op.h"
 #include "sched/estimate.h"
 
-/* Batch sizes: train.micro halved so often. */
+/* Most sizes of micro-batches: train.micro, a half, a quarter, an eighth. */
 #define SIZES_MAX 4u
-/* Gangs of 1, 2, 4, … up to CORES_MAX, and of all. */
+/* Most gangs: 1, 2, 4, … up to CORES_MAX, and all cores. */
 #define UNITS_MAX 12u
 #define MOVES     5u
-/* Sizes of transfers that say something about all others. */
+/* Least and greatest bytes of a measured transfer. */
 #define MOVE_BYTES_MIN 4096.0
 #define MOVE_BYTES_MAX (double)(16u << 20)
-/* Assumed where it cannot be measured: see profile.h. */
+/* Assumed where alpha cannot be measured: see profile.h. */
 #define ALPHA_OF_CALCULATION 0.95
 #define ALPHA_OF_MEMORY      0.9
-/* Under what a clock tells apart. */
+/* Less than a clock can tell. */
 #define SECONDS_MIN 1e-9
 
 #define KIND_NONE   UINT32_MAX
 
-/* Bytes that cross the cut behind a layer with B_o examples, there and back. */
+/* Bytes that cross the cut after a layer with B_o examples, there and back. */
 struct moved {
     double forward, backward;
 };
@@ -45,7 +45,7 @@ struct profile {
     struct layer_table table;
     double batch; /* B_o */
     uint32_t micro;
-    /* measured types that are slowed alike are of a kind */
+    /* measured types with the same slowing are of one kind */
     uint32_t *kind_of; /* [type_count]; KIND_NONE: not measured */
     const struct resource_slow **kinds;
     uint32_t kind_count;
@@ -59,7 +59,7 @@ struct profile {
     double move_bytes[MOVES];
     struct moved *moved; /* [layer_count] */
     struct profile_run_result result;
-    struct fit_line move; /* seconds of a transfer of so many bytes */
+    struct fit_line move; /* seconds of a transfer by its bytes */
 };
 
 /* --- what to measure -------------------------------------------------------------------------- */
@@ -74,7 +74,7 @@ static bool is_card_measured(const struct cluster_type *type)
 }
 static bool is_measured(const struct cluster_type *type) { return is_cpu_measured(type) || is_card_measured(type); }
 
-/* How a type is slowed at the step in question, or NULL. */
+/* The slowing of a type at the options' step, or NULL. */
 static const struct resource_slow *slow_of(const struct profile *p, const struct cluster_type *type)
 {
     const struct resource_slow *slow = &type->resource.slow;
@@ -102,7 +102,7 @@ static void kinds_list(struct profile *p)
         if (c == p->kind_count) p->kinds[p->kind_count++] = slow;
         p->kind_of[t] = c;
     }
-    /* What a card is given has been through the passes on the CPU. */
+    /* Cards get micro-batches that have been through passes on the CPU. */
     if (p->kind_count == 0 && p->card_count > 0) p->kinds[p->kind_count++] = NULL;
 }
 
@@ -117,7 +117,7 @@ static void configs_list(struct profile *p)
         p->configs[p->config_count++] = (struct profile_config){(uint32_t)p->units[u], p->micro};
 }
 
-/* Sizes in equal ratios from the least to the greatest transfer that there is. */
+/* Sizes in equal ratios from the least to the greatest transfer of the graph. */
 static status moves_list(struct profile *p)
 {
     double low = INFINITY, high = 0;
@@ -157,10 +157,10 @@ static struct fit_line passes_fit(const struct profile *p, uint32_t kind, uint32
     return fit_line(p->sizes, seconds, p->size_count);
 }
 
-/* Where the seconds of a gang are: those of one core are the first size's. */
+/* The config of a gang; one core has the first size's. */
 static uint32_t unit_config(const struct profile *p, uint32_t unit) { return unit == 0 ? 0 : p->size_count + unit - 1; }
 
-/* Unit counts that were measured while nobody took its cores away. */
+/* How many gangs were measured without disturbance. */
 static uint32_t units_measured(const struct profile *p)
 {
     uint32_t count = 0;
@@ -221,7 +221,7 @@ static void measured_time(const struct profile *p, uint32_t kind, uint32_t layer
                    name, line.fixed * 1e6, line.slope * 1e6, whole->update * 1e6);
 }
 
-/* Of a card: a stage has one of it, so there is nothing to divide. */
+/* Times on a card. A stage has one card, so nothing divides. */
 static void card_time(const struct profile *p, uint32_t card, uint32_t layer, struct instance_time *time)
 {
     const struct card_times *times = &p->result.cards[card];
@@ -260,7 +260,7 @@ static status layers_match(const struct profile *p, const struct instance *store
     return ST_OK;
 }
 
-/* How many times as long a layer takes on a type that is slowed: by its most expensive op, which gives it its kind. */
+/* The factor of a layer on a slowed type: that of its most expensive op, which names the layer's kind. */
 static double slowed_by(const struct profile *p, uint32_t type, uint32_t layer)
 {
     const struct resource_slow *slow = slow_of(p, &p->o->cluster->types[type]);
@@ -276,7 +276,7 @@ static void time_slow(struct instance_time *time, double factor)
     time->update *= factor;
 }
 
-/* Times for another batch: the fixed part stays, the rest grows with it. */
+/* Times for another batch: the fixed part stays, the rest grows in proportion. */
 static struct instance_time time_scaled(const struct instance_time *time, double ratio)
 {
     struct instance_time scaled = *time;
@@ -297,8 +297,8 @@ static status stored_take(const struct profile *p, const struct instance *stored
              p->o->cluster->path, of->line, of->resource.name, path, stored->types[0].resource.name,
              stored->type_count > 1 ? " and others" : "");
     TRY(layers_match(p, stored, path, of));
-    /* A cpu device is going to be slowed, unless the times are already those of the slowed one. What sim
-     * imitates is slower than its plan says: there nothing is added. */
+    /* Times on a cpu type are multiplied, unless they were measured slowed. A sim device takes longer than its plan
+     * says by itself: nothing is added. */
     bool is_slowed = of->resource.device == RESOURCE_CPU && !resource_is_slowed(&stored->types[t].resource.slow);
     for (uint32_t l = 0; l < instance->layer_count; l++) {
         struct instance_time *time = &instance->times[(size_t)l * instance->type_count + type];
@@ -364,7 +364,7 @@ static void types_describe(const struct profile *p, struct instance *instance)
     }
 }
 
-/* What is known without measuring; whatever can be wrong with the cluster is found here. */
+/* Takes all that is known without measuring, and checks the cluster. */
 static status others_take(const struct profile *p, struct instance *instance)
 {
     uint32_t limits[RESOURCE_TYPES_MAX];

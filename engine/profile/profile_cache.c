@@ -1,6 +1,6 @@
-/* Keeps profiles: a file for each question. Its name is the xxh3 of all that the answer depends on. Its
- * examples are those that the data has (PROFILE_EXAMPLES_UNKNOWN where it does not tell); goals, prices and
- * limits are set after reading it. */
+/* Keeps profiles, a file for each question, named by the xxh3 of all on which the answer depends. Examples in a file
+ * are the data's (PROFILE_EXAMPLES_UNKNOWN where the data do not tell); goals, prices and limits are set after reading
+ * the file. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define XXH_STATIC_LINKING_ONLY /* a state that is ours */
+#define XXH_STATIC_LINKING_ONLY /* for a state on the stack */
 #include <xxhash.h>
 
 #include "engine/base/file.h"
@@ -22,7 +22,7 @@
 #include "engine/profile/profile_data.h"
 #include "gpu/gpu.h"
 
-/* Changes with what a file says. */
+/* Changes with the content of files. */
 #define FILE_VERSION 2u
 
 /* --- the name --------------------------------------------------------------------------------- */
@@ -48,7 +48,7 @@ static void graph_add(XXH3_state_t *hash, const struct graph *g)
     add(hash, shape, sizeof shape);
 }
 
-/* A stored profile by its content. */
+/* Adds a stored profile by its content. */
 static void stored_add(XXH3_state_t *hash, const struct cluster *cluster, const struct cluster_type *type)
 {
     struct file_map map;
@@ -61,7 +61,7 @@ static void stored_add(XXH3_state_t *hash, const struct cluster *cluster, const 
     }
 }
 
-/* Goals and prices are taken from the cluster's text each time. */
+/* Adds the cluster without goals and prices, which are taken from its text each time. */
 static void cluster_add(XXH3_state_t *hash, const struct profile_options *o)
 {
     const struct cluster *cluster = o->cluster;
@@ -87,7 +87,7 @@ static void cluster_add(XXH3_state_t *hash, const struct profile_options *o)
     }
 }
 
-/* The processor's model and features: the first processor's lines in /proc/cpuinfo. */
+/* Adds the processor's model and features: the first processor's lines in /proc/cpuinfo. */
 static void processor_add(XXH3_state_t *hash)
 {
     static const char *const keys[] = {"vendor_id", "cpu family", "model", "stepping", "cache size", "flags"};
@@ -144,12 +144,12 @@ static status name_make(const struct profile_options *o, uint64_t *name)
 
 /* --- the folder ------------------------------------------------------------------------------- */
 
-/* The folder, made if absent; "" if there is none that can be written, after a remark. */
+/* Finds the folder, made if absent; "" after a remark if it cannot be written. */
 static void folder_find(char *folder, size_t bytes)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     int used = -1;
-    /* The XDG specification has relative paths ignored. */
+    /* The XDG specification says that relative paths are ignored. */
     if (cache && cache[0] == '/')
         used = snprintf(folder, bytes, "%s/heterps-run", cache);
     else if (home && home[0] == '/')
@@ -161,7 +161,7 @@ static void folder_find(char *folder, size_t bytes)
     }
     for (char *slash = folder + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
         *slash = 0;
-        (void)mkdir(folder, 0700); /* whether all of it is there shows below */
+        (void)mkdir(folder, 0700); /* the check below finds a folder that is not there */
         *slash = '/';
     }
     if ((mkdir(folder, 0700) == 0 || errno == EEXIST) && access(folder, R_OK | W_OK | X_OK) == 0) return;
@@ -184,7 +184,7 @@ static bool is_answer(const struct instance *i, const struct profile_options *o)
     return true;
 }
 
-/* Reads the answer; false: there is none that is good. */
+/* Reads the answer; false: there is no valid answer. */
 static bool answer_read(struct instance *instance, const struct profile_options *o, const char *path)
 {
     if (access(path, F_OK) != 0) return false;

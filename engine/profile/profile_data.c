@@ -13,7 +13,7 @@
 #include "engine/base/trust.h"
 #include "engine/device/card/measure.h"
 
-/* Of an epoch, where nobody says: which plan is the cheapest does not depend on it. */
+/* Examples of an epoch where neither cluster nor data tell: the choice of the cheapest plan does not depend on them. */
 #define EXAMPLES_ASSUMED 1e6
 
 static status paths_find(struct profile_data *d, const struct profile_options *o)
@@ -58,9 +58,9 @@ const char *profile_stored_path(char path[FILE_PATH_BYTES], const struct cluster
 
 /* --- the goal --------------------------------------------------------------------------------- */
 
-/* The type of device cpu that is next to have a core: the one with the greatest limit / (2 given + 1), the
- * first of several, which divides in proportion without favour to great or small ones (A. Sainte-Laguë, 1910).
- * There is one, for the limits' sum is greater than that of the cores given. */
+/* The cpu type that gets the next core: the one with the greatest limit / (2 given + 1), of equals the first. This
+ * divides in proportion and favours neither great nor small limits (A. Sainte-Laguë, 1910). There is such a type,
+ * because the limits sum to more than the cores given. */
 static uint32_t next_type(const struct cluster *cluster, const uint32_t *given)
 {
     uint32_t best = UINT32_MAX;
@@ -115,7 +115,7 @@ status profile_limits(const struct cluster *cluster, uint32_t core_count, uint32
     return ST_OK;
 }
 
-/* A type on cards that are here has those from the one that it names on. */
+/* Limits a type on cards here to the cards from its own on. */
 static void cards_limit(const struct cluster *cluster, uint32_t *limits)
 {
     for (uint32_t t = 0; t < cluster->type_count; t++) {

@@ -1,10 +1,10 @@
-/* How long it takes a core to read what another has just written. Two threads take turns on one buffer:
+/* Times how a core reads bytes that another core has just written. Two threads take turns on one buffer:
  *
  *     writer   writes all bytes, takes the time, ready = n                        writes again, …
  *     reader                                        sees ready, reads, takes the time, asked = n + 1
  *
- * Every turn takes the lines away from the reader's caches, as a stage that runs a slot anew takes them from
- * the next stage's. */
+ * Every turn takes the lines out of the reader's caches, as a stage that runs a slot anew takes them out of the next
+ * stage's. */
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -20,20 +20,20 @@
 
 struct move {
     uint64_t *words;
-    size_t word_count;                          /* of this size; the reader's, told with shared_asked */
+    size_t word_count;                          /* of the present size; the reader sets it before shared_asked */
     int processor;                              /* of the writer */
     _Alignas(64) _Atomic uint32_t shared_asked; /* turn; MOVE_QUIT: the writer ends */
     _Alignas(64) _Atomic uint32_t shared_ready;
-    uint64_t written_ns; /* the writer's, told with shared_ready */
+    uint64_t written_ns; /* the writer sets it before shared_ready */
 };
 #define MOVE_QUIT UINT32_MAX
 
-/* Waits until the turn is no longer `old`. Who shares its core with others lets them work. */
+/* Waits until the turn is no longer `old`; yields at times, in case threads share a core. */
 static uint32_t turn_await(_Atomic uint32_t *shared_turn, uint32_t old)
 {
     uint32_t turn;
     for (uint32_t looks = 0;; looks++) {
-        /* Acquire pairs with the release of who moved it: the buffer, or its size, is visible. */
+        /* Acquire pairs with the release of the new turn: the buffer, or its size, is visible. */
         turn = atomic_load_explicit(shared_turn, memory_order_acquire);
         if (turn != old) return turn;
         if (looks > 10000) sched_yield();
@@ -75,7 +75,7 @@ static double copy_turn(const struct move *m, uint64_t *to, uint32_t turn)
     for (size_t i = 0; i < m->word_count; i++) m->words[i] = turn + i;
     uint64_t begin_ns = clock_ns();
     memcpy(to, m->words, m->word_count * sizeof *to);
-    __asm__ volatile("" : : "r"(to) : "memory"); /* somebody may read the copy */
+    __asm__ volatile("" : : "r"(to) : "memory"); /* keeps the compiler from dropping the copy */
     return (double)(clock_ns() - begin_ns) * 1e-9;
 }
 
@@ -91,7 +91,7 @@ status profile_move(const double *bytes, double *seconds, uint32_t count, uint32
     pthread_t writer;
     bool is_copy = core_count < 2;
     TRY(memory_take("profile", block_bytes, &block));
-    memset(block, 1, block_bytes); /* every page is there before the first turn */
+    memset(block, 1, block_bytes); /* makes every page resident before the first turn */
     m.words = block;
     uint64_t *copy = m.words + block_bytes / 2 / sizeof *m.words;
     if (!is_copy) {
@@ -112,7 +112,7 @@ status profile_move(const double *bytes, double *seconds, uint32_t count, uint32
             if (taken >= 3 && (double)(clock_ns() - begin_ns) * 1e-9 > time_limit / count) break;
         }
         seconds[i] = fit_quantile(samples, taken, 0.25);
-        if (seconds[i] < 1e-9) seconds[i] = 1e-9; /* under what the clock tells apart */
+        if (seconds[i] < 1e-9) seconds[i] = 1e-9; /* less than the clock can tell */
     }
     atomic_store_explicit(&m.shared_asked, MOVE_QUIT, memory_order_release);
     if (!is_copy) pthread_join(writer, NULL);

@@ -1,5 +1,5 @@
-/* What a run of a profile needs: data, the user's or generated, slots, sums of gradients, rows, a device each
- * number of cores, and room for what is measured. One block of memory; nothing is allocated while turns run. */
+/* Opens a run of a profile: data, the user's or generated, slots, sums of gradients, rows, a device for each number of
+ * cores, and room for samples. One block of memory; nothing is allocated while turns run. */
 #include "engine/profile/profile_run_internal.h"
 
 #include <stdlib.h>
@@ -8,15 +8,14 @@
 #include "engine/base/log.h"
 #include "engine/device/cpu/cpu_device.h"
 
-/* Micro-batches of a step, fewer than PASSES_MAX where one has so many keys that the sums of their gradients
- * would be large. */
+/* Bounds the keys of a step, and so its micro-batches: sums of gradients of many keys would be large. */
 #define STEP_KEYS_MAX ((uint64_t)1 << 22)
-/* Rows of generated data: about what measuring reads in its time, within bounds. */
+/* Bounds of the rows of generated data. */
 #define GENERATED_ROWS_MIN 2048u
 #define GENERATED_ROWS_MAX 32768u
 #define GENERATED_VOCAB    100000u
 
-/* As much of it as measuring reads in its time. */
+/* Generates about as many rows as measuring reads in its time. */
 static status data_generate(struct run *r)
 {
     double rows = r->o->seconds * GENERATED_ROWS_MAX;
@@ -105,7 +104,7 @@ static void run_layout(struct layout *l, struct run *r)
 static void segments_list(struct run *r)
 {
     const struct graph *g = r->graph;
-    bool is_slowed = false; /* by op: then every node is timed by itself */
+    bool is_slowed = false; /* factors differ by op: every node is timed by itself */
     for (uint32_t k = 0; k < r->o->kind_count; k++) is_slowed |= r->o->kinds[k] != NULL;
     for (uint32_t n = 0; n < g->node_count; n++) {
         struct segment *last = r->segment_count ? &r->segments[r->segment_count - 1] : NULL;
@@ -117,7 +116,7 @@ static void segments_list(struct run *r)
     }
 }
 
-/* Whose update is whose, as a stage of that one layer would have it. */
+/* Lists the updates of each layer, as a stage of this layer alone would have them. */
 static void updates_list(struct run *r)
 {
     const struct graph *g = r->graph;

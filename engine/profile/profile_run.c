@@ -1,5 +1,5 @@
-/* The run of a profile: everything is opened by the caller's thread; a thread of its own, pinned to the first
- * core, takes all turns, so that the caller keeps its own processors. */
+/* The run of a profile: the caller's thread opens everything; another thread, pinned to the first core, takes all
+ * turns, so that the caller keeps its processors. */
 #include "engine/profile/profile_run_internal.h"
 
 #include <dirent.h>
@@ -16,9 +16,10 @@
 #include "engine/device/card/card.h"
 #include "io/store/store_ticket.h"
 
-/* Rounds that the time is divided into; more, up to ROUNDS_MAX, where turns cannot be long enough to use it up. */
+/* Rounds into which the time is divided; more, up to ROUNDS_MAX, where turns cannot be long enough to use the time
+ * up. */
 #define ROUNDS_WANTED 24u
-/* A turn of a gang is disturbed if its threads have waited for cores for more than this share of it. */
+/* A gang's turn is disturbed if its threads have waited for cores for more than this share of the turn. */
 #define WAITED_SHARE 0.05
 /* Share of the time for measuring transfers. */
 #define MOVE_SHARE 0.06
@@ -27,11 +28,11 @@
 
 static double seconds_since(uint64_t begin_ns) { return (double)(clock_ns() - begin_ns) * 1e-9; }
 
-/* Takes the time of what a gang does. One core's time is what it has worked, where that is less than what has
- * passed: then it was taken away meanwhile. */
+/* Times the work of a gang. One core's time is the thread's processor time, if that is less than the time passed: the
+ * core was then taken away meanwhile. */
 struct watch {
     uint32_t cores;
-    double worked; /* seconds of this thread so far */
+    double worked; /* this thread's processor seconds so far */
     uint64_t begin_ns;
 };
 static struct watch watch_begin(uint32_t cores)
@@ -46,12 +47,11 @@ static double watch_end(const struct watch *w)
     double passed = seconds_since(w->begin_ns);
     if (w->cores > 1) return passed;
     double worked = (double)clock_thread_ns() * 1e-9 -
-                    w->worked; /* from before to after: more than passed if nothing came between */
+                    w->worked; /* its readings lie outside those of `passed`: it may be greater */
     return worked < passed ? worked : passed;
 }
 
-/* Seconds for which threads of this process have waited for a core that others had, so far; 0 where the kernel
- * does not tell. */
+/* Seconds that threads of this process have waited for busy cores so far; 0 where the kernel does not tell. */
 static double waited_seconds(void)
 {
     double sum = 0;
@@ -71,7 +71,7 @@ static double waited_seconds(void)
 
 /* --- data ------------------------------------------------------------------------------------- */
 
-/* Fills m up to `examples`, from the front again where the data ends, or enough of it has been read. */
+/* Fills m up to `examples`; begins again at the end of the data. */
 static status batch_read(struct run *r, struct micro_batch *m, uint32_t examples)
 {
     char shown[PATHS_SHOWN_BYTES];
@@ -91,7 +91,7 @@ static status batch_read(struct run *r, struct micro_batch *m, uint32_t examples
 
 static void step_begin(struct run *r)
 {
-    store_release(r->model.store, r->ticket); /* the rows of the step before may leave RAM */
+    store_release(r->model.store, r->ticket); /* rows of the last step may leave RAM */
     for (uint32_t t = 0; t < r->graph->table_count; t++) step_rows_begin(&r->numbers[t], &r->rows[t]);
 }
 
@@ -100,15 +100,15 @@ static uint32_t lane_of(const struct run *r, uint32_t index)
     return (uint32_t)((uint64_t)index * r->shape.lanes / r->micros);
 }
 
-/* The slot becomes micro-batch `index` of the step. Making room and waiting for rows on disk is not counted:
- * beside other micro-batches it takes no core. */
+/* Fills the slot as micro-batch `index` of the step. Making room and waiting for rows on disk are not timed: beside
+ * other micro-batches they take no core. */
 static status slot_fill(struct run *r, struct slot *slot, uint32_t index, uint32_t examples)
 {
     const struct graph *g = r->graph;
     struct store *store = r->model.store;
     bool has_room;
     TRY(store_make_room(store, &has_room));
-    CHECK(has_room); /* for a step's rows: store_open has seen to it */
+    CHECK(has_room); /* store_open has made sure of room for a step's rows */
     struct watch watch = watch_begin(1);
     if (r->pass_examples >= PROFILE_EXAMPLES) {
         TRY(reader_start(r->reader, ++r->epoch));
@@ -124,7 +124,7 @@ static status slot_fill(struct run *r, struct slot *slot, uint32_t index, uint32
     slot_bind(slot, slot->input, g, &r->model);
     slot->input->batch.step = r->step;
     slot->input->batch.micro_index = index;
-    /* A few examples cost more each, for what a micro-batch costs whatever it holds. */
+    /* Few examples cost more each, because of the fixed cost of a micro-batch. */
     if (examples == r->shape.micro && r->reading_count < PASSES_MAX)
         r->reading[r->reading_count++] = watch_end(&watch) / examples;
     while (!store_ready(store, &slot->input->ticket)) TRY(store_poll(store, true));
@@ -133,7 +133,7 @@ static status slot_fill(struct run *r, struct slot *slot, uint32_t index, uint32
 
 /* --- turns ------------------------------------------------------------------------------------ */
 
-/* Room for a sample of every layer, 0 at first. */
+/* Sets sample `index` of every layer to 0. */
 static void sample_begin(const struct run *r, double *samples, uint32_t index)
 {
     CHECK(index < PASSES_MAX);
@@ -141,7 +141,7 @@ static void sample_begin(const struct run *r, double *samples, uint32_t index)
     for (size_t i = 0; i < count; i++) samples[i * PASSES_MAX + index] = 0;
 }
 
-/* Adds what an op of a layer has taken: for each kind of device as often as it takes longer. */
+/* Adds the time of a layer's op: for each kind of device times its factor. */
 static void sample_add(const struct run *r, double *samples, uint32_t index, uint32_t layer, uint32_t op,
                        double seconds)
 {
@@ -157,7 +157,7 @@ static struct op_context context_of(const struct run *r, const struct slot *slot
     return slot_context(slot, r->graph, r->gradients.table, true);
 }
 
-/* Forward and backward. */
+/* Runs the passes, forward and backward. */
 static status pass_run(struct run *r, uint32_t config, struct slot *slot)
 {
     const struct graph *g = r->graph;
@@ -177,7 +177,7 @@ static status pass_run(struct run *r, uint32_t config, struct slot *slot)
     return ST_OK;
 }
 
-/* Of a step of so many examples. */
+/* The update of a step of `examples` examples. */
 static struct update update_of(const struct run *r, uint32_t examples)
 {
     return (struct update){.param = r->model.param,
@@ -190,13 +190,13 @@ static struct update update_of(const struct run *r, uint32_t examples)
                            .clip_scale = 1.0f / (float)examples};
 }
 
-/* Updates what one update of the graph changes of a layer, or a table that it looks up first. */
+/* Updates a layer's parameters of one update of the graph, or a table that the layer looks up first. */
 static status layer_update_run(struct run *r, struct device *device, const struct layer_update *u,
                                const struct update *update)
 {
     const struct updater w = {.graph = r->graph, .gradients = &r->gradients, .device = device, .scratch = r->scratch};
     if (u->update == GRAPH_NONE) return update_rows(&w, update, u->table, 0, update->rows[u->table].row_count);
-    /* The norm itself belongs to no layer, and costs nothing. */
+    /* The sum over all layers belongs to no layer, and costs nothing. */
     if (r->graph->optimizers[r->graph->updates[u->update].optimizer].clip_norm > 0)
         TRY(update_sum(&w, update, r->blocks + u->block_begin, u->block_count, r->squares));
     return update_params(&w, update, &u->run, u->run.offset, u->run.offset + u->run.count);
@@ -223,8 +223,7 @@ static status updates_run(struct run *r, uint32_t config)
     return ST_OK;
 }
 
-/* One step of r->micros micro-batches, in bursts of as many as there are slots; CONFIG_NONE only reads. STOPPED
- * by a signal. */
+/* One step of r->micros micro-batches, in bursts of SLOT_COUNT; CONFIG_NONE only reads. STOPPED by a signal. */
 #define CONFIG_NONE UINT32_MAX
 static status step_run(struct run *r, uint32_t config)
 {
@@ -318,7 +317,7 @@ static status rounds_run(struct run *r)
     return ST_OK;
 }
 
-/* Only reading. */
+/* Measures reading only. */
 static status reading_run(struct run *r)
 {
     r->micros = r->micros_max < SLOT_COUNT ? r->micros_max : SLOT_COUNT;
@@ -339,7 +338,7 @@ static status card_rows_updated(void *context, struct device *device, uint32_t t
     return layer_update_run(r, device, &rows, &update);
 }
 
-/* What cards take, from micro-batches that the first config has run. */
+/* Measures cards, on micro-batches that the first config has run. */
 static status cards_run(struct run *r)
 {
     struct op_context contexts[CARD_STREAMS];
@@ -393,7 +392,7 @@ static void *run_main(void *argument)
 
 /* --- results ---------------------------------------------------------------------------------- */
 
-/* Moves what the undisturbed rounds have to the front; returns how many they are. All count where none is. */
+/* Moves the undisturbed rounds' times to the front; returns their count. If all are disturbed, all count. */
 static uint32_t undisturbed_keep(const struct run *r, uint32_t config, double *rounds)
 {
     uint32_t count = 0;
@@ -418,7 +417,7 @@ static void result_make(struct run *r)
         result->layers[i].update = fit_quantile(update, undisturbed_keep(r, config, update), 0.5);
     }
     result->reading_seconds = fit_quantile(r->round_reading, r->round_reading_count, 0.5);
-    double *spreads = r->round_pass; /* [config_count]: its own values are used up */
+    double *spreads = r->round_pass; /* [config_count]: round_pass is no longer needed */
     for (uint32_t c = 0; c < config_count; c++) {
         double *total = r->round_total + c * ROUNDS_MAX;
         uint32_t rounds = undisturbed_keep(r, c, total);

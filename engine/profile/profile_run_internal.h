@@ -11,12 +11,12 @@
 #include "graph/device.h"
 #include "io/read/reader.h"
 
-/* What a pipeline of one stage rotates: one in flight and four that are ready. */
+/* The slots of a pipeline of one stage: one in flight and four ready. */
 #define SLOT_COUNT 5u
-/* Rounds at most, and passes of a turn. */
+/* At most so many rounds, and passes of a turn. */
 #define ROUNDS_MAX 48u
 #define PASSES_MAX 64u
-/* Turns that measure reading where nothing else is asked for. */
+/* Turns where only reading is measured. */
 #define READING_TURNS 16u
 
 /* A run of nodes of one layer and pass. */
@@ -29,7 +29,7 @@ struct layer_update {
     uint32_t layer;
     uint32_t update; /* of parameters, or GRAPH_NONE */
     struct param_run run;
-    uint32_t block_begin, block_count; /* where the norm is bounded: of these parameters */
+    uint32_t block_begin, block_count; /* of these parameters, where the norm is bounded */
     uint32_t table;
 };
 
@@ -58,16 +58,16 @@ struct run {
     float **scratch;             /* of updates            */
     struct step_rows *rows;      /* [table_count]         */
     struct row_numbers *numbers; /* [table_count]         */
-    /* where it is */
+    /* the present position */
     uint64_t step, epoch, pass_examples; /* examples read in this pass over the data */
     uint32_t ticket;                     /* the last one                             */
     uint32_t micros;                     /* micro-batches of a measured step         */
     uint32_t *steps;                     /* [config_count]: of a turn                */
     /* samples of a turn */
     double *pass;        /* [kind_count, layer_count, PASSES_MAX]                    */
-    double *param, *row; /* [kind_count, layer_count, PASSES_MAX]: of updates, a step */
+    double *param, *row; /* [kind_count, layer_count, PASSES_MAX]: of updates, one a step */
     uint32_t pass_count, step_count;
-    double reading[PASSES_MAX]; /* of fills, an example                 */
+    double reading[PASSES_MAX]; /* of filling slots, per example        */
     uint32_t reading_count;
     /* of the rounds */
     double *round_pass, *round_update; /* [kind_count, config_count, layer_count, ROUNDS_MAX] */
@@ -78,8 +78,8 @@ struct run {
     struct failure end;
 };
 
-/* Opens what options, graph, result and shape of a run ask for, all else being 0: data, rows, devices, memory
- * for what is measured. Fails as profile_run does; to be closed even then. */
+/* Opens data, rows, devices and memory for samples, for a run with options, graph, result, shape and begin_ns set, all
+ * else 0. Fails as profile_run; closed in any case. */
 MUST_USE status profile_open(struct run *r);
 void profile_close(struct run *r);
 

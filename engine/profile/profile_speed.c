@@ -1,4 +1,4 @@
-/* One way to run the graph, measured as a profile measures all of them. */
+/* Measures one config as a profile does. */
 #include "engine/profile/profile_speed.h"
 
 #include "engine/profile/profile_data.h"

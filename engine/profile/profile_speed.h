@@ -1,4 +1,4 @@
-/* How fast this machine trains a graph, in a number: for who shares work out among unequal ones. */
+/* How fast this machine trains a graph, as one number, for sharing work among unequal machines. */
 #ifndef HETERPS_ENGINE_PROFILE_PROFILE_SPEED_H
 #define HETERPS_ENGINE_PROFILE_PROFILE_SPEED_H
 
@@ -8,8 +8,8 @@
 struct profile_speed_options {
     const struct graph *graph;
     const char *graph_path; /* its data.path is relative to it                                              */
-    const char *data, *isa; /* as struct profile_options has them                                           */
-    const char *store_path; /* in place of the graph's                                                      */
+    const char *data, *isa; /* as in struct profile_options                                                 */
+    const char *store_path; /* replaces the graph's                                                         */
     const struct cores *cores;
     uint32_t threads; /* in one gang                                                                 */
     double seconds;   /* of measuring, about                                                         */

@@ -15,7 +15,7 @@ static const bool is_right[COLUMNS] = {[CUT] = true, [MS] = true, [FIXED] = true
 #define CELL_BYTES 48
 typedef char row_cells[COLUMNS][CELL_BYTES];
 
-/* Three digits of a number of milliseconds. */
+/* Writes milliseconds with three digits. */
 static void ms_text(char *cell, double seconds)
 {
     double ms = seconds * 1e3;
@@ -32,7 +32,7 @@ static void row_fill(row_cells row, const struct instance *i, uint32_t l, uint32
     const struct instance_layer *layer = &i->layers[l];
     const struct instance_time *time = instance_time(i, l, t);
     char count[27];
-    if (t == 0) { /* what all types have in common stands once */
+    if (t == 0) { /* figures common to all types stand once */
         snprintf(row[LAYER], CELL_BYTES, "%s", layer->name);
         snprintf(row[KIND], CELL_BYTES, "%s", layer->kind);
         snprintf(row[CUT], CELL_BYTES, "%s", words_whole(count, (uint64_t)(layer->cut_bytes + 0.5)));
@@ -48,7 +48,7 @@ static void row_fill(row_cells row, const struct instance *i, uint32_t l, uint32
     snprintf(row[SOURCE], CELL_BYTES, "%s", instance_source_names[i->types[t].source]);
 }
 
-/* Columns of a terminal that UTF-8 text takes: bytes that are not a continuation. */
+/* Columns of UTF-8 text on a terminal: bytes that are no continuation. */
 static int text_width(const char *text)
 {
     int width = 0;
