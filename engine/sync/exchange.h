@@ -200,9 +200,12 @@ struct exchange_vt {
 };
 
 /* What rank 0 has said of a job: steps below `until` may run. BOUND and STOPPED are its last word: no others will. */
-enum exchange_word { EXCHANGE_GOES_ON, EXCHANGE_BOUND /* at its bound */, EXCHANGE_STOPPED /* by a wish or a cut */,
-    /* only a message, to workers: each begins nothing more, and says what it has begun */
-    EXCHANGE_HALT };
+enum exchange_word {
+    EXCHANGE_GOES_ON,
+    EXCHANGE_BOUND,   /* it is the job's bound */
+    EXCHANGE_STOPPED, /* by a wish or a cut    */
+    EXCHANGE_HALT     /* only a message, to workers: each begins nothing more, and says what it has begun */
+};
 static inline uint64_t exchange_grant(uint64_t job, uint64_t until, enum exchange_word word)
 {
     return job << 48 | until << 2 | word;
