@@ -196,7 +196,7 @@ void member_gathering_look(struct member *m)
     const uint64_t all = m->roster.generation ? m->roster.mask : m->o.nodes == 64 ? UINT64_MAX : bit(m->o.nodes) - 1;
     const bool is_late = m->now_ns >= m->end_ns, is_whole = (all & ~(m->present | bit(0))) == 0;
     if (m->phase != MEMBER_GATHERING || (!is_late && !is_whole)) return;
-    if (m->roster.generation && !is_whole) { /* of those who were told some do not come */
+    if (m->roster.generation && !is_whole) { /* some of those that were told do not come */
         m->phase = MEMBER_MEETING;
         form(m, all & ~(m->present | bit(0)));
         return;
@@ -329,7 +329,7 @@ void member_first_frame(struct member *m, uint32_t channel, const struct member_
     }
     const bool is_now = (f->generation == m->roster.generation && f->incarnation == m->roster.incarnation) ||
                         MEMBER_PLANTED(PLANT_OLD_FRAME);
-    if (r == MEMBER_NONE || m->to[r] != channel) return; /* of one who waits */
+    if (r == MEMBER_NONE || m->to[r] != channel) return; /* of a node that waits */
     if (f->kind == FRAME_STOP) member_end(m, f->value, REASON_FINISHED, r);
     if (!is_now || m->phase == MEMBER_LEAVING || m->phase == MEMBER_ENDING) return;
     if (f->kind == FRAME_READY && m->phase == MEMBER_MEETING) {

@@ -111,9 +111,8 @@ static status number_of(const char *name, const char *text, uint64_t *number)
  * apps.kubernetes.io/pod-index (since 1.28), which a manifest hands on as POD_INDEX. */
 struct launcher {
     const char *rank, *count;
-    const char
-        *hosts;   /* a list of hosts, of which the first has rank 0, or NULL: MASTER_ADDR alone says where that is */
-    bool is_step; /* the rank is there outside of its steps, too, where the number is not */
+    const char *hosts; /* a list of hosts, the first of which has rank 0; NULL: MASTER_ADDR alone says where it is */
+    bool is_step;      /* the rank is set outside of steps, too, where the number is not                           */
 };
 static const struct launcher launchers[] = {
     {"RANK", "WORLD_SIZE", NULL, false},                                   /* torchrun            */

@@ -54,8 +54,8 @@ bool feed_team_look(void *context)
     struct feed *feed = context;
     /* Relaxed: whether the thread comes a moment late decides nothing. */
     if (atomic_load_explicit(&feed->shared_team, memory_order_relaxed) == NULL) return false;
-    /* Sequentially consistent, both, with feed_team_set(): of "I am in, which team?" and "another team, is
-     * anyone in?" at least one sees the other. Release: who sees the thread out sees it done. */
+    /* Sequentially consistent, both, with feed_team_set(): of "I am in, which team?" and "another team, is anyone in?"
+     * at least one sees the other. Release: whoever sees the thread out sees its work done. */
     atomic_store_explicit(&feed->shared_is_helping, true, memory_order_seq_cst);
     struct team *team = atomic_load_explicit(&feed->shared_team, memory_order_seq_cst);
     bool has_helped = team && team_help(team);

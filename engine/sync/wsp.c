@@ -110,7 +110,8 @@ static void wsp_layout(struct wsp *wsp, struct layout *l)
     if (wsp->nodes) wsp_nodes_layout(wsp, l);
 }
 
-/* What is sent are differences of parameters and state: right only for rules whose state is a sum over updates. */
+/* Pipelines send differences of parameters and state, which is right only for rules whose state is a sum over
+ * updates. */
 static status optimizers_check(const struct wsp *wsp)
 {
     const struct sync_site *site = &wsp->sync.site;
