@@ -11,7 +11,7 @@
 /* Where lanes are proportions: parts of a lane. */
 #define PARTS 4096u
 
-/* INVALID unless there is a lane at least for each node that computes. */
+/* Checks that each node that computes has a lane at least. */
 static status lanes_suffice(uint32_t lanes, uint32_t node_count)
 {
     if (node_count > lanes)
@@ -86,8 +86,7 @@ static uint64_t said_sum(const struct division_options *o, uint32_t *others)
     return sum;
 }
 
-/* Speeds of nodes that have said no lanes; 0: the node has. A node that says nothing counts as fast as others on
- * average. */
+/* Speeds of nodes that have said no lanes; 0: it has. Without a word a node counts as fast as others on average. */
 static void speeds_find(const struct division_options *o, uint64_t *speed)
 {
     uint64_t sum = 0, count = 0;
@@ -103,8 +102,8 @@ static void speeds_find(const struct division_options *o, uint64_t *speed)
     }
 }
 
-/* Shares `lanes` in proportion to weights, one at least to each node that has a weight. Each further lane goes to the
- * node that misses most of its share. */
+/* Shares `lanes` in proportion to weights, one at least to each node with a weight. Each further one goes to the node
+ * that misses most of its share. */
 static void lanes_share(uint32_t lanes, uint32_t node_count, const uint64_t *weight, uint32_t *count)
 {
     int64_t sum = 0;
@@ -152,8 +151,8 @@ static status whole_divide(const struct division_options *o, uint32_t *count)
     return ST_OK;
 }
 
-/* Some nodes are there: those with lanes share all lanes, in the proportion of what they have said. A node that has
- * said none counts with an even share of the job's lanes, or, where speeds are known, with more or less. */
+/* Some nodes are there: those with lanes share all, in the proportion of what was said. A node that has said nothing
+ * counts with an even share of the job's lanes, or, where speeds are known, with more or less. */
 static status rest_divide(const struct division_options *o, uint32_t *count)
 {
     uint64_t weight[MEMBER_NODES_MAX] = {0}, speeds = 0;

@@ -1,6 +1,6 @@
-/* Who does what in a training on several nodes: which node has which lanes of a step, which nodes have slices of the
- * dense part, and which have rows of tables. Every node works it out from what all have said of themselves, which
- * travels with the roster (engine/node/member.h). So a new generation, after a loss, divides anew.
+/* Who does what in a training on several nodes: which node has which lanes of a step, slices of the dense part, rows of
+ * tables. Every node works it out from what all have said of themselves, which travels with the roster
+ * (engine/node/member.h). So a new generation divides anew.
  *
  *     what nodes say   3     5     0                       lanes 0 1 2 | 3 4 5 6 7 | -
  *                      -     -     0     8 lanes           lanes 0 1 2 3 | 4 5 6 7 | -
@@ -39,7 +39,7 @@ struct division {
     uint64_t slices, rows;                     /* bit n: node n has some                                  */
 };
 
-/* INVALID, with what to change: the lanes do not add up, or no node is there to have slices or rows. */
+/* INVALID: lanes do not add up, or nobody is there to have slices or rows; what to change. */
 MUST_USE status division_make(struct division *division, const struct division_options *options);
 /* Reads `text` of --lanes, or of the setting `name`: a number of lanes, a list of all nodes' numbers, or auto, which
  * sets *is_auto. USAGE: none of these; a list that is not of job_nodes; node 0 without lanes. */

@@ -1,5 +1,5 @@
-/* Files that go from one node to another as they are written, so that neither node holds a whole file: between rank 0
- * and any other node, by blocks of talk (engine/node/talk.h). Each block begins with a word that says what follows.
+/* Files that go from one node to another as they are written, so that neither holds a whole file: between rank 0 and
+ * any other, by blocks of talk (engine/node/talk.h). Each begins with a word of what follows.
  *
  *     NAME ─▶ DATA ─▶ … ─▶ DATA ─▶ CLOSE ─▶ NAME ─▶ … ─▶ CLOSE ─▶ END     after a failure of who writes, anywhere: CUT
  *

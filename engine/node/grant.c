@@ -83,7 +83,7 @@ static uint64_t word_of(uint64_t job, bool is_marked, enum exchange_word word)
     return job << 3 | (uint64_t)is_marked << 2 | word;
 }
 
-/* By rank 0: grants steps below `until` to all nodes. A halt is not for itself. */
+/* By rank 0: grants steps below `until` to all; a halt is for others. */
 static status word_send(struct reduce *r, uint64_t job, uint64_t until, enum exchange_word word)
 {
     struct grants *g = &r->grants;
@@ -102,7 +102,7 @@ static status word_send(struct reduce *r, uint64_t job, uint64_t until, enum exc
     return ST_OK;
 }
 
-/* Halts the job here: no step begins before its last word. Returns below which step this worker's steps are begun. */
+/* Halts the job here until its last word. Returns below which step this worker's steps are begun. */
 static uint64_t halt_take(struct reduce *r, uint64_t job)
 {
     /* Sequentially consistent, both: exchange_begins(). */
@@ -110,8 +110,8 @@ static uint64_t halt_take(struct reduce *r, uint64_t job)
     return atomic_load_explicit(&r->exchange.shared_begun, memory_order_seq_cst);
 }
 
-/* Whether somebody wants the job to end for good. A wish that comes after a job was granted to its bound, or cut,
- * counts for the next job. */
+/* Whether somebody wants the job to end for good. After a job was granted to its bound, or cut, a wish is for the
+ * next. */
 static bool is_wished(const struct grants *g, uint64_t job) { return g->wish > g->stopped && g->wish <= job; }
 
 /* Before the word that ends the job early: notes why. */
@@ -144,7 +144,7 @@ static status halt_send(struct reduce *r, uint64_t job, uint64_t from)
 static bool is_begun(const struct reduce *r, uint64_t from, uint64_t bound)
 {
     const struct exchange *x = &r->exchange;
-    /* Relaxed: the gate wakes this thread when it has begun the last granted step. */
+    /* Relaxed: the gate wakes this thread for the last one. */
     uint64_t next = atomic_load_explicit(&x->shared_begun, memory_order_relaxed);
     if (next < from) next = from;
     return next + (x->node_count - next % x->node_count) % x->node_count >= bound;

@@ -16,7 +16,7 @@
 
 static bool is_all_of(const char *text, const char *set) { return *text != 0 && text[strspn(text, set)] == 0; }
 
-/* Takes the host of "user@name:port", a text which it cuts; returns NULL, or what is wrong. */
+/* Takes the host of "user@name:port", which it cuts; NULL, or what is wrong. */
 static const char *host_take(struct host *h, char *text)
 {
     struct address_parts parts;

@@ -105,8 +105,8 @@ static void form(struct member *m, uint64_t lost)
     m->end_ns = m->now_ns + m->o.timeout_ns / 2;
 }
 
-/* A node that has begun starts anew when it hears of the generation, which ends its link; then rank 0 does. A node that
- * has waited goes on in place. */
+/* A node that has begun starts anew on hearing of it, which ends its link; then rank 0 does. A node that has waited
+ * goes on in place. */
 void member_leaving_look(struct member *m)
 {
     bool is_alone = true;
@@ -123,7 +123,7 @@ void member_lose(struct member *m, uint64_t lost)
     form(m, lost & m->roster.mask);
 }
 
-/* The ranks of `in` that a rank does not reach, or that do not reach it. */
+/* The ranks of `in` that a rank misses: one does not reach the other. */
 static uint64_t missed_of(const struct member *m, uint64_t in, uint32_t rank)
 {
     uint64_t missed = m->missed[rank];
@@ -132,7 +132,7 @@ static uint64_t missed_of(const struct member *m, uint64_t in, uint32_t rank)
     return missed & in & ~bit(rank) & ~bit(0);
 }
 
-/* The rank of `in` with the most pairs that do not reach each other, the highest of several; 0: there is no pair. */
+/* The rank of `in` that misses most others, the highest of several; 0: none misses any. */
 static uint32_t missed_worst(const struct member *m, uint64_t in)
 {
     uint32_t worst = 0, worst_count = 0;
@@ -296,7 +296,7 @@ void member_progress_look(struct member *m)
         if (m->o.progress_ns) m->progress_end_ns = m->now_ns + m->o.progress_ns;
     }
     if (m->now_ns < m->progress_end_ns) return;
-    /* Stuck is a node that others wait for and that waits for nobody; else those that have done least. */
+    /* Stuck is a node that is waited for and waits for nobody; else those that have done least. */
     uint64_t awaited = 0, stuck = 0, behind = 0;
     for (uint32_t r = 0; r < m->o.nodes; r++) {
         if (!is_in(m->roster.mask, r)) continue;

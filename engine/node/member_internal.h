@@ -95,8 +95,8 @@ void member_ending_look(struct member *m);
 void member_leaving_look(struct member *m);
 /* The ranks `lost` are out. */
 void member_lose(struct member *m, uint64_t lost);
-/* In this order: it is known by now who does not reach whom; not all have met in time; all are there, or time is up;
- * steps go on, or do not. */
+/* It is known by now who does not reach whom; not all have met in time; all are there, or time is up; steps go on, or
+ * not. */
 void member_missed_decide(struct member *m);
 void member_meeting_late(struct member *m);
 void member_gathering_look(struct member *m);

@@ -5,8 +5,8 @@
  *                       │                                         ▲ talk          ▲ rounds,
  *     its thread        └▶ links, beats, who is in ───────────────┴───────────────┴ letters, rows ─▶ all have ended
  *
- * What ends one node ends all, in one sentence: a failure goes to node 0, and from there to everybody. After the loss
- * of a node the others start anew from the last save (node_options.anew), or end with exit status 75.
+ * What ends one node ends all, in one sentence: a failure goes to node 0, and from there to everybody. After a loss the
+ * others start anew from the last save (node_options.anew), or end with exit status 75.
  *
  * A node has a rank in the job, and an index among the nodes that are in; where all are in, both are the same. Node 0
  * is rank 0. */
@@ -56,7 +56,7 @@ struct node;
  * SYSTEM, MEMORY. After a failure there is nothing to close. node_count 0: the job is complete, and has not needed this
  * node. */
 MUST_USE status node_open(struct node **node, const struct node_options *options);
-/* Ends the links at once, and the thread. NULL is ignored. After the close of the pipeline that has the exchange. */
+/* Ends the links at once, and the thread. NULL is ignored. After pipeline_close. */
 void node_close(struct node *node);
 
 uint32_t node_index(const struct node *node);
@@ -78,8 +78,7 @@ const struct exchange_stages *node_stages(const struct node *node);
  * lanes each has, "3, 5 and 0". */
 const char *node_speeds_text(const struct node *node, char *text, size_t bytes);
 const char *node_lanes_text(const struct node *node, char *text, size_t bytes);
-/* Opens the exchange over a model, which must stay until node_close. Before the pipeline that gets the exchange. As
- * reduce_open. */
+/* Opens the exchange over a model, which stays until node_close. Before the pipeline that gets it. As reduce_open. */
 MUST_USE status node_join(struct node *node, struct model *model);
 struct reduce *node_reduce(struct node *node);
 /* The pipeline has the exchange: from now on the main threads of all nodes may talk (engine/node/talk.h). Fails as the
@@ -91,15 +90,14 @@ MUST_USE status node_begin(struct node *node, uint64_t step);
 
 /* For a job without an exchange, in the same order on all nodes. They fail as the node has failed, if that comes
  * first. */
-/* Sends to another node, and returns when the kernel has all bytes; receives from another node, as many bytes as it
- * gives. */
+/* Sends to another node, and returns when the kernel has all; receives from another, as many bytes as it gives. */
 MUST_USE status node_give(struct node *node, uint32_t to, const void *data, uint64_t bytes);
 MUST_USE status node_take(struct node *node, uint32_t from, void *data, uint64_t bytes);
 /* All nodes get what node 0 has in `data`. */
 MUST_USE status node_tell(struct node *node, void *data, uint64_t bytes);
 
-/* Waits for the job to end, for cluster.timeout at most, and returns whether it has ended. For a node whose failure
- * another node may have had before. */
+/* Waits for cluster.timeout at most, and returns whether the job has ended. For a failure that another node may have
+ * had before. */
 bool node_ends_soon(struct node *node);
 /* The main thread is done, with this status: tells the others of a failure, or waits until all are done, node 0 last.
  * Returns `st` if it is a failure, else how the job has ended. The links are then closed, and the memory that they sent

@@ -19,7 +19,7 @@
 #include "engine/node/stages.h"
 #include "io/net/link.h"
 
-/* Kinds of messages, numbered behind those of the exchange (reduce_internal.h). */
+/* Kinds of messages, behind those of the exchange. */
 enum node_kind {
     KIND_FRAME = 32, /* of membership                                                   */
     KIND_FACTS,      /* a text, before a hello                                          */
@@ -166,11 +166,11 @@ MUST_USE status node_asked(struct node *n, enum node_ask what);
 /* --- node_thread.c ----------------------------------------------------------------------------- */
 
 void *node_main(void *node);
-/* Nothing more is computed, because of this failure; the first one counts. */
+/* Nothing more is computed; the first failure counts. */
 void node_fail(struct node *n, status failure);
 /* The same for a failure of this node's own, of which the others hear. */
 void node_break(struct node *n, status failure);
-/* Sends a small message. It is dropped if the link is not up or has no room, or all letters are in use. */
+/* Sends a small message; drops it if the link is not up, or there is no room. */
 void node_letter_send(struct node *n, uint32_t link, enum node_kind kind, uint64_t tag, const void *bytes,
                       size_t count);
 void node_link_close(struct node *n, uint32_t link);
@@ -183,18 +183,18 @@ void node_member_tell(struct node *n, struct member_event event);
 void node_frame_take(struct node *n, uint32_t link, uint32_t bytes);
 void node_facts_take(struct node *n, uint32_t link, uint32_t bytes);
 void node_why_take(struct node *n, uint32_t link, uint32_t bytes);
-/* Whether a loss now is why this node ends. Only the first loss of a generation is: nodes that end for it close their
- * links, too. */
+/* Whether a loss now is why this node ends: a generation's first loss is; nodes that end for it close their links,
+ * too. */
 bool node_loss_is_news(const struct node *n);
-/* Takes node 0's letter before a roster: where others listen. */
+/* Takes node 0's word where others listen. */
 void node_places_take(struct node *n, uint32_t link, uint32_t bytes);
 /* Logs for whom this node waits. */
 void node_notice(struct node *n);
 
 /* --- node_ask.c --------------------------------------------------------------------------------- */
 
-/* Does what the main thread asks for, if it can be done now; takes a message for which the main thread waits, false: it
- * does not wait for this one; tells the main thread that it is done. */
+/* Look whether what the main thread asks for can be done; take a message if it waits for this; tell it that all is
+ * done. */
 void node_ask_look(struct node *n);
 bool node_given_arrives(struct node *n, uint32_t link, const struct link_event *event);
 void node_ask_done(struct node *n);
@@ -208,7 +208,7 @@ void node_echoed_take(struct node *n, const struct link_event *event);
 bool node_swap_arrives(struct node *n, const struct link_event *event);
 void node_swap_arrived(struct node *n, const struct link_event *event);
 void node_swap_sent(struct node *n, const struct link_event *event);
-/* Of a partial job: notes why there is no link to a rank; and, when the job begins, what links there are. */
+/* Of a partial job: note why there is no link to a rank, and, when the job begins, what links there are. */
 void node_probe_why(struct node *n, uint32_t rank, const char *why);
 void node_probe_paths(struct node *n);
 

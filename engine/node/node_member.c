@@ -102,7 +102,7 @@ static status exit_status_of(struct node *n, uint64_t code, enum member_reason r
 
 /* --- what is put out ------------------------------------------------------------------------------ */
 
-/* Where the data are a stream, which cannot be read again, a loss is a failure: no node goes on by itself. */
+/* Where the data are a stream, which nobody can read again, a loss is a failure. */
 static status stream_lost(const struct node *n, status st)
 {
     char why[WHY_BYTES];
@@ -197,7 +197,7 @@ bool node_loss_is_news(const struct node *n)
     return !n->is_stuck_noted && (*n->lost == 0 || node_state(n) < STATE_RUNNING);
 }
 
-/* Nothing more is heard of the channel, but what is on its way to it is sent. */
+/* Nothing more is heard, but what is on its way is sent. */
 static void channel_close(struct node *n, uint32_t link)
 {
     struct node_link *l = &n->link[link];
@@ -282,7 +282,7 @@ void node_member_tell(struct node *n, struct member_event event)
 {
     if (node_state(n) == STATE_OVER) return;
     follow(n, event);
-    if (n->follow_count > 1) return; /* called from within: the outer call takes it */
+    if (n->follow_count > 1) return; /* the call around this one takes it */
     for (uint32_t at = 0; at < n->follow_count && node_state(n) != STATE_OVER; at++) {
         const struct member_event next = n->follow[at];
         member_step(n->member, &next, clock_ns());

@@ -307,7 +307,7 @@ static status ticket_resolve(struct owned *owned, struct owned_step *step, uint3
     return ST_OK;
 }
 
-/* Makes room in RAM for one more ticket; false: there is room only when a step has ended. */
+/* Makes room in RAM for one more ticket; false: not before a step has ended. */
 static status room_make(const struct owned *owned, uint64_t updated, bool *has_room)
 {
     TRY(store_make_room(owned->model->store, has_room));

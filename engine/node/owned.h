@@ -33,15 +33,14 @@ void owned_start(struct owned *owned, uint64_t step);
 
 /* Where a node's next letter, of `step`, belongs; room for asked_letter_bytes_max. */
 uint8_t *owned_letter_place(struct owned *owned, uint32_t asker, uint64_t step);
-/* The letter is there. INVALID: it is no letter of this asker and step. */
+/* The letter is there. INVALID: it is no such letter. */
 MUST_USE status owned_letter_arrived(struct owned *owned, uint32_t asker, uint64_t step, size_t bytes);
 /* Finds and makes the rows of letters whose turn it is. This node has updated for all steps before `updated`; where
  * rows come and go, a step's letters wait until the step before has ended. FULL, as store_prepare. */
 MUST_USE status owned_settle(struct owned *owned, uint64_t updated);
 /* This node has updated for the step: keys without a row in it are counted, and dead rows go. FULL likewise. */
 MUST_USE status owned_step_end(struct owned *owned, uint64_t step);
-/* The store's last ticket of the last step that this node has updated for: with a disk, a save has what there was
- * then. */
+/* The store's last ticket as of the last update: with a disk, a save has what there was then. */
 uint32_t owned_done_ticket(const struct owned *owned);
 /* Whether the rows of an asker's letter of the step are found. */
 bool owned_is_settled(const struct owned *owned, uint32_t asker, uint64_t step);

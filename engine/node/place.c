@@ -56,8 +56,8 @@ static status rank_check(uint32_t count, uint32_t rank)
     return ST_OK;
 }
 
-/* Node 0 listens where its name says. If the name is unknown here, or is one that this machine alone can reach, as
- * Debian gives a machine's own name (127.0.1.1), node 0 listens at all of its addresses. */
+/* Node 0 listens where its name says. If the name is unknown here, or this machine's alone, as Debian has it of a
+ * machine's own (127.0.1.1), node 0 listens at all of its addresses. */
 static status first_place(struct node_place *place, const char *coordinator)
 {
     struct address *a = &place->address[0];

@@ -12,15 +12,13 @@ struct probe_echo {
     uint64_t ns;
     int64_t ahead_ns; /* how far the other end's clock (CLOCK_REALTIME) is ahead of this one's, within half of ns */
 };
-/* Of an echo that begins at begin_real_ns by this end's clock, is answered at there_real_ns by the other's, and takes
- * ns. */
+/* begin_real_ns by this end's clock, there_real_ns by that of the other end, which answers; `ns` in all. */
 static inline struct probe_echo probe_echo_of(uint64_t begin_real_ns, uint64_t there_real_ns, uint64_t ns)
 {
     return (struct probe_echo){.ns = ns, .ahead_ns = (int64_t)(there_real_ns - begin_real_ns - ns / 2)};
 }
-/* Sends `count` echoes, one after the other, and fills `echo` [count]. The other end's thread answers; its main thread
- * sends nothing here meanwhile, since that would have to be taken first. Fails as the node has failed, like
- * node_swap. */
+/* Sends `count` echoes, one after another. The other end's thread answers; its main thread sends nothing here
+ * meanwhile, which would have to be taken first. Fails as the node has failed, like node_swap. */
 MUST_USE status node_echo(struct node *node, uint32_t to, struct probe_echo *echo, uint32_t count);
 
 /* Most bytes of a message of a swap, and the bytes of its two buffers, which are used again and again. */

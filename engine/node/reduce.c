@@ -153,7 +153,7 @@ static bool message_make(const struct reduce *r, uint32_t round, struct cursor a
     struct parts parts = {.first = at.message * REDUCE_PARTS_MAX, .message = message};
     switch ((enum exchange_round)round) {
     case EXCHANGE_SUMS:
-        /* Losses first: there are always some, and their size is known before any letter comes. */
+        /* First: there are always some, of a size that is known before any letter comes. */
         if (at.turn == 0 && !r->exchange.stages) losses_list(r, at.step, from, &parts);
         sums_list(r, bucket, from, to, &parts);
         if (bucket == 0) row_sums_list(r, at.step, from, to, &parts);
@@ -292,7 +292,7 @@ static void over_look(struct reduce *r)
     for (uint32_t round = 0; round < ROUNDS; round++) turns_look(r, round);
     values_look(r);
     if (r->is_valued || r->values.over != (UINT32_C(1) << r->exchange.bucket_count) - 1) return;
-    /* Not before all messages are sent: places of letters and rows are used again. */
+    /* All messages are sent first: places of letters and rows are used again. */
     for (uint32_t n = 0; n < r->exchange.node_count; n++)
         if (r->peers[n].sent < r->peers[n].given) return;
     r->is_valued = true;
@@ -399,7 +399,7 @@ static bool rounds_are_sent(const struct reduce *r)
 }
 
 /* Sends the values that are ready, a bucket at a time, while nothing else of the rounds is on its way: while there are
- * sums to come, the bucket that the next forward pass reads last, then the one that it reads first. */
+ * sums to come, what the next forward pass reads last, then what it reads first. */
 static status values_step(struct reduce *r)
 {
     const bool is_past_sums = r->round[EXCHANGE_SUMS].sent == r->exchange.bucket_count;

@@ -66,8 +66,8 @@ struct reduce_options {
 };
 
 struct reduce;
-/* Takes its memory, and makes the model load and save the rows of this node's shards alone. MEMORY. The exchange of
- * `reduce_exchange` is for a pipeline, and has to outlive it. */
+/* Takes its memory, and makes the model load and save the own shards' rows alone. MEMORY. `reduce_exchange` is for a
+ * pipeline, and has to outlive it. */
 MUST_USE status reduce_open(struct reduce **reduce, const struct reduce_options *options);
 /* NULL is ignored. */
 void reduce_close(struct reduce *reduce);
@@ -78,8 +78,7 @@ struct exchange *reduce_exchange(struct reduce *reduce);
 /* When the model has its rows, before the first round: `step` is the next. Until then nodes only talk
  * (engine/node/talk.h). */
 void reduce_start(struct reduce *reduce, uint64_t step);
-/* Whether messages of this kind are the exchange's; whether they are talk or data, which may come before
- * reduce_start. */
+/* Whether messages of this kind are the exchange's; are talk or data, which may come before reduce_start. */
 bool reduce_has_kind(uint16_t kind);
 bool reduce_is_talk(uint16_t kind);
 /* After wake: sends what is ready of talk, grants, letters and rounds. Fails as the post fails. */
@@ -106,10 +105,9 @@ void reduce_fail(struct reduce *reduce, status failure);
 const uint64_t *reduce_own_rows(const struct reduce *reduce);
 /* A node's rank in the job, for messages: not all nodes of the job may be there. */
 uint32_t reduce_name(const struct reduce *reduce, uint32_t node);
-/* ns: how long any round has been under way here so far, from the own part to the last of the others'. last_ns: how
- * much of this time ended with that node's part [node_count]; this node's own: all others' parts were there. Of
- * workers, ns: how long minibatches have waited for others' waves; last_ns is not counted. By any thread, exact between
- * jobs. */
+/* ns: how long any round has been under way here, from the own part to the last of the others'. last_ns [node_count]:
+ * how much of this time that node's part has ended; this node's own: all others' were there. Of workers, ns: how long
+ * minibatches have waited for others' waves; no last_ns. By any thread, exact between jobs. */
 #define REDUCE_NODES_MAX 64u
 struct reduce_rounds {
     uint64_t ns, last_ns[REDUCE_NODES_MAX];

@@ -1,8 +1,7 @@
 /* What the files of the exchange between nodes share: reduce.c, rounds; reduce_open.c, memory; rows.c, letters of steps
  * and their rows; look.c, rows that are only read; grant.c, how far jobs go; evict.c, rows that are too many; news.c,
- * steps for nodes without lanes; talk.c, what rank 0 and the others say between jobs; stream.c, data that rank 0 alone
- * can read; carry.c, slots between stages; waves.c, waves. All is the node's thread's unless a comment says
- * otherwise. */
+ * steps for nodes without lanes; talk.c, talk; stream.c, data that rank 0 alone can read; carry.c, slots between
+ * stages; waves.c, waves. All is the node's thread's unless a comment says otherwise. */
 #ifndef HETERPS_ENGINE_NODE_REDUCE_INTERNAL_H
 #define HETERPS_ENGINE_NODE_REDUCE_INTERNAL_H
 
@@ -14,7 +13,7 @@
 #include "io/store/store_life.h"
 #include "io/store/store_rows.h"
 
-/* Kinds of messages. Below ROUNDS: rounds whose buckets come in one order. */
+/* Below ROUNDS: rounds whose buckets come in one order. */
 #define ROUNDS EXCHANGE_VALUES
 enum {
     KIND_ROWS = EXCHANGE_ROWS,
@@ -101,7 +100,7 @@ struct evicting {
 };
 
 /* A message of a round between two nodes, by its number within the turn. A round has a turn a bucket, the last bucket's
- * first; the round of squares has one turn. */
+ * first; squares have one turn. */
 struct cursor {
     uint64_t step;
     uint32_t turn, message;
@@ -188,8 +187,8 @@ struct reduce {
     struct looks looks;
     struct grants grants;
     struct evicting evicting;
-    /* The main thread adds 1 to shared_hold when it wants the store, which makes the number odd, and 1 when it lets go.
-     * The node's thread copies an odd number to shared_held when it is out of the store. */
+    /* The main thread adds 1 when it wants the store, which makes shared_hold odd, and 1 when it lets go. Out of the
+     * store, the node's thread copies an odd shared_hold to shared_held. */
     _Atomic uint32_t shared_hold, shared_held;
     /* NULL: the data are no stream. */
     _Atomic(struct stream *) shared_stream;
@@ -204,13 +203,12 @@ struct reduce {
 
 /* A kind of messages outside of rounds. */
 struct message_kind {
-    /* Fills in the message of this kind that the node may send: step, bytes, and the part where they go. The message
-     * that comes says that it is of `step` and has `bytes`. False: the node may send none. */
+    /* Fills in the message of this kind that the node may send: step, bytes, and where they go. `step` and `bytes` are
+     * those of the message that comes. False: the node may send none. */
     bool (*expect)(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes, struct reduce_message *message);
     /* The message is there. */
     status (*arrived)(struct reduce *r, uint32_t from, const struct reduce_message *message);
-    /* Before `expect`; optional. INVALID: the place of the node's next message is not free; a node of ours would have
-     * waited. */
+    /* Before `expect`; optional. INVALID: the node's next message has no free place; ours would wait. */
     status (*may_come)(const struct reduce *r, uint32_t from);
 };
 extern const struct message_kind rows_kind, letter_kind, look_kind, looked_kind, block_kind, taken_kind, grant_kind,
@@ -263,16 +261,16 @@ static inline void figure_add(_Atomic uint64_t *figure, uint64_t more)
     atomic_store_explicit(figure, atomic_load_explicit(figure, memory_order_relaxed) + more, memory_order_relaxed);
 }
 
-/* By the main thread, between jobs: keeps the node's thread out of the store until store_let_go. Fails as the exchange
- * has failed. */
+/* By the main thread, between jobs: keeps the node's thread out of the store until store_let_go. Fails as the
+ * exchange. */
 MUST_USE status store_hold(struct reduce *r);
 void store_let_go(struct reduce *r);
-/* Whether the node's thread must keep out of the store; it asks. */
+/* Whether the node's thread must keep out of the store. */
 bool store_is_held(struct reduce *r);
 
 /* Each *_step does all that can be done. */
 MUST_USE status rows_step(struct reduce *r);
-/* Who owes rows of the step that is asked for, when only rows keep it from opening: a bit a node. */
+/* Who owes rows of the next step, which only rows keep from opening: a bit a node. */
 uint64_t rows_waits(const struct reduce *r);
 MUST_USE status looks_step(struct reduce *r);
 MUST_USE status grants_step(struct reduce *r);
@@ -293,15 +291,15 @@ void waves_close(struct reduce *r);
 void stream_stop(struct reduce *r);
 void stream_close(struct reduce *r);
 
-/* When the values of a step are here, and row_count counts all nodes' rows: rows that are too many go. *is_over: they
- * have gone, or there were none. */
+/* A step's values are here, and row_count counts all nodes' rows: rows that are too many go. *is_over: none are
+ * left. */
 void evict_begin(struct reduce *r);
 MUST_USE status evict_step(struct reduce *r, bool *is_over);
 void evict_layout(struct reduce *r, struct layout *l);
 void looks_layout(struct reduce *r, struct layout *l, uint32_t node, struct peer *peer);
 void talk_layout(const struct reduce *r, struct layout *l, uint32_t node, struct peer *peer);
 
-/* The functions of struct exchange_vt. */
+/* Of struct exchange_vt. */
 void round_begin(struct exchange *x, enum exchange_round round, uint32_t bucket);
 void step_ask(struct exchange *x, const struct asked_step *asked);
 void step_tell(struct exchange *x, uint64_t step, struct exchange_news news);

@@ -19,7 +19,7 @@ void step_ask(struct exchange *x, const struct asked_step *asked)
     r->post->vt->wake(r->post);
 }
 
-/* Adds the rows of a letter that has come to the figures. */
+/* Counts the rows of a letter that has come. */
 static void asked_count(struct reduce *r, uint32_t from, uint64_t step)
 {
     uint64_t rows = 0;

@@ -313,7 +313,7 @@ static status save_claim(struct reduce *r, const char *path, uint32_t *generatio
     return ST_OK;
 }
 
-/* Another node's part of a save. */
+/* Another node's part. */
 static status rows_save(struct reduce *r, struct model_save_options *o, struct manifest_part *parts)
 {
     const uint32_t tables = r->graph->table_count;
@@ -334,7 +334,7 @@ static status rows_save(struct reduce *r, struct model_save_options *o, struct m
     return st;
 }
 
-/* Rank 0's part of a save, of what the others have written. */
+/* Rank 0's part, of what the others have written. */
 static status whole_save(struct reduce *r, struct model_save_options *o, struct manifest_part *parts, uint64_t *bytes)
 {
     const uint32_t tables = r->graph->table_count, others = r->exchange.node_count - 1;
@@ -380,7 +380,7 @@ static void lives_turn_forth(const struct reduce *r)
     }
 }
 
-/* A save of workers, which all have the same model: rank 0 saves its own. */
+/* Workers have the same model: rank 0 saves its own. */
 static status worker_save(struct reduce *r, const char *path, uint32_t keep, uint64_t *bytes)
 {
     struct model_save_options options = {.path = path, .row_count = r->own_rows, .keep = keep};

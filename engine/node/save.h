@@ -15,16 +15,16 @@
  * Fails as the exchange has failed. */
 MUST_USE status reduce_gather(struct reduce *reduce);
 /* By all nodes, before the first save: finds which nodes are apart. Rank 0 makes a file for a moment in its directory
- * `path`, which exists, and the others look for the file in theirs. IO: rank 0 cannot write there. */
+ * `path`, which exists, and the others look for it in theirs. IO: rank 0 cannot write there. */
 MUST_USE status reduce_apart_find(struct reduce *reduce, const char *path);
-/* Which nodes are apart: bit n: node n. Rank 0 knows of all nodes, another node of itself. */
+/* Which nodes are apart: bit n, node n. Rank 0 knows all, another node itself. */
 uint64_t reduce_apart(const struct reduce *reduce);
 /* Saves the model as it is after the last step into rank 0's directory, to which all nodes write that share it, and
  * keeps `keep` saves there, as model_save. *bytes (or NULL) becomes what rank 0 has written. All nodes return the
  * same. */
 MUST_USE status reduce_save(struct reduce *reduce, const char *path, uint32_t keep, uint64_t *bytes);
-/* Loads rank 0's save for this purpose. A node that has the same save at `path` loads it there; the others get it from
- * rank 0. *served (or NULL): which nodes got it, as reduce_apart. All nodes return the same. */
+/* Loads rank 0's save for this purpose: a node that has it at `path` too loads it there, the others get it from rank 0.
+ * *served (or NULL): which nodes got it, as reduce_apart. All return the same. */
 MUST_USE status reduce_load(struct reduce *reduce, const char *path, enum model_purpose purpose, uint64_t *served);
 
 #endif

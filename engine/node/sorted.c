@@ -135,7 +135,7 @@ static status bytes_hear(struct reduce *r, uint32_t node, struct sorted_from *fr
     return ST_OK;
 }
 
-/* After a node's last row: nothing may be left of its block. */
+/* After a node's last row: its block is at its end. */
 static status node_rest(struct sorted_nodes *s, uint32_t node)
 {
     struct sorted_from *from = &s->from[node];

@@ -36,7 +36,7 @@ MUST_USE status sorted_nodes_open(struct sorted_nodes *nodes, struct reduce *red
 MUST_USE status sorted_nodes_end(struct sorted_nodes *nodes);
 void sorted_nodes_close(struct sorted_nodes *nodes);
 
-/* By another node: serves rank 0 until it is done. Fails as the node's store, or the exchange, has failed. */
+/* By another node: serves rank 0 until it is done. Fails as its store, or the exchange. */
 MUST_USE status sorted_serve(struct reduce *reduce, const struct model *model);
 
 #endif

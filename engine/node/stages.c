@@ -58,7 +58,7 @@ static status tables_place(struct exchange_stages *s, const struct stages_option
     return st;
 }
 
-/* Losses and heads have to be where the last stage is: there all comes together that is told of a model. */
+/* Losses and heads lie where the last stage is: all that is told of a model comes together there. */
 static status ends_check(const struct stages_options *o)
 {
     const struct graph *g = o->graph;

@@ -17,7 +17,7 @@ struct stages_options {
  * and heads are not on the node of the last stage. MEMORY. */
 MUST_USE status stages_place(struct exchange_stages *stages, const struct stages_options *options);
 void stages_free(struct exchange_stages *stages);
-/* A line of facts, malloc'd: layers, replicas and node of each stage, "0..1 as 2 on 0, 2..5 as 1 on 1". MEMORY. */
+/* A line of facts, malloc'd: layers, replicas and nodes, "0..1 as 2 on 0, 2..5 as 1 on 1". MEMORY. */
 MUST_USE status stages_text(const struct plan *plan, char **text);
 
 #endif

@@ -1,7 +1,6 @@
-/* Talk: a queue of a few places each way between rank 0 and another node. The talking thread fills a place and counts
- * the block as given; the node's thread sends it. At the other end the node's thread counts the block as come, the
- * hearing thread counts it as heard, and the node's thread sends a receipt. Some thousand blocks an evaluation, none
- * while steps are run. */
+/* Talk: a queue of a few places each way between rank 0 and another node. The talker fills a place and counts the block
+ * as given; the node's thread sends it. At the other end the node's thread counts the block as come, the hearer counts
+ * it as heard, and the node's thread sends a receipt. Some thousand blocks an evaluation, none while steps run. */
 #include "engine/node/talk.h"
 
 #include <inttypes.h>
@@ -38,7 +37,7 @@ static bool is_there(const struct waiting *w)
     return (apart < w->bound) != w->is_above;
 }
 
-/* Relaxed: the flag orders nothing. */
+/* Relaxed: it orders nothing. */
 static bool is_stopped(const struct waiting *w)
 {
     return w->stop && atomic_load_explicit(w->stop, memory_order_relaxed);

@@ -12,10 +12,10 @@
 
 #define TALK_BYTES 65536u
 
-/* Where the next block for the node is to be written, [TALK_BYTES]; waits until there is a place. One of the two is
- * rank 0. Fails, like the functions below, as the exchange has failed. */
+/* Where the next block for the node is written, [TALK_BYTES]; waits for a place. One of the two is rank 0. Fails, like
+ * the functions below, as the exchange. */
 MUST_USE status reduce_say_place(struct reduce *reduce, uint32_t to, uint8_t **at);
-/* The block is written: 1 to TALK_BYTES bytes. */
+/* The block is written: 1 to TALK_BYTES. */
 void reduce_say(struct reduce *reduce, uint32_t to, uint32_t bytes);
 /* Waits for the node's next block, which stays until it is heard. */
 MUST_USE status reduce_hear(struct reduce *reduce, uint32_t from, const uint8_t **at, uint32_t *bytes);

@@ -1,5 +1,5 @@
-/* Waves of workers that are nodes (engine/sync/waves.h) as messages. Own waves go out, slice by slice, to the owners,
- * which add them up. What others' waves have changed of the own slice is added up for each worker, and goes to it.
+/* Waves of workers that are nodes (engine/sync/waves.h) as messages. Own waves go out to the owners of slices, which
+ * add them up. What others' waves have changed of the own slice is added up for each worker, and sent to it.
  *
  *     KIND_WAVE    worker v to owner u: v's letter, and behind it what its wave has changed of u's slice
  *     KIND_ROUND   owner u to worker v: what the waves of that number of all others have changed of u's slice, added
@@ -80,7 +80,7 @@ void waves_close(struct reduce *r)
 /* --- what is there ------------------------------------------------------------------------------ */
 
 /* Whether the waves of this number of all workers but one are there. A worker has none after its last; this counts when
- * all have had their last, since the number of rounds is then known. A worker alone waits for itself. */
+ * all have had their last: then the number of rounds is known. A worker alone waits for itself. */
 static bool is_whole(const struct waves *waves, uint64_t round, uint32_t but)
 {
     for (uint32_t v = 0; v < waves->of_exchange.worker_count; v++)
@@ -122,8 +122,8 @@ static void wave_note(struct waves *waves, uint32_t worker, uint64_t wave, bool 
     atomic_store_explicit(&waves->of_exchange.shared_end, end + 1, memory_order_release);
 }
 
-/* Waves below it have places that are free, or their own: the rounds of the waves that had these places before have
- * been given to all, and are in this worker's rows. */
+/* Waves below it have places that are free, or theirs: rounds of the waves that were there before have been given to
+ * all, and are in this worker's rows. */
 static uint64_t waves_free(const struct waves *waves)
 {
     const struct exchange_waves *x = &waves->of_exchange;
@@ -135,8 +135,7 @@ static uint64_t waves_free(const struct waves *waves)
     return used + x->place_count;
 }
 
-/* The worker for which places wait: the other one that has been given the fewest rounds, since it has told of none
- * added since. */
+/* The worker for which places wait: it has been given the fewest rounds, and has not said that it has added them. */
 static uint32_t late_worker(const struct waves *waves)
 {
     const struct exchange_waves *x = &waves->of_exchange;
@@ -197,7 +196,7 @@ static bool are_sent(const struct reduce *r, const uint64_t until[REDUCE_NODES_M
     return true;
 }
 
-/* Sends the waves that this worker has given, and says which places are free. */
+/* Sends the waves that this worker has given, and frees their places. */
 static status own_step(struct reduce *r)
 {
     struct waves *waves = waves_of(r);
@@ -213,7 +212,7 @@ static status own_step(struct reduce *r)
             freed |= UINT32_C(1) << i;
         }
     if (freed == 0) return ST_OK;
-    /* Release pairs with the acquire of the thread that fills the place anew. */
+    /* Release pairs with the acquire before a place is filled anew. */
     atomic_fetch_and_explicit(&x->shared_busy, ~freed, memory_order_release);
     gate_ring(r);
     return ST_OK;
@@ -268,7 +267,7 @@ static status round_send(struct reduce *r, uint32_t to, bool *is_sent)
     return ST_OK;
 }
 
-/* Adds up the own slice of the next round, for this worker; false: not yet. */
+/* Adds up the own slice of the next round for this worker; false: not yet. */
 static bool own_round_add(struct waves *waves)
 {
     struct exchange_waves *x = &waves->of_exchange;
@@ -290,7 +289,7 @@ static bool round_is_here(const struct waves *waves)
     return round == waves->end || is_whole(waves, round, waves->of_exchange.worker);
 }
 
-/* When all rounds are here, and all others have been given theirs, the next job becomes the one that runs. */
+/* When all rounds are here, and all others have theirs, the next job is the one that runs. */
 static bool job_step(struct waves *waves)
 {
     const uint32_t count = waves->of_exchange.worker_count;
@@ -325,7 +324,7 @@ status waves_step(struct reduce *r)
         is_changed |= job_step(waves);
     }
     if (waves->round == before) return ST_OK;
-    /* Release pairs with the acquires of the threads that add rounds. */
+    /* Release pairs with acquires in wsp_nodes.c. */
     atomic_store_explicit(&x->shared_rounds, waves->round, memory_order_release);
     gate_ring(r);
     return ST_OK;

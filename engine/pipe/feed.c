@@ -62,7 +62,7 @@ static bool step_rows_wanted(const struct feed_options *o, uint32_t t, struct st
     return counts;
 }
 
-/* What a feed has on several nodes where rows are only read. */
+/* On several nodes, where rows are only read. */
 static void looks_layout(struct layout *l, const struct feed_options *o, struct feed *feed)
 {
     struct key_numbers *numbers;

@@ -319,7 +319,7 @@ static status sweep_decide(struct feed *feed, struct input *input)
     return ST_OK;
 }
 
-/* Waits until the rows have gone: later inputs are prepared with the rows that are left. */
+/* Waits until the rows have gone: later inputs get the rows that are left. */
 static status sweep_await(struct feed *feed, struct place *at, uint64_t step)
 {
     while (row_gate_is_waiting(&feed->gate) && !feed_is_interrupted(feed)) TRY(inputs_show(feed, true));
@@ -409,7 +409,7 @@ static status input_prepare(struct feed *feed, struct input *input)
     return ST_OK;
 }
 
-/* Drops what has been read, once it is numbered: nobody gets it. */
+/* What has been read is numbered, and dropped. */
 static void read_drop(struct feed *feed)
 {
     for (; feed->read_begin < feed->read_end; feed->read_begin++)
@@ -574,7 +574,7 @@ static status pass_run(struct feed *feed, struct place *at, uint64_t skip)
     return read_give(feed, at, 0);
 }
 
-/* Without lanes: an input for each step of which node 0 tells, until there are no more. */
+/* Without lanes: an input for each step, as long as node 0 tells of any. */
 static status told_run(struct feed *feed, struct place *at)
 {
     for (;; at->step++) {

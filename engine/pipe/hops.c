@@ -24,7 +24,7 @@ struct list {
     uint64_t *bytes; /* [slot_count]: of what has come                       */
 };
 
-/* The cut behind a stage. It is far if one of the two stages beside it is here, and the other on another node. */
+/* The cut behind a stage; far: one of its two stages is here, the other on another node. */
 struct far_cut {
     bool is_far, is_behind; /* the stage in front of it is here */
     uint32_t node;
@@ -144,7 +144,7 @@ static const float *view_unpack(struct view v, const float *from)
     return from;
 }
 
-/* Bytes of the list, of a micro-batch that may be short. */
+/* Bytes for a micro-batch, which may be short. */
 static uint64_t list_bytes(const struct list *list, const struct slot *slot)
 {
     uint64_t floats = 0;

@@ -37,8 +37,8 @@ static uint32_t in_flight_default(const struct pipeline *p, uint32_t workers)
     /* Without lanes as few as there are stages, since each further one makes the weights of others staler. */
     if (!p->by_lane) return p->stage_count + (p->stage_count > 1);
     if (workers <= 1) return 1;
-    /* A stage of a chain of S has a forward and a backward pass to do while a slot goes up and down the others. S slots
-     * keep all stages at work; twice as many make up for passes that take longer. */
+    /* A stage of a chain of S has a forward and a backward pass to do while a slot goes up and down the others: S slots
+     * keep all at work, twice as many make up for passes that take longer. */
     uint64_t count = 2 * (uint64_t)(workers > p->stage_count ? workers : p->stage_count);
     /* Backward passes of a stage run side by side only for different lanes, which lie a lane's length apart. */
     uint32_t replicas = 1;
@@ -89,7 +89,7 @@ static void hops_layout(const struct pipeline *p, struct station *station, struc
     const struct plan *plan = p->plan;
     const struct stage *s = &station->stage;
     /* One thread at each end, unless a stage has several workers: then any of them gives or takes. Any worker gives
-     * into the first stage, as the gate. */
+     * into the first. */
     const bool is_one = !p->placement.is_shared && placement_seats(plan, s->index) == 1 && s->index > 0 &&
                         !by_stages(p) && placement_seats(plan, s->index - 1) == 1;
     station->seat_count = p->by_lane ? placement_seats(plan, s->index) : 1;
@@ -228,7 +228,7 @@ static struct device_stage_options device_options(const struct pipeline *p, cons
                                          .training = o->training};
 }
 
-/* Opens a worker's device: a pool's for the first stage that it serves, since all its stages are of one kind. */
+/* A pool's is opened for the first stage that it serves, since all are of one kind. */
 static status worker_device_open(struct worker *w, const struct pipeline_options *o)
 {
     const struct station *station = w->stations[0];

@@ -36,7 +36,7 @@ static uint32_t own_workers(const struct plan *plan, uint32_t stage)
     return placement_has_cores(plan, stage) || plan->stages[stage].is_elsewhere ? 0 : placement_seats(plan, stage);
 }
 
-/* Gangs of cores that a stage has for itself. */
+/* A stage's own gangs of cores. */
 static uint32_t gangs_of(const struct plan *plan, uint32_t stage)
 {
     return takes_cores(plan, stage) ? plan->stages[stage].replicas : 0;

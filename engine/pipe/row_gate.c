@@ -1,4 +1,4 @@
-/* Turns at the store, which the feed's thread and a holder take, and what waits for rows and steps between them. */
+/* Turns at the store, and what waits for its rows. */
 #include "engine/pipe/row_gate.h"
 #include "io/store/store_life.h"
 #include "io/store/store_ticket.h"

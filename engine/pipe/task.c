@@ -211,7 +211,7 @@ static double loss_sum(const struct graph *g, const struct slot *slot, uint32_t 
     return losses_sum(g, slot, begin, end, 0, slot->input->batch.example_count);
 }
 
-/* Keeps the sums of all losses, lane by lane where the slot has several. */
+/* Keeps all losses, lane by lane where the slot has several. */
 static void losses_keep(struct sync *sync, const struct graph *g, const struct slot *slot)
 {
     const uint32_t examples = slot->input->batch.example_count, each = graph_lane_micro(g);
@@ -256,7 +256,7 @@ static void slot_out(struct pipeline *p, struct slot *slot)
     host_slot_out(&p->host);
 }
 
-/* The last stage is done with the slot, which makes its way back where stages lie on several nodes. */
+/* The last stage is done with the slot; where stages lie on several nodes it makes its way back. */
 static void slot_end(struct worker *w, struct slot *slot)
 {
     struct pipeline *p = w->pipeline;

@@ -14,7 +14,7 @@
  *
  *     phase: lanes ──SUMS──▶ phase: sum ──SQUARES, where the norm is bounded──▶ phase: update ──VALUES──▶ phase: close
  *
- * There each bucket of layers goes through the phases by itself; only squares need all buckets. A bucket's first phase
+ * There each bucket of layers goes through the phases by itself, but for squares, which need all. Its first phase
  * begins when the stage's last backward pass is through the bucket's layers, and runs within this pass. A share is what
  * a stage has of a bucket. On one node there is one bucket.
  *
@@ -44,7 +44,7 @@ struct parts {
     _Atomic uint64_t shared_taken;             /* where replicas have parts of their own: a bit each */
 };
 
-/* What a stage has of a bucket. The share of the first bucket has all tables of the stage. */
+/* What a stage has of a bucket. The first bucket's share has all its tables. */
 struct share {
     _Alignas(64) _Atomic uint32_t shared_backward_left; /* backward passes of the step that are still to come */
     struct parts parts[PHASE_COUNT];
@@ -170,8 +170,8 @@ static void bsp_bind(struct sync *s, struct slot *slot, uint32_t pipeline)
                                  .last = slot,
                                  .ticket = input->ticket.number};
     for (uint32_t t = 0; t < g->table_count; t++) b->row_count[t] = input->ticket.table[t].row_count;
-    /* A short step: the passes that will not come are taken off. This slot's own pass is still to come, so no count
-     * comes to zero here; whoever brings it to zero (acquire) sees all of the above (release). */
+    /* A short step: takes off the passes that will not come. This slot's own is still to come, so no count gets to zero
+     * here; whoever brings it there (acquire) sees all of the above (release). */
     for (uint32_t i = 0; i < s->site.stage_count * b->bucket_count; i++)
         atomic_fetch_sub_explicit(&b->shares[i].shared_backward_left,
                                   b->micro_count - (m->micro_index - b->micro_first) - 1, memory_order_acq_rel);
@@ -238,7 +238,7 @@ static bool is_valued(const struct bsp *b, uint32_t bucket)
            atomic_load_explicit(&b->shared_open_step, memory_order_relaxed);
 }
 
-/* The extent, and *bucket, to which the stage's forward node belongs, where values may be awaited; else NULL. */
+/* The extent, and *bucket, of the stage's forward node, where values may be awaited; else NULL. */
 static const struct extent *awaited(const struct bsp *b, const struct stage *stage, uint32_t node, uint32_t *bucket)
 {
     for (uint32_t i = 0; i < b->bucket_count && b->opens_early; i++) {
@@ -358,7 +358,7 @@ static void sums_begin(struct bsp *b, uint32_t ready)
         if (sums >> bucket & 1) b->exchange->vt->begin(b->exchange, EXCHANGE_SUMS, bucket);
 }
 
-/* All have updated: tells that the step is done, and opens the next step unless it is open. */
+/* All have updated: tells the step, and opens the next one unless it is open. */
 static status step_close(struct bsp *b)
 {
     struct sync_host *host = b->sync.site.host;
@@ -447,7 +447,7 @@ static status sums_over(struct bsp *b, uint32_t bucket)
     return ST_OK;
 }
 
-/* Where nodes have stages: this node's rows that are due go, and the rest are counted for all. */
+/* Where nodes have stages: own rows that are due go; the rest are counted for all. */
 static status rows_end(struct bsp *b)
 {
     struct sync_host *host = b->sync.site.host;

@@ -1,5 +1,4 @@
-/* What stages do with pieces of sums between the rounds of an exchange. They pass over the parameters' gradients a few
- * times a step. */
+/* What stages do with pieces of sums between the rounds of an exchange, in a few passes a step over the gradients. */
 #include "engine/sync/exchange.h"
 
 #include <string.h>
@@ -179,7 +178,7 @@ status exchange_lanes_run(const struct exchange *x, const struct updater *w, uin
     return ST_OK;
 }
 
-/* The part's blocks whose norm is bounded, by their indices in the graph. */
+/* The part's bounded blocks, as indices of the graph's. */
 static struct floats blocks_of(const struct extent *e, uint32_t part)
 {
     return (struct floats){e->block_begin + e->cut_block[part], e->block_begin + e->cut_block[part + 1]};

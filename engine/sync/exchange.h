@@ -8,8 +8,8 @@
  *                                                          └──updated──▶ parameters ═══VALUES═══▶ all
  *     (a) where the norm is bounded
  *
- * Sums and values travel in buckets; a bucket is layers that follow one another. Sums of the last layers are sent while
- * the layers before them still compute their gradients. Their values come back while other sums are on their way.
+ * Sums and values travel in buckets, layers that follow one another. Sums of the last layers are sent while the layers
+ * before them still compute gradients; their values come back while other sums are on their way.
  *
  *     backward  ──layers 5..6──┬──layers 3..4──┬──layers 0..2──┐
  *     bucket 2                 └═SUMS═▶ update ═VALUES═▶       │
@@ -57,11 +57,11 @@ enum exchange_round { EXCHANGE_SUMS, EXCHANGE_SQUARES, EXCHANGE_VALUES, EXCHANGE
 struct exchange_piece {
     struct fold_lanes run;
     uint32_t node;
-    /* Another node's piece: [the slice's floats, bucket after bucket, run after run]. NULL: this node's own, which lies
-     * where its lanes add. */
+    /* Another node's: [the slice's floats, bucket after bucket, run after run]. NULL: this node's, where its lanes
+     * add. */
     float *sums;
-    /* Rounded sums, as they travel: laid out as `sums` in another node's piece, as the parameters in this node's. NULL:
-     * no sums are rounded. */
+    /* Rounded sums, as they travel: laid out as `sums` of another node, as the parameters of this one. NULL: none is
+     * rounded. */
     uint16_t *wire;
 };
 
@@ -114,8 +114,8 @@ struct exchange_rows {
     const struct step_rows *owned;    /* [table_count]: the rows that this node updates …                   */
     const struct gradients *of_owned; /* … by these sums                                                    */
     uint64_t *row_count;              /* [table_count]: of all nodes, after the step                        */
-    /* Where nodes have stages, set by whoever begins VALUES: how many rows this node has after the step [table_count];
-     * the number of its last ticket. */
+    /* Where nodes have stages, set before VALUES begins: own rows after the step [table_count]; the last ticket's
+     * number. */
     uint64_t *own_row_count;
     uint32_t own_ticket;
     _Atomic uint64_t shared_step; /* steps below it have their rows                                    */
@@ -167,8 +167,8 @@ struct exchange {
     /* The jobs of all nodes are the same, and rank 0 says step by step how far each goes. */
     _Atomic uint64_t shared_job;                  /* that runs, or has run last; counted from 1     */
     _Atomic uint64_t shared_grant[EXCHANGE_JOBS]; /* of job j at j % EXCHANGE_JOBS (exchange_grant) */
-    /* Of workers (exchange_begins): the job that is halted, whose steps wait for its last word; the step below which
-     * own steps have begun. */
+    /* Of workers (exchange_begins): the halted job, whose steps wait for its last word; below which step own steps have
+     * begun. */
     _Atomic uint64_t shared_halted, shared_begun;
     struct exchange_site site;
 };
@@ -183,11 +183,10 @@ struct exchange_vt {
     void (*tell)(struct exchange *, uint64_t step, struct exchange_news news);
     /* By any thread: hops or waves have more to send. */
     void (*carry)(struct exchange *);
-    /* By one thread at a time: a look's letters are written. At most EXCHANGE_LOOKS_MAX looks may wait for their rows.
-     * `over` tells of ROWS when a look has them. */
+    /* By one thread at a time: a look's letters are written. At most EXCHANGE_LOOKS_MAX looks wait for rows. `over`
+     * tells of ROWS when they come. */
     void (*look)(struct exchange *, struct exchange_look *look);
-    /* Returns when no look is under way, or nothing comes any more. By the thread that made the last look, or after
-     * it. */
+    /* Returns when no look is under way, or nothing comes any more. By the thread of the last look, or after it. */
     void (*look_end)(struct exchange *);
     /* By the main thread: the next job begins, at `step`. Rank 0's `until` counts for all nodes: steps below it run,
      * unless a node wants to stop. */
@@ -211,7 +210,7 @@ static inline uint64_t exchange_grant(uint64_t job, uint64_t until, enum exchang
     return job << 48 | until << 2 | word;
 }
 #define EXCHANGE_STEP_MAX (UINT64_MAX >> 18)
-/* Returns `until` of the job that runs, or has run last. 0: nothing is granted yet. */
+/* `until` of the job that runs, or has run last. 0: nothing yet. */
 static inline uint64_t exchange_granted(const struct exchange *x, enum exchange_word *word)
 {
     /* Relaxed: set before the job's threads begin. */
@@ -230,8 +229,7 @@ static inline bool exchange_begins(struct exchange *x, uint64_t step)
     enum exchange_word word;
     /* Relaxed: nobody else writes it. */
     const uint64_t before = atomic_load_explicit(&x->shared_begun, memory_order_relaxed);
-    /* Sequentially consistent, both, as in halt_take(): either halt_take() sees this step, or the load here sees the
-     * halt. */
+    /* Sequentially consistent, both, as in halt_take(): either that sees this step, or the load here sees the halt. */
     atomic_store_explicit(&x->shared_begun, step + 1, memory_order_seq_cst);
     if (atomic_load_explicit(&x->shared_halted, memory_order_seq_cst) !=
         atomic_load_explicit(&x->shared_job, memory_order_relaxed))
@@ -242,14 +240,13 @@ static inline bool exchange_begins(struct exchange *x, uint64_t step)
     return false;
 }
 
-/* [loss_count]: losses of the step. There is room for two steps: the next one's may come while this one is being
- * closed. */
+/* [loss_count]: losses of the step. There is room for two: the next step's may come while this one is being closed. */
 static inline double *exchange_loss(const struct exchange_site *site, uint64_t step)
 {
     return site->loss + step % 2 * site->loss_count;
 }
 
-/* The exchange, where nodes divide lanes and slices. NULL: this node has all that its own stages need. */
+/* The exchange where lanes and slices are divided; NULL: this node has all that its stages need. */
 static inline struct exchange *exchange_of_lanes(struct exchange *x) { return x && (x->stages || x->waves) ? NULL : x; }
 /* Whether this node has lanes, and so reads data; a node alone has all lanes. */
 static inline bool exchange_computes(const struct exchange *x) { return x == NULL || x->own.count > 0; }
@@ -274,8 +271,8 @@ void exchange_look_numbers_layout(struct key_numbers *numbers, struct layout *l,
 void exchange_look_make(struct exchange *x, struct exchange_look *look, struct key_numbers *numbers,
                         const struct micro_batch *m, struct ticket *ticket);
 
-/* What a stage does with its part of a bucket between rounds. Before SUMS: adds up the lanes of the own runs, and
- * writes rounded sums as they travel. */
+/* A stage's work on its part of a bucket. Before SUMS: adds up the lanes of the own runs, and writes rounded sums as
+ * they travel. */
 MUST_USE status exchange_lanes_run(const struct exchange *x, const struct updater *w, uint32_t bucket,
                                    const struct extent *e, const struct update *u, uint32_t part);
 /* After SUMS: joins the pieces of the bucket's own slice, and squares them (graph/clip.h: `blocks` and `squares` of the
@@ -283,8 +280,8 @@ MUST_USE status exchange_lanes_run(const struct exchange *x, const struct update
 MUST_USE status exchange_sum_run(const struct exchange *x, const struct updater *w, uint32_t bucket,
                                  const struct extent *e, const struct update *u, const struct param_block *blocks,
                                  double *squares, uint32_t part);
-/* Before VALUES: updates the bucket's own slice and the own rows of the extent's tables, which are in the store, and
- * clears the sums that were sent. */
+/* Before VALUES: updates the bucket's own slice and the own rows of the extent's tables, in the store, and clears what
+ * was sent. */
 MUST_USE status exchange_update_run(const struct exchange *x, const struct updater *w, uint32_t bucket,
                                     const struct extent *e, const struct update *u, struct store *store, uint32_t part);
 

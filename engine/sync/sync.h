@@ -1,5 +1,5 @@
 /* A synchronisation says when a micro-batch may start, which parameters it reads, where its gradients are added and
- * what follows a backward pass. Pipeline and synchronisation know each other by two contracts alone:
+ * what follows a backward pass. Two contracts join it to the pipeline:
  *
  *     pipeline ──sync_vt──▶ synchronisation    admit a slot; before a forward pass; within and after a backward pass;
  *                                              parts of what is summed and updated
@@ -25,8 +25,8 @@
 /* What everybody may know of a stage of a pipeline. Set once. */
 struct stage {
     uint32_t index, pipeline_index;
-    /* is_here: on this node, since a plan's stages may lie on several. is_first: the first stage that is here. is_last:
-     * the stage with the graph's last layers, and here. */
+    /* A plan's stages may lie on several nodes. is_first: the first stage that is here; is_last: the graph's last
+     * layers are here. */
     bool is_here, is_first, is_last;
     char name[64]; /* "e..x": its layers */
     struct extent extent;
@@ -45,8 +45,7 @@ struct step_done {
 };
 
 struct sync_figures {
-    /* how many minibatches' updates were missing from the weights that a minibatch was computed with: of the same
-     * pipeline (local), of others (global) */
+    /* how many minibatches' updates the weights of a minibatch missed: of its pipeline (local), of others (global) */
     bool has_staleness;
     uint64_t local_max, local_bound, global_max, global_bound; /* global_bound UINT64_MAX: none (asp) */
     double local_mean, global_mean;
@@ -122,18 +121,17 @@ struct sync_vt {
     status (*settle)(struct sync *);
     /* Whether the input may go in. If so it goes in, to *pipeline. Under the gate's claim, as is bind. */
     bool (*admit)(struct sync *, const struct input *, uint32_t *pipeline);
-    /* Gives the slot, which is bound to its input, what else it needs. */
+    /* Gives the slot, which has its input, what else it needs. */
     void (*bind)(struct sync *, struct slot *, uint32_t pipeline);
     /* Before a forward pass, under the stage's turn; optional. */
     void (*forward_begin)(struct sync *, const struct stage *, struct slot *);
-    /* Keeps the sum of the losses of the slot's examples; where the slot has several lanes (graph_lanes_join), of the
-     * `part`-th. */
+    /* Keeps the sum of the losses of the slot's examples; of several lanes (graph_lanes_join), of the `part`-th. */
     void (*loss_keep)(struct sync *, const struct slot *, uint32_t part, double sum);
     /* Where the first piece of the stage's list of nodes [begin, end) ends. Optional: without it lists are not cut, and
      * the next two functions are not called. */
     uint32_t (*piece_end)(const struct sync *, const struct stage *, uint32_t begin, uint32_t end);
-    /* Before each piece of a list in training: waits until what its nodes read is there, or never will be, and returns
-     * how many nanoseconds it has waited; optional. */
+    /* Before each piece of a list in training: waits until what its nodes read is there, or never will be; returns
+     * nanoseconds; optional. */
     uint64_t (*piece_await)(struct sync *, const struct stage *, uint32_t begin);
     /* After each piece: the nodes before `node` are done. Parts that this makes ready are taken before the next
      * piece. */
@@ -165,10 +163,10 @@ static inline uint32_t sync_stage_number(const struct sync *s, const struct stag
 {
     return stage->pipeline_index * s->site.stage_count + stage->index;
 }
-/* Run a part of the stage's extent: the first adds up and squares gradients whose norm is bounded, … */
+/* Run a part of the stage's extent: this adds up and squares what has a bounded norm, … */
 MUST_USE status sync_sum_run(struct sync *s, const struct updater *w, const struct stage *stage, const struct update *u,
                              uint32_t part);
-/* … the second updates parameters and the step's rows. */
+/* … this updates its parameters and the step's rows. */
 MUST_USE status sync_update_run(struct sync *s, const struct updater *w, const struct stage *stage,
                                 const struct update *u, uint32_t part);
 

@@ -39,7 +39,7 @@
 /* Places for own waves, and for sums to another node, that are on their way. */
 #define WAVES_SENDS 2u
 
-/* A letter: this head, in_flight records, and for each table with changed rows their number, keys, and changes of
+/* A letter: this, in_flight records, and for each table the number of changed rows, their keys, and changes of
  * spans. */
 struct wave_head {
     uint64_t wave;
@@ -102,7 +102,7 @@ static inline uint64_t waves_sums_added(const struct exchange_waves *x)
 {
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < x->stage_count; i++) {
-        /* Acquire pairs with the release of the stage that has added them: what comes next overwrites them. */
+        /* Acquire pairs with added_tell(): what comes next overwrites them. */
         const uint64_t added = atomic_load_explicit(&x->added[i].shared_sums, memory_order_acquire);
         least = added < least ? added : least;
     }

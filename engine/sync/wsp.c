@@ -24,7 +24,7 @@ static uint32_t record_count(const struct wsp *wsp)
     const struct sync_site *site = &wsp->sync.site;
     uint64_t waves = site->kind == SYNC_ASP ? 1024 : (uint64_t)site->clock_distance + 3;
     uint64_t count = waves * site->in_flight * site->pipeline_count;
-    /* On several nodes each has room for all that the clock lets in: no other node can be made to wait. */
+    /* On several nodes each has room for all that the clock lets in: none can be made to wait. */
     if (wsp->nodes) return (uint32_t)(2 * waves * site->in_flight * wsp->worker_count);
     return count < RECORDS_MAX ? (uint32_t)count : RECORDS_MAX;
 }
@@ -110,8 +110,7 @@ static void wsp_layout(struct wsp *wsp, struct layout *l)
     if (wsp->nodes) wsp_nodes_layout(wsp, l);
 }
 
-/* Pipelines send differences of parameters and state, which is right only for rules whose state is a sum over
- * updates. */
+/* Differences of parameters and state are sent: right only for rules whose state is a sum over updates. */
 static status optimizers_check(const struct wsp *wsp)
 {
     const struct sync_site *site = &wsp->sync.site;
@@ -593,7 +592,7 @@ void wsp_records_tell(struct wsp *wsp)
     } while (claim_give(&wsp->tell_claim));
 }
 
-/* After the slot's last backward pass its minibatch is told, and the slot is free. */
+/* After the slot's last backward pass it is free, and its minibatch told. */
 static void wsp_slot_done(struct sync *s, const struct stage *stage, struct slot *slot)
 {
     struct wsp *wsp = (struct wsp *)s;

@@ -23,10 +23,10 @@
  *
  * Pipelines finish their minibatches in any order; they are told in the order of the data.
  *
- * All pipelines share the rows of tables, and update them at once; stages that look up a table take turns across
- * pipelines. Pipelines send differences of parameters and of the optimizer's state, of rules whose differences may be
- * added up (optimizers.def). Statistics of batch normalisation are not sent: each pipeline learns its own from its
- * minibatches, and the model keeps pipeline 0's. */
+ * All pipelines share rows of tables, and update them at once; stages that look up a table take turns across pipelines.
+ * Pipelines send differences of parameters and optimizer's state, of rules whose differences may be added up
+ * (optimizers.def). Statistics of batch normalisation are not sent: each pipeline learns its own from its minibatches,
+ * and the model keeps pipeline 0's. */
 #ifndef HETERPS_ENGINE_SYNC_WSP_H
 #define HETERPS_ENGINE_SYNC_WSP_H
 

@@ -1,5 +1,5 @@
-/* Waves between nodes (waves.h), on the worker's side. A worker gives what its wave has changed. Before its next
- * forward pass at a stage it adds what others' waves have changed.
+/* Waves between nodes (waves.h), the worker's side: it gives what its wave has changed, and adds what others' waves
+ * have changed before its next forward pass at each stage.
  *
  *     stage s   update … update, end of wave w ──▶ change = weights - base, base = weights ──all stages──▶ wave w goes
  *     stage s   before its next forward pass:      weights += sums of round r, base += those, for each r that is here
@@ -10,8 +10,7 @@
  * Every node has all rows of tables in RAM. A letter has the changes of the rows that a wave has touched; a node that
  * adds them makes the rows that it has not seen. At a job's end rows have the same bytes on all nodes (wsp_rows.h).
  *
- * At a job's end the sums of all waves are added. Then the dense part of all nodes becomes what the slices' owners
- * have. */
+ * At a job's end the sums of all waves are added, and the dense part of all becomes what the slices' owners have. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +88,7 @@ status wsp_nodes_find(struct wsp *wsp)
                  "table \"%s\" has store = bf16: under train.sync = wsp nodes add up what each has changed of rows, "
                  "and sums are not rounded; use store = f32, or train.sync = bsp",
                  graph_string(site->graph, site->graph->tables[t].name));
-    /* A row that a node has only read ahead counts for nobody until a wave has changed it. */
+    /* A row that is only read ahead counts for nobody until a wave has changed it. */
     if (site->graph->table_count > 0) TRY(store_unchanged_hide(site->model->store));
     struct wsp_nodes *nodes = aligned_alloc(CACHE_LINE_BYTES, arena_bytes(sizeof *nodes));
     if (nodes == NULL) FAIL(MEMORY, "no memory for waves of nodes");
@@ -282,7 +281,7 @@ static const uint8_t *letter_of(const struct wsp_nodes *nodes, uint32_t worker, 
     return head.wave == wave ? nodes->x->come_letter[place] : NULL;
 }
 
-/* Adds what all waves of this number have changed of rows of the stage's tables, in order of workers. */
+/* Adds the changes of rows of the stage's tables by all waves of this number, in order of workers. */
 static status rows_add(struct wsp *wsp, const struct stage *stage, uint64_t wave)
 {
     const struct sync_site *site = &wsp->sync.site;
@@ -430,8 +429,8 @@ void wsp_nodes_wave_end(struct wsp *wsp, const struct stage *stage)
 {
     struct wsp_nodes *nodes = wsp->nodes;
     const struct wsp_stage *s = wsp_stage_of(wsp, stage);
-    /* No stage ends a wave before the first stage has given the wave before: until that wave's last minibatch is done,
-     * this wave's last minibatch is not let in. */
+    /* No stage ends a wave before the first stage has given the one before: its last minibatch is let in when that
+     * one's is done. */
     const uint32_t place = own_wave(nodes) % WAVES_SENDS;
     for (uint32_t r = 0; r < s->run_count; r++) {
         const struct run *run = &s->runs[r];
@@ -451,7 +450,7 @@ void wsp_nodes_wave_end(struct wsp *wsp, const struct stage *stage)
     }
 }
 
-/* The wave may go. It has `count` minibatches; with them the job has had `minibatches` here. */
+/* The wave may go, with `count` minibatches; `minibatches`: of the job so far. */
 static void wave_give(struct wsp *wsp, uint64_t minibatches, uint32_t count, bool is_last)
 {
     struct wsp_nodes *nodes = wsp->nodes;
@@ -466,7 +465,7 @@ static void wave_give(struct wsp *wsp, uint64_t minibatches, uint32_t count, boo
                                    .is_exact = wsp->sync.site.is_exact};
     memcpy(x->letter[place], &head, sizeof head);
     x->letter_bytes[place] = nodes->letter_bytes;
-    /* For the own part of the wave's round. This thread, not the node's, writes this worker's letters. */
+    /* For the own part of the round: this thread, not the node's, writes own letters. */
     const size_t own = (size_t)x->worker * x->place_count + head.wave % x->place_count;
     CHECK(head.wave < waves_letters_added(x) + x->place_count);
     memcpy(x->come_letter[own], x->letter[place], nodes->letter_bytes);
@@ -630,8 +629,8 @@ void wsp_nodes_open(struct wsp *wsp)
 {
     struct wsp_nodes *nodes = wsp->nodes;
     struct exchange_waves *x = nodes->x;
-    /* A worker may be ahead of what all have done, of which waves alone tell, by all that the clock lets in. Steps are
-     * granted that far ahead, anew when half of them are used. */
+    /* Waves alone tell what all have done; a worker may be ahead of it by all that the clock lets in. Steps are granted
+     * that far ahead, anew when half are used. */
     x->ahead_steps = wsp->record_count;
     x->come = letter_come;
     x->context = wsp;
