@@ -201,8 +201,8 @@ struct exchange_vt {
 /* What rank 0 has said of a job: steps below `until` may run. BOUND and STOPPED are its last word: no others will. */
 enum exchange_word {
     EXCHANGE_GOES_ON,
-    EXCHANGE_BOUND,   /* it is the job's bound */
-    EXCHANGE_STOPPED, /* by a wish or a cut    */
+    EXCHANGE_BOUND,   /* `until` is its bound                                                             */
+    EXCHANGE_STOPPED, /* by a wish or a cut                                                               */
     EXCHANGE_HALT     /* only a message, to workers: each begins nothing more, and says what it has begun */
 };
 static inline uint64_t exchange_grant(uint64_t job, uint64_t until, enum exchange_word word)
