@@ -1,7 +1,7 @@
 /* Slots that cross between stages of several nodes (engine/pipe/hops.h), as messages: two a micro-batch and cut. */
 #include "engine/node/reduce_internal.h"
 
-/* To one node that are on their way at once; others wait in its ring. */
+/* Most slots on their way to one node; others wait in its ring. */
 #define CARRIED_MAX 32u
 
 /* By any thread. */

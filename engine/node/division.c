@@ -8,10 +8,10 @@
 #include "cfg/key.h"
 #include "engine/base/words.h"
 
-/* Of lanes that are proportions: parts of one. */
+/* Where lanes are proportions: parts of a lane. */
 #define PARTS 4096u
 
-/* A lane at least for each of so many nodes that compute. */
+/* Checks that each node that computes has a lane at least. */
 static status lanes_suffice(uint32_t lanes, uint32_t node_count)
 {
     if (node_count > lanes)
@@ -22,7 +22,7 @@ static status lanes_suffice(uint32_t lanes, uint32_t node_count)
     return ST_OK;
 }
 
-/* The number before the next comma, behind which *at is then. */
+/* The number before the next comma, to which *at moves. */
 static status number_next(const char *name, const char **at, const char *text, uint32_t *number)
 {
     char one[16];
@@ -86,7 +86,7 @@ static uint64_t said_sum(const struct division_options *o, uint32_t *others)
     return sum;
 }
 
-/* Speeds of those who have said no lanes; 0: it has. Who says nothing is as fast as others are on average. */
+/* Speeds of nodes that have said no lanes; 0: it has. Without a word a node counts as fast as others on average. */
 static void speeds_find(const struct division_options *o, uint64_t *speed)
 {
     uint64_t sum = 0, count = 0;
@@ -102,8 +102,8 @@ static void speeds_find(const struct division_options *o, uint64_t *speed)
     }
 }
 
-/* Shares `lanes` in proportion to weights, one at least to each that has any: one after another to whom most of its
- * share is still missing. */
+/* Shares `lanes` in proportion to weights, one at least to each node with a weight. Each further one goes to the node
+ * that misses most of its share. */
 static void lanes_share(uint32_t lanes, uint32_t node_count, const uint64_t *weight, uint32_t *count)
 {
     int64_t sum = 0;
@@ -126,7 +126,7 @@ static void lanes_share(uint32_t lanes, uint32_t node_count, const uint64_t *wei
     }
 }
 
-/* All nodes of the job: what they have said holds. */
+/* All nodes of the job are there: what they have said holds. */
 static status whole_divide(const struct division_options *o, uint32_t *count)
 {
     uint64_t speed[MEMBER_NODES_MAX] = {0};
@@ -151,8 +151,8 @@ static status whole_divide(const struct division_options *o, uint32_t *count)
     return ST_OK;
 }
 
-/* Some of them: who has lanes shares them all, in the proportion of what was said; who has said nothing has an even
- * share of the job's, or, where speeds are known, more or less than that. */
+/* Some nodes are there: those with lanes share all, in the proportion of what was said. A node that has said nothing
+ * counts with an even share of the job's lanes, or, where speeds are known, with more or less. */
 static status rest_divide(const struct division_options *o, uint32_t *count)
 {
     uint64_t weight[MEMBER_NODES_MAX] = {0}, speeds = 0;

@@ -1,11 +1,10 @@
-/* Bounds of rows that are of all owners: behind a step's values everybody knows how many rows there may be (some on
- * disks may be dead), and where they may be too many all find the same threshold, digit by digit
- * (io/store/store_life.h).
+/* Bounds of rows that hold for all owners together. After a step's values all know how many rows there may be (some on
+ * disks may be dead). Where they may be too many, all find the same threshold, digit by digit (io/store/store_life.h).
  *
  *     VALUES over ──▶ bins of the first digit to all ──all are here──▶ the next digit's … ──▶ each removes its own
  *                 ──▶ the step is over
  *
- * Bins of a digit are sent when those of the one before have come from all, so nobody is more than one digit ahead,
+ * A digit's bins are sent when those of the digit before have come from all, so no node is more than one digit ahead,
  * and there are two of everything. Up to six digits, of 512 KiB to each other node; evictions are rare. */
 #include <inttypes.h>
 #include <string.h>
@@ -32,7 +31,7 @@ static void bins_add(struct evicting *e, uint64_t round, const uint64_t *bins)
     for (uint32_t i = 0; i < STORE_BINS; i++) e->sum[round % 2][i] += bins[i];
 }
 
-/* Counts the own rows by the next digit, for all. */
+/* Counts the own rows by the next digit, and tells all. */
 static status bins_send(struct reduce *r)
 {
     struct evicting *e = &r->evicting;

@@ -9,7 +9,7 @@
 
 #include "engine/model/recipe.h"
 
-/* Of what nodes say to each other: a program of another number is refused before it is understood. */
+/* The version of what nodes say to each other: others are refused before they are understood. */
 #define PROTOCOL 6u
 
 static void fact_add(void *out, const char *what, const char *value) { fprintf(out, "%s\t%s\n", what, value); }
@@ -73,7 +73,7 @@ struct line {
     int what_bytes, value_bytes;
 };
 
-/* The next line of a text that is the caller's or anybody's; false: there is none. */
+/* The next line of a text, which may be anybody's; false: there is none. */
 static bool line_next(const char **at, const char *end, struct line *line)
 {
     if (*at >= end) return false;
@@ -95,7 +95,7 @@ static bool same(const char *a, int a_bytes, const char *b, int b_bytes)
 
 static int at_most(int bytes, int most) { return bytes < most ? bytes : most; }
 
-/* For a terminal: nothing of another node's bytes but what can be printed. */
+/* For a terminal: leaves of another node's bytes only what can be printed. */
 static void tidy(char text[FACTS_WORDS_BYTES])
 {
     for (char *p = text; *p; p++)
@@ -106,7 +106,7 @@ static void words_put(struct facts_difference *d, const struct line *ours, const
 {
     const struct line *either = ours ? ours : theirs;
     if (ours == NULL || theirs == NULL || !same(ours->what, ours->what_bytes, theirs->what, theirs->what_bytes)) {
-        /* A line that only one has: that of a section, or of a key that the other one's section does not give. */
+        /* A line that only one node has: of a section, or of a key that the other's section does not give. */
         snprintf(d->ours, FACTS_WORDS_BYTES, "%.*s comes where the node here has %.*s",
                  theirs ? at_most(theirs->what_bytes, 120) : 7, theirs ? theirs->what : "nothing",
                  ours ? at_most(ours->what_bytes, 120) : 7, ours ? ours->what : "nothing");

@@ -1,12 +1,13 @@
 /* What the nodes of a training have in common, as a text: a line a fact, "WHAT\tVALUE", the same facts in the same
- * order on every node. Nodes compare hashes, and where those differ the texts, to say what it is. Once a start. */
+ * order on every node. Nodes compare hashes; where these differ they compare the texts, to say what differs. Once a
+ * start. */
 #ifndef HETERPS_ENGINE_NODE_FACTS_H
 #define HETERPS_ENGINE_NODE_FACTS_H
 
 #include "engine/base/status.h"
 #include "graph/graph.h"
 
-/* Of the text that comes from another node; ours is checked against it, too. */
+/* Most bytes of another node's text, and of ours. */
 #define FACTS_BYTES_MAX (1u << 20)
 
 struct facts {
@@ -18,13 +19,13 @@ struct facts_options {
     const struct graph *graph; /* NULL: of a job that has none */
     const char *isa;           /* name of the instruction set */
     uint32_t node_count;
-    const char *slices, *rows; /* who has them, as settings say it: with the graph */
-    uint64_t bucket_bytes;     /* cluster.bucket: with the graph */
-    bool saves;                /* there is an --out */
-    const char *stages;        /* where they lie (engine/node/stages.h); NULL: nodes have lanes */
-    uint32_t in_flight;        /* train.in_flight, with them                                    */
-    uint32_t progressive;      /* train.progressive: with the graph */
-    const char *verb;          /* what they do */
+    const char *slices, *rows; /* who has them, in the settings' words: with the graph */
+    uint64_t bucket_bytes;     /* cluster.bucket: with the graph                       */
+    bool saves;                /* there is an --out                                    */
+    const char *stages;        /* where they lie (stages_text); NULL: nodes have lanes */
+    uint32_t in_flight;        /* train.in_flight: with stages                         */
+    uint32_t progressive;      /* train.progressive: with the graph                    */
+    const char *verb;          /* what the nodes do                                    */
 };
 /* MEMORY; INVALID: the graph has too many settings. The text is the facts' until facts_free. */
 MUST_USE status facts_make(struct facts *facts, const struct facts_options *options);

@@ -78,7 +78,7 @@ void files_in_begin(struct files_in *f, struct reduce *r, uint32_t from)
     *f = (struct files_in){.reduce = r, .from = from};
 }
 
-/* What comes is none, and nothing more is heard. */
+/* What comes is no file, and nothing more is heard. */
 static status not_understood(struct files_in *f, const char *what)
 {
     f->is_open = false;
@@ -86,7 +86,7 @@ static status not_understood(struct files_in *f, const char *what)
     FAIL(INVALID, "node %u sends a file %s: it does not run the same program", reduce_name(f->reduce, f->from), what);
 }
 
-/* The next block, which is held then. */
+/* Hears the next block, and holds it. */
 static status block_hear(struct files_in *f, struct word *word, const uint8_t **data)
 {
     const uint8_t *at;
@@ -96,7 +96,7 @@ static status block_hear(struct files_in *f, struct word *word, const uint8_t **
     TRY(reduce_hear(f->reduce, f->from, &at, &bytes));
     f->is_held = true;
     if (bytes >= sizeof *word) memcpy(word, at, sizeof *word);
-    /* In a file comes data, or what ends it; outside of one a name, or the end of all. */
+    /* Within a file come data, or the file's end; outside of a file a name, or the end of all. */
     const bool is_in_place = bytes >= sizeof *word && word->bytes == bytes - sizeof *word &&
                              (f->is_open ? (word->what == FILES_DATA && word->bytes > 0) || word->what == FILES_CLOSE
                                          : word->what == FILES_NAME || word->what == FILES_END);

@@ -4,11 +4,11 @@
  *              somebody wants to stop ──▶ what has been granted is the end, or what a stream has given by then
  *              it is time for a save ──▶ the same, but that other jobs follow
  *
- * A node begins no step that is not granted, and its job is over behind the last step that is. A grant may mark
- * its last step: behind that all nodes keep what rank 0 then wants to know of all.
+ * A node begins no step that is not granted, and its job is over after the last step that is. A grant may mark its last
+ * step: after this step all nodes keep what rank 0 then wants to know of all.
  *
- * Workers of waves are granted far ahead. Where one wants to stop, rank 0 halts them all: each begins nothing more and
- * says what it has begun, and the greatest of these is the end, which those that are behind run to. */
+ * Workers of waves are granted steps far ahead. Where one wants to stop, rank 0 halts them all: each begins nothing
+ * more and says what it has begun. The greatest of these steps is the end, to which those that are behind run. */
 #include <inttypes.h>
 
 #include "engine/node/reduce_internal.h"
@@ -24,7 +24,7 @@ void job_begin(struct exchange *x, uint64_t step, uint64_t until)
     atomic_store_explicit(&g->shared_until, until, memory_order_relaxed);
     /* Release pairs with the acquire in grants_step(). */
     atomic_fetch_add_explicit(&x->shared_job, 1, memory_order_release);
-    atomic_store_explicit(&r->shared_runs, true, memory_order_relaxed); /* for who looks now and then */
+    atomic_store_explicit(&r->shared_runs, true, memory_order_relaxed); /* looked at now and then */
     r->post->vt->wake(r->post);
 }
 
@@ -83,7 +83,7 @@ static uint64_t word_of(uint64_t job, bool is_marked, enum exchange_word word)
     return job << 3 | (uint64_t)is_marked << 2 | word;
 }
 
-/* Rank 0's: so far, to all; a halt is not for itself. */
+/* By rank 0: grants steps below `until` to all; a halt is for others. */
 static status word_send(struct reduce *r, uint64_t job, uint64_t until, enum exchange_word word)
 {
     struct grants *g = &r->grants;
@@ -102,7 +102,7 @@ static status word_send(struct reduce *r, uint64_t job, uint64_t until, enum exc
     return ST_OK;
 }
 
-/* Steps of this worker below it are begun; of this job no more are, until its last word. */
+/* Halts the job here until its last word. Returns below which step this worker's steps are begun. */
 static uint64_t halt_take(struct reduce *r, uint64_t job)
 {
     /* Sequentially consistent, both: exchange_begins(). */
@@ -110,11 +110,11 @@ static uint64_t halt_take(struct reduce *r, uint64_t job)
     return atomic_load_explicit(&r->exchange.shared_begun, memory_order_seq_cst);
 }
 
-/* Whether somebody wants the job to end for good; a wish that comes when it has been granted to the bound, or cut, is
- * one for the next. */
+/* Whether somebody wants the job to end for good. After a job was granted to its bound, or cut, a wish is for the
+ * next. */
 static bool is_wished(const struct grants *g, uint64_t job) { return g->wish > g->stopped && g->wish <= job; }
 
-/* Before the word that ends the job early: why. */
+/* Before the word that ends the job early: notes why. */
 static void end_note(struct grants *g, uint64_t job)
 {
     if (is_wished(g, job))
@@ -123,7 +123,7 @@ static void end_note(struct grants *g, uint64_t job)
         atomic_store_explicit(&g->shared_is_cut, job, memory_order_relaxed);
 }
 
-/* Rank 0's: ends the job of workers behind what all of them together have begun. */
+/* By rank 0: ends the job of workers after the last step that any of them has begun. */
 static status halt_send(struct reduce *r, uint64_t job, uint64_t from)
 {
     struct grants *g = &r->grants;
@@ -139,18 +139,18 @@ static status halt_send(struct reduce *r, uint64_t job, uint64_t from)
     return word_send(r, job, g->begun, EXCHANGE_STOPPED);
 }
 
-/* Whether rank 0 has begun all its own steps below the bound: before that workers do not hear that there are no
- * others, so that a wish to stop does not come too late for the job. */
+/* Whether rank 0 has begun all its own steps below the bound. Before that workers do not hear that no more steps come,
+ * so that a wish to stop does not come too late for the job. */
 static bool is_begun(const struct reduce *r, uint64_t from, uint64_t bound)
 {
     const struct exchange *x = &r->exchange;
-    /* Relaxed: what the gate begins it wakes this thread for. */
+    /* Relaxed: the gate wakes this thread for the last one. */
     uint64_t next = atomic_load_explicit(&x->shared_begun, memory_order_relaxed);
     if (next < from) next = from;
     return next + (x->node_count - next % x->node_count) % x->node_count >= bound;
 }
 
-/* Rank 0's: grants what may be granted of its job. */
+/* By rank 0: grants what may be granted of its job. */
 static status grants_send(struct reduce *r, uint64_t job)
 {
     struct grants *g = &r->grants;

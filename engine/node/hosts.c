@@ -9,14 +9,14 @@
 #include "engine/base/file.h"
 #include "io/net/address.h"
 
-/* What a name, an address and a user consist of; a shell and ssh take all of it as it is. */
+/* What a name, an address and a user consist of; a shell and ssh take all these as they are. */
 #define OF_NAME    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 #define OF_ADDRESS OF_NAME ":%"
 #define BETWEEN    ", \t\r\n"
 
 static bool is_all_of(const char *text, const char *set) { return *text != 0 && text[strspn(text, set)] == 0; }
 
-/* Of "user@name:port", which it cuts; NULL, or what is wrong. */
+/* Takes the host of "user@name:port", which it cuts; NULL, or what is wrong. */
 static const char *host_take(struct host *h, char *text)
 {
     struct address_parts parts;

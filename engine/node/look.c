@@ -1,16 +1,16 @@
-/* Looks: rows as they are, for who only reads them between two steps.
+/* Looks: rows as they are, which are only read, between two steps.
  *
  *     asker   look ──letters, to those who own any of its keys──▶ owners ──values──▶ asker
  *
- * An asker has LOOKS_MAX looks under way, and an owner as many places for the letters and the answers of each asker;
- * so a letter and its answer always find their places. An answer's place is free again when the asker has sent the
- * letter that needs it, for then it has the answer. */
+ * An asker has at most LOOKS_MAX looks under way, and an owner as many places for each asker's letters and answers; so
+ * a letter and its answer always find their places. An answer's place is free again when the asker has sent the letter
+ * that needs it, since the asker then has the answer. */
 #include <string.h>
 #include <time.h>
 
 #include "engine/node/reduce_internal.h"
 
-/* Who waits for the end asks so often. */
+/* How often a thread that waits for the end asks. */
 #define END_LOOK_NS 50000
 
 /* --- the asker's ------------------------------------------------------------------------------ */
@@ -35,7 +35,7 @@ void look_end(struct exchange *x)
         nanosleep(&(struct timespec){.tv_nsec = END_LOOK_NS}, NULL);
 }
 
-/* Somebody has answered it. Whose look it is may use it again as soon as it is shown to be done. */
+/* A node has answered the look. Its maker may use it again as soon as it is shown to be done. */
 static void look_answered(struct reduce *r, uint64_t number)
 {
     struct looks *l = &r->looks;
@@ -53,7 +53,7 @@ static bool owes(const struct exchange_look *look, uint32_t node)
     return look->asked.float_begin[node] < look->asked.float_begin[node + 1];
 }
 
-/* The look that has just been given a number. */
+/* Sends the letters of a look that has just got its number. */
 static status letters_send(struct reduce *r, struct exchange_look *look)
 {
     const struct exchange *x = &r->exchange;
@@ -99,7 +99,7 @@ static bool looked_expect(struct reduce *r, uint32_t from, uint64_t step, uint64
     struct peer *peer = &r->peers[from];
     (void)step;
     (void)bytes;
-    if (peer->looked < l->begin) peer->looked = l->begin; /* the others had nothing of its */
+    if (peer->looked < l->begin) peer->looked = l->begin; /* looks before asked it for nothing */
     while (peer->looked < l->end && !owes(l->flight[peer->looked % LOOKS_MAX], from)) peer->looked++;
     if (peer->looked == l->end) return false;
     struct exchange_look *look = l->flight[peer->looked % LOOKS_MAX];

@@ -8,15 +8,15 @@
  *     others   JOINING ──▶ MESHING ──▶ READY ──▶ RUNNING ──▶ started anew
  *              WAITING: not in the present generation; may be in the next
  *
- * Rank 0 alone numbers generations, and says who is in. A loss (a link that ends, silence, two nodes that do not
- * reach each other, no progress) makes the next generation of the survivors and of those who wait; who has begun is
- * started anew by exec, with the roster, else it goes on in place. Three losses without a step between, fewer than
- * `min` nodes, or no rank 0: exit 75. Where nodes do not reach each other, the
- * fewest leave that must; they are in again only where `min` needs them, or what separates them would do so for ever.
+ * Rank 0 alone numbers generations, and says who is in. After a loss (a link that ends, silence, two nodes that do not
+ * reach each other, no progress) the next generation has the survivors and those who wait. A node that has begun starts
+ * anew by exec, with the roster; another goes on in place. Three losses without a step between, fewer than `min` nodes,
+ * or no rank 0: exit 75. Where nodes do not reach each other, the fewest leave that must. They are in again only where
+ * `min` needs them; else what separates them would do so for ever.
  *
- * The number of a job's start, its incarnation, is greater than that of any start before: rank 0 draws it, and has it
- * claimed before anybody hears of it. A node draws it from its clock, and claims it nowhere; under the simulator it has
- * to be durable in storage that all starts share. */
+ * The number of a job's start, its incarnation, is greater than that of any start before. Rank 0 draws it, and has it
+ * claimed before anybody hears of it. A real node draws it from its clock, and claims it nowhere; under the simulator
+ * it has to be durable in storage that all starts share. */
 #ifndef HETERPS_ENGINE_NODE_MEMBER_H
 #define HETERPS_ENGINE_NODE_MEMBER_H
 
@@ -30,41 +30,41 @@
 #define MEMBER_LOSSES_MAX   3u
 #define MEMBER_EXIT_AGAIN   75
 
-/* What a start anew is given; of rank 0 with what it counts. */
+/* What a start anew gets; on rank 0 with its counts. */
 struct member_roster {
     uint64_t incarnation, generation; /* from 1; 0: none                */
     uint64_t mask;                    /* bit r: rank r is in            */
-    uint64_t nonce[MEMBER_NODES_MAX]; /* which process of that rank     */
+    uint64_t nonce[MEMBER_NODES_MAX]; /* which process has the rank     */
     uint32_t says[MEMBER_NODES_MAX];  /* what it says of its lanes      */
     uint64_t barred;                  /* ranks that others do not reach */
     uint32_t losses;                  /* without a step between         */
 };
 
 struct member_options {
-    uint32_t rank, nodes, min;   /* nodes: 1 .. MEMBER_NODES_MAX; min: fewer do not go on, 1 .. nodes   */
-    uint64_t nonce;              /* random, of this process, for its life                              */
-    uint64_t facts;              /* hash of all that nodes must have in common                         */
-    uint32_t says;               /* of this node's lanes, for all (engine/node/division.h)             */
-    uint64_t timeout_ns;         /* of silence                                                         */
-    uint64_t connect_ns;         /* until nodes have found each other                                  */
-    uint64_t progress_ns;        /* without a step; 0: no bound                                        */
-    uint64_t incarnation_last;   /* of rank 0: the greatest that is claimed                            */
-    struct member_roster roster; /* of a start anew; generation 0: the first start, or as one who waits */
-    /* Two nodes that do not reach each other are in all the same: a job that looks at links, on all nodes. */
+    uint32_t rank, nodes, min;   /* nodes: 1 .. MEMBER_NODES_MAX; min: fewer do not go on, 1 .. nodes */
+    uint64_t nonce;              /* random, of this process, for its life                             */
+    uint64_t facts;              /* hash of all that nodes must have in common                        */
+    uint32_t says;               /* of this node's lanes, for all (engine/node/division.h)            */
+    uint64_t timeout_ns;         /* of silence                                                        */
+    uint64_t connect_ns;         /* until nodes have found each other                                 */
+    uint64_t progress_ns;        /* without a step; 0: no bound                                       */
+    uint64_t incarnation_last;   /* of rank 0: the greatest that is claimed                           */
+    struct member_roster roster; /* of a start anew; generation 0: the first start, or one that waits */
+    /* A job that looks at links, on all nodes: two nodes that do not reach each other are both in. */
     bool is_partial;
 };
 
 enum member_frame_kind {
     FRAME_HELLO,  /* to rank 0: incarnation and generation (0: none) of its roster, nonce, facts; value: its lanes */
-    FRAME_WAIT,   /* not in this generation                                                          */
-    FRAME_REFUSE, /* never: `value`, enum member_reason                                              */
-    FRAME_ROSTER, /* roster                                                                          */
-    FRAME_MESH,   /* between others: who this is                                                     */
-    FRAME_READY,  /* to rank 0: linked to all                                                        */
-    FRAME_GO,     /* all are: steps begin                                                            */
-    FRAME_BEAT,   /* alive; to rank 0: value: steps that are done, mask: whom it waits for           */
-    FRAME_LOST,   /* to rank 0: mask: who is not reached                                             */
-    FRAME_STOP    /* value: exit status                                                              */
+    FRAME_WAIT,   /* not in this generation                                                                        */
+    FRAME_REFUSE, /* never in; value: enum member_reason                                                           */
+    FRAME_ROSTER, /* roster                                                                                        */
+    FRAME_MESH,   /* between nodes other than rank 0: who this is                                                  */
+    FRAME_READY,  /* to rank 0: linked to all                                                                      */
+    FRAME_GO,     /* all are linked: steps begin                                                                   */
+    FRAME_BEAT,   /* alive; to rank 0: value: steps that are done, mask: whom it waits for                         */
+    FRAME_LOST,   /* to rank 0: mask: who is not reached                                                           */
+    FRAME_STOP    /* value: exit status                                                                            */
 };
 struct member_frame {
     enum member_frame_kind kind;
@@ -74,19 +74,19 @@ struct member_frame {
 };
 
 enum member_event_kind {
-    EVENT_START, /* once, first                                                                   */
-    EVENT_UP,    /* channel; rank: to whom it was asked for, or MEMBER_NONE: it was accepted      */
-    EVENT_DOWN,  /* channel; or MEMBER_NONE and rank: a connection that did not come about        */
-    EVENT_HEARD, /* channel: bytes came there that are no frame, or wait for this node            */
-    EVENT_FRAME, /* channel, frame                                                                */
+    EVENT_START, /* once, first                                                            */
+    EVENT_UP,    /* channel; rank: to which it was asked for; MEMBER_NONE: it was accepted */
+    EVENT_DOWN,  /* channel; or MEMBER_NONE and rank: a connection that did not come about */
+    EVENT_HEARD, /* channel: bytes came there that are no frame, or wait for this node     */
+    EVENT_FRAME, /* channel, frame                                                         */
     EVENT_TIMER,
-    /* value: whether the incarnation is ours, else somebody has it; also later, false: a save finds a greater one
-     * claimed, so that nothing that is saved here will ever be read */
+    /* value: whether the incarnation is ours; false: somebody has it, or, later, a save finds a greater one claimed, so
+     * that nothing that is saved here will ever be read */
     EVENT_CLAIMED,
-    EVENT_STEP,  /* value: steps that are done here; mask: and by these ranks                     */
-    EVENT_WAITS, /* mask: whom the step waits for                                                 */
-    EVENT_REST,  /* of rank 0: no step is to be run now                                           */
-    EVENT_FINISH /* value: the exit status: complete (rank 0), failed, or stopped and saved       */
+    EVENT_STEP,  /* value: steps that are done here, and by the ranks of mask               */
+    EVENT_WAITS, /* mask: whom the step waits for                                           */
+    EVENT_REST,  /* on rank 0: no step is to be run now                                     */
+    EVENT_FINISH /* value: the exit status: complete (rank 0), failed, or stopped and saved */
 };
 struct member_event {
     enum member_event_kind kind;
@@ -108,14 +108,14 @@ enum member_reason {
 };
 
 enum member_output_kind {
-    OUTPUT_CONNECT, /* to rank                                                                            */
-    OUTPUT_CLOSE,   /* channel: of which nothing more is heard                                            */
-    OUTPUT_SEND,    /* channel, frame                                                                     */
-    OUTPUT_TIMER,   /* at_ns: in place of the one before                                                  */
-    OUTPUT_CLAIM,   /* value: incarnation, to be made durable if nobody has it                             */
-    OUTPUT_BEGIN,   /* roster: steps begin                                                                */
-    OUTPUT_ANEW,    /* roster, perhaps of generation 0: exec, and nothing more of this machine            */
-    OUTPUT_EXIT     /* value: status; reason, rank                                                        */
+    OUTPUT_CONNECT, /* to rank                                                     */
+    OUTPUT_CLOSE,   /* channel: nothing more of it is heard                        */
+    OUTPUT_SEND,    /* channel, frame                                              */
+    OUTPUT_TIMER,   /* at_ns: in place of the one before                           */
+    OUTPUT_CLAIM,   /* value: incarnation, to be made durable if nobody has it     */
+    OUTPUT_BEGIN,   /* roster: steps begin                                         */
+    OUTPUT_ANEW,    /* roster, perhaps of generation 0: exec; this machine is done */
+    OUTPUT_EXIT     /* value: status; reason, rank                                 */
 };
 struct member_output {
     enum member_output_kind kind;
@@ -143,7 +143,7 @@ struct member_channel {
     bool is_up, is_asked; /* is_asked: by us */
     uint32_t rank;        /* MEMBER_NONE: not known yet */
     uint64_t heard_ns;
-    struct member_frame mesh; /* that came before our roster did; kind FRAME_MESH: there is one */
+    struct member_frame mesh; /* a frame that came before our roster; kind FRAME_MESH: there is one */
 };
 
 struct member {
@@ -151,21 +151,21 @@ struct member {
     enum member_phase phase;
     struct member_roster roster;
     struct member_channel channel[MEMBER_CHANNELS_MAX];
-    uint32_t to[MEMBER_NODES_MAX]; /* channel of a rank of the roster, or of one who has said hello; MEMBER_NONE */
+    uint32_t to[MEMBER_NODES_MAX]; /* channel of a rank of the roster, or of one that has said hello; MEMBER_NONE */
     uint64_t now_ns, end_ns, beat_ns, decide_ns, progress_end_ns, connect_again_ns; /* UINT64_MAX: not awaited */
     uint64_t step, waits;                                                           /* of this node */
     int exit_status;
     enum member_reason exit_reason;
     uint32_t exit_rank;
     /* of rank 0 */
-    uint64_t leaving;                                  /* who starts anew before this one does */
-    uint64_t present, ready;                           /* of the generation       */
-    uint64_t waiting, waiting_nonce[MEMBER_NODES_MAX]; /* for the next            */
+    uint64_t leaving;                                  /* ranks that start anew before this one does */
+    uint64_t present, ready;                           /* of the generation                          */
+    uint64_t waiting, waiting_nonce[MEMBER_NODES_MAX]; /* for the next                               */
     uint32_t waiting_says[MEMBER_NODES_MAX];
     uint32_t waiting_to[MEMBER_NODES_MAX]; /* their channels          */
     uint64_t missed[MEMBER_NODES_MAX];     /* whom a rank does not reach */
     uint64_t steps[MEMBER_NODES_MAX], waits_of[MEMBER_NODES_MAX];
-    uint64_t stuck; /* who was lost because it made no progress */
+    uint64_t stuck; /* ranks that were lost for want of progress */
     uint64_t step_least;
     /* put out by the last member_step, in this order */
     struct member_output output[MEMBER_OUTPUTS_MAX];
@@ -173,8 +173,8 @@ struct member {
 };
 
 void member_open(struct member *m, const struct member_options *options);
-/* Takes an event at now_ns, which never goes back; what is to be done about it is then in output. After OUTPUT_ANEW
- * or OUTPUT_EXIT there is none. */
+/* Takes an event at now_ns, which never goes back, and puts out what is to be done. After OUTPUT_ANEW or OUTPUT_EXIT
+ * nothing more is put out. */
 void member_step(struct member *m, const struct member_event *event, uint64_t now_ns);
 
 #endif

@@ -61,7 +61,7 @@ static void meeting_look(struct member *m)
     put(m, OUTPUT_BEGIN)->frame.roster = m->roster;
 }
 
-/* `lost` are out: the next generation is of the others and of those who wait. */
+/* `lost` are out: forms the next generation of the others and of those who wait. */
 static void form(struct member *m, uint64_t lost)
 {
     const bool has_begun = m->phase == MEMBER_RUNNING;
@@ -105,8 +105,8 @@ static void form(struct member *m, uint64_t lost)
     m->end_ns = m->now_ns + m->o.timeout_ns / 2;
 }
 
-/* Who has begun starts anew on hearing of it, which ends its link; then this one does. Who has waited goes on in
- * place. */
+/* A node that has begun starts anew on hearing of it, which ends its link; then rank 0 does. A node that has waited
+ * goes on in place. */
 void member_leaving_look(struct member *m)
 {
     bool is_alone = true;
@@ -123,7 +123,7 @@ void member_lose(struct member *m, uint64_t lost)
     form(m, lost & m->roster.mask);
 }
 
-/* Whom of `in` a rank does not reach, or is not reached by. */
+/* The ranks of `in` that a rank misses: one does not reach the other. */
 static uint64_t missed_of(const struct member *m, uint64_t in, uint32_t rank)
 {
     uint64_t missed = m->missed[rank];
@@ -132,7 +132,7 @@ static uint64_t missed_of(const struct member *m, uint64_t in, uint32_t rank)
     return missed & in & ~bit(rank) & ~bit(0);
 }
 
-/* The rank of `in` with the most pairs, the highest of several; 0: there is no pair. */
+/* The rank of `in` that misses most others, the highest of several; 0: none misses any. */
 static uint32_t missed_worst(const struct member *m, uint64_t in)
 {
     uint32_t worst = 0, worst_count = 0;
@@ -144,7 +144,7 @@ static uint32_t missed_worst(const struct member *m, uint64_t in)
 }
 
 /* Whether at most `budget` ranks can leave `in` so that no pair is left, and which; each call counts down `work`.
- * Either the worst one leaves, or all whom it misses. */
+ * Either the worst one leaves, or all that it misses. */
 static bool missed_within(const struct member *m, uint64_t in, uint32_t budget, uint64_t *out, uint32_t *work)
 {
     const uint32_t worst = missed_worst(m, in);
@@ -163,8 +163,7 @@ static bool missed_within(const struct member *m, uint64_t in, uint32_t budget, 
     return true;
 }
 
-/* Of pairs that do not reach each other: the fewest that must leave so that none is left, or, where that takes too
- * long to find, some. */
+/* The fewest ranks that must leave so that no such pair is left; where they take too long to find, some ranks. */
 static uint64_t missed_cover(const struct member *m)
 {
     uint32_t work = COVER_WORK;
@@ -197,7 +196,7 @@ void member_gathering_look(struct member *m)
     const uint64_t all = m->roster.generation ? m->roster.mask : m->o.nodes == 64 ? UINT64_MAX : bit(m->o.nodes) - 1;
     const bool is_late = m->now_ns >= m->end_ns, is_whole = (all & ~(m->present | bit(0))) == 0;
     if (m->phase != MEMBER_GATHERING || (!is_late && !is_whole)) return;
-    if (m->roster.generation && !is_whole) { /* of those who were told some do not come */
+    if (m->roster.generation && !is_whole) { /* some of those that were told do not come */
         m->phase = MEMBER_MEETING;
         form(m, all & ~(m->present | bit(0)));
         return;
@@ -268,7 +267,7 @@ static void hello_take(struct member *m, uint32_t channel, const struct member_f
         member_gathering_look(m);
         return;
     }
-    /* One who is in, and comes again, has lost what it had. */
+    /* A node that is in, and comes again, has lost what it had. */
     const bool was_in = is_in(m->roster.mask, r) && m->roster.nonce[r] == f->nonce && m->to[r] != channel;
     wait_add(m, channel, f);
     if (was_in && m->to[r] != MEMBER_NONE) {
@@ -297,7 +296,7 @@ void member_progress_look(struct member *m)
         if (m->o.progress_ns) m->progress_end_ns = m->now_ns + m->o.progress_ns;
     }
     if (m->now_ns < m->progress_end_ns) return;
-    /* Who is waited for and waits for nobody is stuck; else who has done least. */
+    /* Stuck is a node that is waited for and waits for nobody; else those that have done least. */
     uint64_t awaited = 0, stuck = 0, behind = 0;
     for (uint32_t r = 0; r < m->o.nodes; r++) {
         if (!is_in(m->roster.mask, r)) continue;
@@ -330,7 +329,7 @@ void member_first_frame(struct member *m, uint32_t channel, const struct member_
     }
     const bool is_now = (f->generation == m->roster.generation && f->incarnation == m->roster.incarnation) ||
                         MEMBER_PLANTED(PLANT_OLD_FRAME);
-    if (r == MEMBER_NONE || m->to[r] != channel) return; /* of one who waits */
+    if (r == MEMBER_NONE || m->to[r] != channel) return; /* of a node that waits */
     if (f->kind == FRAME_STOP) member_end(m, f->value, REASON_FINISHED, r);
     if (!is_now || m->phase == MEMBER_LEAVING || m->phase == MEMBER_ENDING) return;
     if (f->kind == FRAME_READY && m->phase == MEMBER_MEETING) {

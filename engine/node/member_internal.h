@@ -82,7 +82,8 @@ static inline void anew(struct member *m, const struct member_roster *roster)
 
 /* --- member.c ---------------------------------------------------------------------------------- */
 
-/* A channel has ended, or is to: what hangs on it follows. MEMBER_NONE: a connection to `rank` did not come about. */
+/* A channel has ended, or is to end: does what follows from it. MEMBER_NONE: a connection to `rank` did not come
+ * about. */
 void member_channel_down(struct member *m, uint32_t channel, uint32_t rank);
 
 /* --- member_first.c ---------------------------------------------------------------------------- */
@@ -90,11 +91,11 @@ void member_channel_down(struct member *m, uint32_t channel, uint32_t rank);
 /* Ends the job: tells all, and waits until they have gone, or for a while (member_ending_look). */
 void member_end(struct member *m, uint64_t code, enum member_reason reason, uint32_t rank);
 void member_ending_look(struct member *m);
-/* A generation has been told; when all have gone to begin it, so does rank 0. */
+/* A generation has been told. When all have gone to begin it, rank 0 goes, too. */
 void member_leaving_look(struct member *m);
-/* These ranks are out. */
+/* The ranks `lost` are out. */
 void member_lose(struct member *m, uint64_t lost);
-/* Who does not reach whom is known by now; not all have met in time; all are there, or it is time; steps go on, or do
+/* It is known by now who does not reach whom; not all have met in time; all are there, or time is up; steps go on, or
  * not. */
 void member_missed_decide(struct member *m);
 void member_meeting_late(struct member *m);
@@ -108,7 +109,7 @@ void member_first_connect(struct member *m);
 void member_mesh_connect(struct member *m);
 /* Tells rank 0 who is not reached. */
 void member_missed_tell(struct member *m);
-/* Of a job that is partial: whoever is not linked yet will not be. */
+/* Of a partial job: nodes that are not linked yet will not be. */
 void member_mesh_late(struct member *m);
 void member_other_frame(struct member *m, uint32_t channel, const struct member_frame *f);
 /* The channel to a rank of the roster, or to rank 0, has ended. */

@@ -1,4 +1,4 @@
-/* Who is not rank 0: joins, links to the others of the roster, begins when it is told, and says whom it does not
+/* A node that is not rank 0 joins, links to the others of the roster, begins when it is told, and says whom it does not
  * reach. */
 #include "engine/node/member_internal.h"
 
@@ -8,7 +8,7 @@ void member_first_connect(struct member *m)
     m->connect_again_ns = NEVER;
 }
 
-/* Links to lower ranks are ours to begin, and higher ones begin theirs. */
+/* This node begins links to lower ranks; higher ranks begin theirs. */
 void member_mesh_connect(struct member *m)
 {
     for (uint32_t r = 1; r < m->o.rank; r++)

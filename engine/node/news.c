@@ -1,6 +1,6 @@
-/* News of steps: node 0 tells nodes without lanes, which read no data, of every step that there is, as soon as it has
- * read it. Such a node begins the step by that, and nobody is done with it before that node has begun it; so node 0
- * is never ahead by more steps than it reads ahead. */
+/* News of steps: node 0 tells nodes without lanes, which read no data, of every step as soon as it has read the step.
+ * Such a node begins a step by its news, and until then no node is done with the step; so node 0 is never ahead by more
+ * steps than it reads ahead. */
 #include "engine/node/reduce_internal.h"
 
 /* By the thread that reads. */
@@ -43,7 +43,7 @@ static status news_arrived(struct reduce *r, uint32_t from, const struct reduce_
 {
     struct exchange *x = &r->exchange;
     (void)from;
-    /* Release pairs with the acquire of who waits. */
+    /* Release pairs with the acquire of the thread that waits. */
     atomic_store_explicit(&x->shared_news, message->step + 1, memory_order_release);
     if (x->news_bell) bell_ring(x->news_bell);
     return ST_OK;

@@ -1,4 +1,5 @@
-/* Opens and closes a node; and the main thread's side of it, which sleeps at a bell until its thread has answered. */
+/* Opens and closes a node, and asks it: the main thread's side, which sleeps at a bell until the node's thread has
+ * answered. */
 #include "engine/node/node_internal.h"
 
 #include <errno.h>
@@ -16,12 +17,12 @@
 
 /* Part of the prologue: whoever means something else by links is refused at the greeting. */
 #define PROLOGUE UINT64_C(0x31656c6e2d737068)
-/* Connections that have not greeted yet, beside those of nodes. */
+/* Most connections that have not greeted yet, beside those of nodes. */
 #define HALF_OPEN 16u
 
 /* --- memory ------------------------------------------------------------------------------------- */
 
-/* Messages to one node that can be under way: a round's vectors, eight each, and some. */
+/* Most messages to one node under way: a round's vectors, eight a message, and some. */
 static uint32_t queued_max(const struct graph *g)
 {
     if (g == NULL) return 64;
@@ -51,7 +52,7 @@ static void node_layout(struct node *n, struct layout *l)
     if (n->o.place->rank == 0) LAYOUT_TAKE(l, n->facts_in, FACTS_BYTES_MAX);
 }
 
-/* Listens at the own address, which becomes the port that it is. */
+/* Listens at the own address, whose port becomes the real one. */
 static status listen_begin(struct node *n, struct address *here)
 {
     const uint64_t end_ns = clock_ns() + n->o.listen_ns;
@@ -127,7 +128,7 @@ static status parts_open(struct node *n)
 
 static void post_wake(struct post *post) { links_wake(((struct node *)post)->links); }
 
-/* By the thread. The link of one that is lost is INDEX_NONE: the round is never over, and the job is. */
+/* By the node's thread. The link of a lost node is MEMBER_NONE: the round is never over, but the job is. */
 static status post_send(struct post *post, uint32_t to, const struct reduce_message *message)
 {
     struct node *n = (struct node *)post;
@@ -178,7 +179,7 @@ static void thread_end(struct node *n)
 void node_close(struct node *n)
 {
     if (n == NULL) return;
-    /* As one that is done: it leaves even if others do not hear of it. */
+    /* The node leaves as if it were done, even if others do not hear of it. */
     atomic_store_explicit(&n->shared_finish, UINT32_MAX, memory_order_release);
     thread_end(n);
     links_close(n->links);
@@ -300,7 +301,8 @@ status node_asked(struct node *n, enum node_ask what)
     links_wake(n->links);
     bell_await(&n->bell, false, is_answered, n);
     if (atomic_load_explicit(&n->shared_ask, memory_order_acquire) == ASK_NONE) return ST_OK;
-    /* Node 0 ends a job when it has all that it waits for: that can be known before the kernel says that it has it. */
+    /* Node 0 ends a job when it has all that it waits for: this may be known before the kernel has said that all is
+     * sent. */
     if (what == ASK_GIVE && !failure_is(&n->result)) return ST_OK;
     return failure_is(&n->result) ? failure_adopt(&n->result) : node_job_ended();
 }

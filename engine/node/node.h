@@ -5,11 +5,11 @@
  *                       │                                         ▲ talk          ▲ rounds,
  *     its thread        └▶ links, beats, who is in ───────────────┴───────────────┴ letters, rows ─▶ all have ended
  *
- * What ends one node ends all, in one sentence: a failure goes to node 0, and from there to everybody. A node that is
- * lost ends the others with exit status 75: the job can go on from its last save.
+ * What ends one node ends all, in one sentence: a failure goes to node 0, and from there to everybody. After a loss the
+ * others start anew from the last save (node_options.anew), or end with exit status 75.
  *
- * Nodes have ranks of the job, and numbers among those that are in: where all are, both are the same. Node 0 is rank
- * 0. */
+ * A node has a rank in the job, and an index among the nodes that are in; where all are in, both are the same. Node 0
+ * is rank 0. */
 #ifndef HETERPS_ENGINE_NODE_NODE_H
 #define HETERPS_ENGINE_NODE_NODE_H
 
@@ -20,7 +20,7 @@
 #include "engine/node/reduce.h"
 #include "io/net/secure.h"
 
-/* What a process that starts itself anew leaves to the next. */
+/* What a process that starts itself anew leaves to the next process. */
 struct node_past {
     struct member_roster roster;
     uint64_t nonce;
@@ -28,34 +28,35 @@ struct node_past {
 
 struct node_options {
     const struct node_place *place; /* kept, as is all else that is pointed to */
-    const struct graph *graph;      /* NULL: of a job that does no steps, for which there is no node_join */
+    const struct graph *graph;      /* NULL: the job has no steps, and no node_join */
     const struct secure_key *key;   /* NULL: links are plain, and whoever reaches the port is trusted */
     const struct facts *facts;
     uint32_t min; /* cluster.min; 0: all but one */
     uint64_t timeout_ns, connect_ns, progress_ns;
     uint64_t listen_ns;           /* how long the own address may still be taken, by the process before this one */
-    const struct node_past *past; /* of a start anew; NULL: the first */
-    /* By the node's thread when another generation begins: starts this process anew, and returns only if that fails,
-     * on which the node ends as PEER_LOST. NULL: it always ends so. */
+    const struct node_past *past; /* of a start anew; NULL: the first start */
+    /* By the node's thread when another generation begins: starts this process anew, and returns only if that fails;
+     * the node then ends as PEER_LOST. NULL: the node always ends so. */
     status (*anew)(void *context, const struct node_past *past);
     void *anew_context;
-    /* The job is to look at links (probe.h): two nodes that do not reach each other are in both. */
+    /* The job looks at links (probe.h): two nodes that do not reach each other are both in. */
     bool is_partial;
-    /* What this node says of its lanes (engine/node/division.h); who has slices, and rows: enum cluster_placement. */
+    /* What this node says of its lanes (engine/node/division.h); which nodes have slices, and rows: enum
+     * cluster_placement. */
     uint32_t says, slices, rows;
-    const struct plan *plan; /* whose stages lie on nodes, which then have no lanes; NULL */
+    const struct plan *plan; /* whose stages lie on nodes, which then have no lanes; or NULL */
     bool has_waves;          /* nodes are workers that exchange waves, and have no lanes */
     uint64_t bucket_floats;  /* as the exchange's (reduce.h) */
     bool is_bf16;            /* likewise */
 };
 
 struct node;
-/* Takes its memory, starts its thread, and returns when all are there, or enough of them are when it is time. What it
- * says after two seconds: for whom it waits. INVALID: facts that differ, in words; AGAIN,
- * PEER_LOST: others are not found; SYSTEM, MEMORY. After a failure there is nothing to close.
- * node_count 0: the job is complete, and has not needed this node. */
+/* Takes its memory, starts its thread, and returns when all nodes are there, or when enough are and time is up. After
+ * two seconds it says for whom it waits. INVALID: facts that differ, in words; AGAIN, PEER_LOST: others are not found;
+ * SYSTEM, MEMORY. After a failure there is nothing to close. node_count 0: the job is complete, and has not needed this
+ * node. */
 MUST_USE status node_open(struct node **node, const struct node_options *options);
-/* Ends the links at once, and the thread. NULL is ignored. After the pipeline that has the exchange. */
+/* Ends the links at once, and the thread. NULL is ignored. After pipeline_close. */
 void node_close(struct node *node);
 
 uint32_t node_index(const struct node *node);
@@ -67,39 +68,40 @@ const char *node_name(const struct node *node, uint32_t index, char name[NODE_NA
 /* For whom the step has waited at the last look, some times a second: a bit a rank. By any thread. */
 uint64_t node_waits(const struct node *node);
 
-/* Works out who does what: before what follows. INVALID: as division_make; the same on all nodes. */
+/* Works out who does what, before the functions below. INVALID: as division_make; the same on all nodes. */
 MUST_USE status node_divide(struct node *node);
-/* Whether it has lanes of steps, as one alone (NULL) has: else it is a parameter server, and reads no data. */
+/* Whether the node has lanes, as a node alone (NULL) has. Else it is a parameter server, and reads no data. */
 bool node_computes(const struct node *node);
-/* On which node each stage of the plan lies, of those that are there; NULL: nodes have lanes. */
+/* On which of the nodes that are there each stage of the plan lies; NULL: nodes have lanes. */
 const struct exchange_stages *node_stages(const struct node *node);
-/* How many lanes each has, "3, 5 and 0", or how fast it has said to be, in examples a second, "12,000 and ?"; ""
- * where nobody has: for messages. */
+/* For messages: how fast each node says it is, in examples a second, "12,000 and ?", or "" if none says so; how many
+ * lanes each has, "3, 5 and 0". */
 const char *node_speeds_text(const struct node *node, char *text, size_t bytes);
 const char *node_lanes_text(const struct node *node, char *text, size_t bytes);
-/* Opens the exchange over a model, which stays until node_close, before the pipeline that gets it. As reduce_open. */
+/* Opens the exchange over a model, which stays until node_close. Before the pipeline that gets it. As reduce_open. */
 MUST_USE status node_join(struct node *node, struct model *model);
 struct reduce *node_reduce(struct node *node);
-/* The pipeline has the exchange: from now on the main threads of all nodes may talk (engine/node/talk.h). What the
- * node failed with. */
+/* The pipeline has the exchange: from now on the main threads of all nodes may talk (engine/node/talk.h). Fails as the
+ * node has failed. */
 MUST_USE status node_listen(struct node *node);
-/* Before the first step, whose number this is, and when the model has its rows: from now on what belongs to steps is
- * taken. Likewise. */
+/* When the model has its rows, before the first step, `step`: from now on messages of steps are taken. Fails
+ * likewise. */
 MUST_USE status node_begin(struct node *node, uint64_t step);
 
-/* Of a job without an exchange, in the same order on all nodes. What the node failed with, if that comes first. */
-/* Sends to another node, and returns when the kernel has it; receives from one, as many bytes as that gives. */
+/* For a job without an exchange, in the same order on all nodes. They fail as the node has failed, if that comes
+ * first. */
+/* Sends to another node, and returns when the kernel has all; receives from another, as many bytes as it gives. */
 MUST_USE status node_give(struct node *node, uint32_t to, const void *data, uint64_t bytes);
 MUST_USE status node_take(struct node *node, uint32_t from, void *data, uint64_t bytes);
-/* What node 0 has in `data` all have then. */
+/* All nodes get what node 0 has in `data`. */
 MUST_USE status node_tell(struct node *node, void *data, uint64_t bytes);
 
-/* Whether the job ends within cluster.timeout, for which it waits: of a node that has failed with what another may have
- * failed with before. */
+/* Waits for cluster.timeout at most, and returns whether the job has ended. For a failure that another node may have
+ * had before. */
 bool node_ends_soon(struct node *node);
 /* The main thread is done, with this status: tells the others of a failure, or waits until all are done, node 0 last.
- * Returns `st` if it is one, else how the job has ended. The links are closed then, and what they sent and received,
- * which may lie in the feed and in the model, is the caller's again; node_close alone may follow. Called again it
+ * Returns `st` if it is a failure, else how the job has ended. The links are then closed, and the memory that they sent
+ * and received, in the feed and in the model, is the caller's again. Only node_close may follow; called again, node_end
  * returns `st`. */
 MUST_USE status node_end(struct node *node, status st);
 

@@ -1,4 +1,4 @@
-/* What the main thread asks the node's thread for: to listen, to begin; and, of a job without an exchange, to carry its
+/* What the main thread asks the node's thread for: to listen, to begin; and, in a job without an exchange, to carry its
  * messages and to look at links. One at a time. */
 #include <inttypes.h>
 

@@ -19,7 +19,7 @@
 #include "engine/node/stages.h"
 #include "io/net/link.h"
 
-/* Kinds of messages, behind those of reduce.h. */
+/* Kinds of messages, behind those of the exchange. */
 enum node_kind {
     KIND_FRAME = 32, /* of membership                                                   */
     KIND_FACTS,      /* a text, before a hello                                          */
@@ -55,18 +55,18 @@ struct node_letter {
 
 struct node_link {
     enum { NODE_LINK_FREE, NODE_LINK_ASKED, NODE_LINK_UP, NODE_LINK_CLOSING } state;
-    uint32_t rank;                   /* to whom it was asked for, or MEMBER_NONE                     */
-    uint32_t index;                  /* of the node of this generation, or INDEX_NONE                */
-    bool is_waiting;                 /* what has come has no place yet                               */
-    struct link_event waiting;       /* that                                                         */
-    uint16_t port;                   /* where it listens, if it has said so */
-    uint32_t letters;                /* that are not sent yet                                        */
-    uint64_t close_end_ns;           /* closing: whatever is not sent by then is not sent            */
-    uint64_t heard_bytes;            /* at the last look                                             */
-    uint8_t in[LETTER_BYTES];        /* a frame, or a text                                           */
-    void *drain;                     /* of a node that has failed: where what nobody wants goes, or NULL */
-    char refusal[FACTS_WORDS_BYTES]; /* how its facts differ, in its words; "": they do not          */
-    char warning[FACTS_WORDS_BYTES]; /* the same in this node's                                      */
+    uint32_t rank;                   /* to which it was asked for, or MEMBER_NONE             */
+    uint32_t index;                  /* of the node of this generation, or INDEX_NONE         */
+    bool is_waiting;                 /* a message that comes has no place yet                 */
+    struct link_event waiting;       /* this message                                          */
+    uint16_t port;                   /* where it listens, if it has said so                   */
+    uint32_t letters;                /* that are not sent yet                                 */
+    uint64_t close_end_ns;           /* closing: what is not sent by then is dropped          */
+    uint64_t heard_bytes;            /* at the last look                                      */
+    uint8_t in[LETTER_BYTES];        /* a frame, or a text                                    */
+    void *drain;                     /* of a failed node: where unwanted messages go, or NULL */
+    char refusal[FACTS_WORDS_BYTES]; /* how its facts differ, in its words; "": they do not   */
+    char warning[FACTS_WORDS_BYTES]; /* the same in this node's words                         */
 };
 
 enum node_state { STATE_MEETING, STATE_RUNNING, STATE_FAILED, STATE_OVER };
@@ -94,31 +94,31 @@ struct node {
     struct member *member;
     struct node_link *link; /* [link_count] */
     uint32_t link_count;
-    bool is_dead[MEMBER_CHANNELS_MAX]; /* closed in this turn: its other events are nobody's */
-    bool has_waiting;                  /* a message waits for its place                      */
-    struct node_letter *letters;       /* [LETTERS] */
-    char *facts_in;                    /* [FACTS_BYTES_MAX] of node 0 */
+    bool is_dead[MEMBER_CHANNELS_MAX]; /* closed in this turn: its other events are dropped */
+    bool has_waiting;                  /* a message waits for its place                     */
+    struct node_letter *letters;       /* [LETTERS]                                         */
+    char *facts_in;                    /* [FACTS_BYTES_MAX] of node 0                       */
     pthread_t thread;
     bool is_started;
     /* the generation: set by the thread before STATE_RUNNING, and never again */
     uint32_t index, count;
     uint32_t rank_of[MEMBER_NODES_MAX], link_of[MEMBER_NODES_MAX];
-    uint32_t says[MEMBER_NODES_MAX]; /* of their lanes */
-    struct division division;        /* the main thread's, of node_divide … */
-    struct exchange_stages stages;   /* … likewise, of a plan             */
+    uint32_t says[MEMBER_NODES_MAX]; /* of their lanes                     */
+    struct division division;        /* the main thread's, of node_divide  */
+    struct exchange_stages stages;   /* likewise, of a plan                */
     struct reduce *reduce;           /* the main thread's until ASK_LISTEN */
     /* the thread's */
     struct link_event events[EVENTS_MAX];
-    struct member_event follow[FOLLOW_MAX]; /* what comes of what membership puts out */
+    struct member_event follow[FOLLOW_MAX]; /* events that membership's outputs cause */
     uint32_t follow_count;
     uint32_t facts_link; /* whose facts are coming, or MEMBER_NONE */
     uint32_t refused;    /* times in a row that rank 0 has refused a connection */
     uint64_t timer_ns, tick_ns, notice_ns;
     uint64_t begin_step; /* the first step, set by the main thread */
     bool listens, has_begun, is_timer, is_stuck_noted;
-    char why[WHY_BYTES];         /* what another node says, or this one, before an end   */
-    char lost[WHY_BYTES];        /* the last node that was lost, and how                 */
-    char connect_why[WHY_BYTES]; /* the last connection that did not come about   */
+    char why[WHY_BYTES];         /* what another node, or this one, says before an end */
+    char lost[WHY_BYTES];        /* the last node that was lost, and how               */
+    char connect_why[WHY_BYTES]; /* the last connection that did not come about        */
     /* asks of the main thread: its fields are set before shared_ask */
     struct {
         uint32_t index;
@@ -160,17 +160,17 @@ const char *node_place_text(const struct node *n, uint32_t rank, char text[PLACE
 
 /* --- node.c -------------------------------------------------------------------------------------- */
 
-/* By the main thread: has the node's thread do what `ask` and `probing` say. */
+/* By the main thread: makes the node's thread do what `ask` and `probing` say. */
 MUST_USE status node_asked(struct node *n, enum node_ask what);
 
 /* --- node_thread.c ----------------------------------------------------------------------------- */
 
 void *node_main(void *node);
-/* Nothing more is computed, because of this; the first counts. */
+/* Nothing more is computed; the first failure counts. */
 void node_fail(struct node *n, status failure);
-/* The same, of a failure that is this node's own: the others hear of it. */
+/* The same for a failure of this node's own, of which the others hear. */
 void node_break(struct node *n, status failure);
-/* A small message; without memory for it, or if the link has no room, the link is lost. */
+/* Sends a small message; drops it if the link is not up, or there is no room. */
 void node_letter_send(struct node *n, uint32_t link, enum node_kind kind, uint64_t tag, const void *bytes,
                       size_t count);
 void node_link_close(struct node *n, uint32_t link);
@@ -183,17 +183,18 @@ void node_member_tell(struct node *n, struct member_event event);
 void node_frame_take(struct node *n, uint32_t link, uint32_t bytes);
 void node_facts_take(struct node *n, uint32_t link, uint32_t bytes);
 void node_why_take(struct node *n, uint32_t link, uint32_t bytes);
-/* Whether a node that is lost now is what this one ends for: the first is, of a generation, and who ends for it closes
- * its links, too. */
+/* Whether a loss now is why this node ends: a generation's first loss is; nodes that end for it close their links,
+ * too. */
 bool node_loss_is_news(const struct node *n);
-/* Of node 0's letter before a roster. */
+/* Takes node 0's word where others listen. */
 void node_places_take(struct node *n, uint32_t link, uint32_t bytes);
-/* Says for whom it waits. */
+/* Logs for whom this node waits. */
 void node_notice(struct node *n);
 
 /* --- node_ask.c --------------------------------------------------------------------------------- */
 
-/* What the main thread asks for can be done now, or a message of another one has come for it. */
+/* Look whether what the main thread asks for can be done; take a message if it waits for this; tell it that all is
+ * done. */
 void node_ask_look(struct node *n);
 bool node_given_arrives(struct node *n, uint32_t link, const struct link_event *event);
 void node_ask_done(struct node *n);
@@ -207,7 +208,7 @@ void node_echoed_take(struct node *n, const struct link_event *event);
 bool node_swap_arrives(struct node *n, const struct link_event *event);
 void node_swap_arrived(struct node *n, const struct link_event *event);
 void node_swap_sent(struct node *n, const struct link_event *event);
-/* Of a job that is partial: why there is no link to a rank; and, when it begins, what links there are. */
+/* Of a partial job: note why there is no link to a rank, and, when the job begins, what links there are. */
 void node_probe_why(struct node *n, uint32_t rank, const char *why);
 void node_probe_paths(struct node *n);
 

@@ -1,4 +1,4 @@
-/* A node's membership: frames to and from the machine of member.h, what that puts out, and how a node ends. */
+/* A node's membership: frames to and from the machine of member.h, what the machine puts out, and how a node ends. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -102,7 +102,7 @@ static status exit_status_of(struct node *n, uint64_t code, enum member_reason r
 
 /* --- what is put out ------------------------------------------------------------------------------ */
 
-/* A loss is one more thing where the data cannot be read again: nobody goes on by itself. */
+/* Where the data are a stream, which nobody can read again, a loss is a failure. */
 static status stream_lost(const struct node *n, status st)
 {
     char why[WHY_BYTES];
@@ -123,7 +123,7 @@ static void over(struct node *n, status st)
     if (n->listens && st == ST_OK) reduce_fail(n->reduce, node_job_ended());
 }
 
-/* Where nodes listen that have said it to node 0 alone. */
+/* Sends where those nodes listen that have told node 0 alone. */
 #define THERE_MAX (LETTER_BYTES / sizeof(struct node_there))
 static void places_send(struct node *n, uint32_t link)
 {
@@ -197,7 +197,7 @@ bool node_loss_is_news(const struct node *n)
     return !n->is_stuck_noted && (*n->lost == 0 || node_state(n) < STATE_RUNNING);
 }
 
-/* Nothing more is heard of it, but what is on its way to it goes. */
+/* Nothing more is heard, but what is on its way is sent. */
 static void channel_close(struct node *n, uint32_t link)
 {
     struct node_link *l = &n->link[link];
@@ -217,7 +217,7 @@ static void channel_close(struct node *n, uint32_t link)
         if (n->link_of[i] == link) n->link_of[i] = MEMBER_NONE;
 }
 
-/* All have met: who is in gets a number. */
+/* All have met: each node that is in gets its index. */
 static void generation_begin(struct node *n, const struct member_roster *roster)
 {
     char missing[512];
@@ -230,22 +230,23 @@ static void generation_begin(struct node *n, const struct member_roster *roster)
         n->link_of[i] = link;
         if (link != MEMBER_NONE) n->link[link].index = i;
     }
-    *n->lost = *n->why = 0; /* of who had come, and has gone, before it */
+    *n->lost = *n->why = 0; /* of nodes that had come, and have gone, before */
     node_probe_paths(n);
     ranks_text(n, all_ranks(n) & ~roster->mask, missing, sizeof missing);
     if (*missing && node_is_first(n)) log_warning("begins without %s", missing);
     node_state_set(n, STATE_RUNNING);
 }
 
-/* Another generation, or a search for one, is a fresh process: unless the user has asked to stop. */
+/* Another generation, or a search for one, is a fresh process, unless the user has asked to stop. */
 static void start_anew(struct node *n, const struct member_roster *roster)
 {
-    /* Node 0's word, which has decided, first: whoever has heard of it before this node has closed its links, too. */
+    /* First the words of node 0, which has decided: nodes that have heard of it before this one have closed links,
+     * too. */
     const char *why = *n->why ? n->why : *n->lost ? n->lost : "the members of the job have changed";
     const struct node_past past = {.roster = *roster, .nonce = n->member->o.nonce};
     const bool has_stream = n->listens && reduce_stream(n->reduce);
     if (n->o.anew && !has_stream && !stop_requested() &&
-        node_state(n) < STATE_FAILED) { /* what it has failed by is what it says */
+        node_state(n) < STATE_FAILED) { /* a failed node says its own failure */
         log_warning("%s; this node starts anew", why);
         if (n->o.anew(n->o.anew_context, &past) != ST_OK) log_warning("%s", status_message());
     }
@@ -266,7 +267,7 @@ static void output_do(struct node *n, const struct member_output *out)
     }
 }
 
-/* The words of a loss that node 0 has decided on, before others lose their links to each other for it. */
+/* Notes the words of a loss that node 0 has decided on, before others lose their links to each other for it. */
 static void stuck_note(struct node *n)
 {
     char text[512];
@@ -281,7 +282,7 @@ void node_member_tell(struct node *n, struct member_event event)
 {
     if (node_state(n) == STATE_OVER) return;
     follow(n, event);
-    if (n->follow_count > 1) return; /* from within: it has its turn */
+    if (n->follow_count > 1) return; /* the call around this one takes it */
     for (uint32_t at = 0; at < n->follow_count && node_state(n) != STATE_OVER; at++) {
         const struct member_event next = n->follow[at];
         member_step(n->member, &next, clock_ns());

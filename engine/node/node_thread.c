@@ -30,7 +30,7 @@ void node_link_close(struct node *n, uint32_t link)
     n->is_dead[link] = true;
 }
 
-/* How many steps all have done. */
+/* Tells how many steps all have done. */
 static void steps_tell(struct node *n)
 {
     const uint64_t until = n->has_begun ? reduce_done(n->reduce) : n->begin_step;
@@ -39,7 +39,7 @@ static void steps_tell(struct node *n)
                          (struct member_event){.kind = EVENT_STEP, .value = until - n->begin_step, .mask = UINT64_MAX});
 }
 
-/* What is on the link does not follow the rules: its node is lost. */
+/* The link has ended, or what is on it breaks the rules: its node is lost. */
 static void link_drop(struct node *n, uint32_t link, const char *why)
 {
     const uint32_t rank = n->member->channel[link].rank;
@@ -90,7 +90,7 @@ void node_letter_send(struct node *n, uint32_t link, enum node_kind kind, uint64
     CHECK(count <= LETTER_BYTES);
     while (i < LETTERS && n->letters[i].is_used) i++;
     if (n->link[link].state != NODE_LINK_UP || i == LETTERS)
-        return; /* beats, of one that has long been silent itself */
+        return; /* a beat, to a node that has long been silent itself */
     struct node_letter *letter = &n->letters[i];
     memcpy(letter->bytes, bytes, count);
     m.part[0] = (struct iovec){letter->bytes, count};
@@ -101,7 +101,7 @@ void node_letter_send(struct node *n, uint32_t link, enum node_kind kind, uint64
     n->link[link].letters++;
 }
 
-/* Of a node that has failed: what belongs to steps is taken off the link, for behind it is what ends the job. */
+/* On a node that has failed: takes a message of steps off the link, since behind it comes what ends the job. */
 static void message_drain(struct node *n, const struct link_event *e)
 {
     struct node_link *l = &n->link[e->link];
@@ -112,7 +112,7 @@ static void message_drain(struct node *n, const struct link_event *e)
         link_receive(n->links, e->link, &(struct iovec){l->drain, e->bytes}, 1);
 }
 
-/* Puts the message where it belongs; false: nobody has a place for it yet. */
+/* Puts the message where it belongs; false: there is no place for it yet. */
 static bool message_place(struct node *n, const struct link_event *e)
 {
     struct node_link *l = &n->link[e->link];
@@ -154,7 +154,7 @@ static void message_arrives(struct node *n, const struct link_event *e)
     l->waiting = *e;
 }
 
-/* What waited for a place may have one now. */
+/* A message that waited for a place may have one now. */
 static void waiting_look(struct node *n)
 {
     const bool had_waiting = n->has_waiting;
@@ -236,7 +236,7 @@ void node_fail(struct node *n, status failure)
     if (listens) reduce_fail(n->reduce, failure_adopt(&kept));
 }
 
-/* Tells the others that this node has failed, or, of node 0, that it is done. */
+/* Tells the others that this node has failed, or, on node 0, that it is done. */
 static void end_tell(struct node *n, uint64_t exit_status)
 {
     if (!node_is_first(n) && n->link_of[0] != MEMBER_NONE)
@@ -267,7 +267,7 @@ static void finish_take(struct node *n, uint32_t finish)
 
 /* --- time --------------------------------------------------------------------------------------- */
 
-/* Who sends, even if it is no frame, or waits for us to take it, is not silent. */
+/* A node is not silent that sends anything, or whose message waits for us to take it. */
 static void heard_look(struct node *n)
 {
     for (uint32_t i = 0; i < n->link_count; i++) {
@@ -281,8 +281,8 @@ static void heard_look(struct node *n)
     }
 }
 
-/* For whom the step waits; and, of node 0, that no step is to be run, as while it saves or evaluates, or that it waits
- * for data itself. */
+/* Tells for whom the step waits; and, on node 0, that no step is to be run, as while it saves, evaluates or waits for
+ * data itself. */
 static void progress_look(struct node *n)
 {
     if (node_state(n) != STATE_RUNNING) return;
@@ -321,7 +321,7 @@ static status turn(struct node *n)
     TRY(links_wait(n->links, n->events, EVENTS_MAX, end_ns, &count));
     memset(n->is_dead, 0, sizeof n->is_dead);
     for (uint32_t i = 0; i < count && node_state(n) != STATE_OVER; i++) event_take(n, &n->events[i]);
-    /* Acquire pairs with finish(): what the main thread has said before its end is sent before this is told. */
+    /* Acquire pairs with finish(): what the main thread has said before its end is sent before the end is told. */
     const uint32_t finish = atomic_exchange_explicit(&n->shared_finish, 0, memory_order_acquire);
     node_ask_look(n);
     if (n->listens && node_state(n) == STATE_RUNNING) {

@@ -1,5 +1,5 @@
-/* Letters of two steps, and what becomes of them. Once a step and asker; finding rows is the store's, and costs
- * what it costs on one node. */
+/* Letters of two steps, and what becomes of them. Once a step and asker; the store finds rows, at the cost that it has
+ * on one node. */
 #include "engine/node/owned.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ struct owned_letter {
     bool is_here;
 };
 
-/* What there is of a step; of an even one, and of an odd one. */
+/* What there is of a step: once for even steps, once for odd ones. */
 struct owned_step {
     struct owned_letter *letter; /* [node_count]  */
     struct step_rows *rows;      /* [table_count] */
@@ -43,9 +43,9 @@ struct owned {
     bool lives;          /* rows of some table come and go */
     uint32_t *piece_row; /* [node_count, table_count]: lane row of the asker's first piece of the table */
     struct gradients gradients;
-    uint32_t tickets;      /* of the letter that is settled, that are done */
+    uint32_t tickets;      /* of the letter being settled: those that are done */
     uint32_t done_ticket;  /* of the last step that this node has updated for */
-    uint64_t settled_step; /* letters of steps before are settled, of this one those of `settled` askers */
+    uint64_t settled_step; /* letters of earlier steps are settled, and `settled` askers' of this step */
     uint32_t settled;
 };
 
@@ -61,7 +61,7 @@ static size_t rows_max(const struct owned *owned, uint32_t asker, uint32_t table
     return (size_t)owned->shape[asker].example_max * owned->graph->tables[table].key_count_max;
 }
 
-/* Lane rows of a table before an asker's; of node_count: of all. */
+/* Lane rows of a table before an asker's; asker node_count: all. */
 static size_t pieces_before(const struct owned *owned, uint32_t asker, uint32_t table)
 {
     size_t rows = 0;
@@ -218,8 +218,8 @@ bool owned_is_whole(const struct owned *owned, uint64_t step) { return step < ow
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* The pieces of the keys [first, first + count) of an asker, that are the step's rows `step_row`, behind those of
- * lanes before. */
+/* Links the pieces of an asker's keys [first, first + count), which are the step's rows `step_row`, behind the pieces
+ * of earlier lanes. */
 static void pieces_link(struct owned *owned, struct step_rows *rows, uint32_t asker, uint32_t table, uint32_t first,
                        uint32_t count, uint32_t rows_before)
 {
@@ -238,7 +238,7 @@ static void pieces_link(struct owned *owned, struct step_rows *rows, uint32_t as
     }
 }
 
-/* Counts the clicks of the keys, that are the step's rows `step_row`, and notes whose they are. */
+/* Counts the clicks of the keys, which are the step's rows `step_row`. */
 static void clicks_add(const struct owned *owned, struct step_rows *rows, const struct asked_keys *asked,
                        const uint32_t *clicks, uint32_t rows_before)
 {
@@ -279,13 +279,13 @@ static status stretch_resolve(struct owned *owned, struct owned_step *step, uint
     return ST_OK;
 }
 
-/* Keys of a table that a ticket has: as many as a micro-batch, for which the store can make room. */
+/* Most keys of a table in a ticket: a micro-batch's, for which the store can make room. */
 static uint32_t stretch_max(const struct owned *owned, uint32_t table)
 {
     return graph_batch(owned->graph).micro * owned->graph->tables[table].key_count_max;
 }
 
-/* The next ticket of an asker's letter: a stretch of every table. *is_end: there is none. */
+/* The next ticket of an asker's letter: a stretch of every table. *is_end: it is the last. */
 static status ticket_resolve(struct owned *owned, struct owned_step *step, uint32_t asker, bool *is_end)
 {
     struct store *store = owned->model->store;
@@ -307,7 +307,7 @@ static status ticket_resolve(struct owned *owned, struct owned_step *step, uint3
     return ST_OK;
 }
 
-/* Until RAM has room for one more ticket; false: only when a step has ended. */
+/* Makes room in RAM for one more ticket; false: not before a step has ended. */
 static status room_make(const struct owned *owned, uint64_t updated, bool *has_room)
 {
     TRY(store_make_room(owned->model->store, has_room));
@@ -319,7 +319,7 @@ static status room_make(const struct owned *owned, uint64_t updated, bool *has_r
     return ST_OK;
 }
 
-/* Goes on with an asker's letter; *is_over: all its rows are found, and here. */
+/* Goes on with an asker's letter; *is_over: all its rows are found, and in RAM. */
 static status letter_resolve(struct owned *owned, struct owned_step *step, uint32_t asker, uint64_t updated,
                              bool *is_over)
 {
@@ -402,7 +402,7 @@ void owned_values(const struct owned *owned, uint32_t asker, uint64_t step, floa
     }
 }
 
-/* The rows of a table's keys, which are there when the store has settled. */
+/* Finds the rows of a table's keys, which are in RAM when the store has settled. */
 static status table_look(struct owned *owned, uint32_t table, const struct asked_keys *asked)
 {
     struct store *store = owned->model->store;

@@ -1,12 +1,13 @@
-/* The rows that a node owns, as the nodes of a training ask for them: letters come, rows are found or made, their
- * values go out, and for the step's update each row has its pieces of gradients in order of lanes.
+/* The rows that a node owns, as the nodes of a training ask for them. Letters come, rows are found or made, and their
+ * values go out. For the step's update each row has its pieces of gradients in order of lanes.
  *
  *     letters (engine/slot/asked.h) ──in order of step, then of asker──▶ rows of the store ──▶ values, a copy an asker
  *                                                       └──▶ the step's rows, each once, and their lane rows
  *                                                                                             ◀── pieces of sums
  *
- * Rows are made in that one order, whenever letters come, so they have the same numbers in every run. A letter of
- * the next step may be there while a step is under way: everything but pieces is there twice. By the node's thread. */
+ * Rows are made in this one order, whenever letters come, so rows have the same numbers in every run. A letter of the
+ * next step may come while a step is under way: there is memory for two of everything but pieces. By the node's
+ * thread. */
 #ifndef HETERPS_ENGINE_NODE_OWNED_H
 #define HETERPS_ENGINE_NODE_OWNED_H
 
@@ -19,44 +20,44 @@ struct owned_options {
     const struct graph *graph;
     struct model *model;
     uint32_t node_count;
-    const struct asked_shape *shape; /* [node_count]: of each as an asker; who has no examples asks for nothing */
-    const struct fold_lanes *runs;   /* of all nodes' lanes, one behind the other               */
+    const struct asked_shape *shape; /* [node_count]: of each node as an asker; without examples it asks nothing */
+    const struct fold_lanes *runs;   /* of all nodes' lanes, node after node                                     */
 };
 
 struct owned;
 /* MEMORY. */
 MUST_USE status owned_open(struct owned **owned, const struct owned_options *options);
 void owned_close(struct owned *owned);
-/* The step whose letters come first. */
+/* `step` is the first whose letters come. */
 void owned_start(struct owned *owned, uint64_t step);
 
-/* Where a node's next letter belongs, which is of `step`; room for asked_letter_bytes_max. */
+/* Where a node's next letter, of `step`, belongs; room for asked_letter_bytes_max. */
 uint8_t *owned_letter_place(struct owned *owned, uint32_t asker, uint64_t step);
-/* It is there. INVALID: it is none. */
+/* The letter is there. INVALID: it is no such letter. */
 MUST_USE status owned_letter_arrived(struct owned *owned, uint32_t asker, uint64_t step, size_t bytes);
-/* Finds and makes the rows of letters whose turn it is; this node has updated for all steps before `updated`, and where
- * rows come and go what is made of the end of the last one is made first. FULL, as store_prepare. */
+/* Finds and makes the rows of letters whose turn it is. This node has updated for all steps before `updated`; where
+ * rows come and go, a step's letters wait until the step before has ended. FULL, as store_prepare. */
 MUST_USE status owned_settle(struct owned *owned, uint64_t updated);
-/* This node has updated for the step: keys that had no row in it count, and rows that are dead go. FULL likewise. */
+/* This node has updated for the step: keys without a row in it are counted, and dead rows go. FULL likewise. */
 MUST_USE status owned_step_end(struct owned *owned, uint64_t step);
-/* The store's last ticket of that step: with a disk, what a save of it has is what there was then. */
+/* The store's last ticket as of the last update: with a disk, a save has what there was then. */
 uint32_t owned_done_ticket(const struct owned *owned);
 /* Whether the rows of an asker's letter of the step are found. */
 bool owned_is_settled(const struct owned *owned, uint32_t asker, uint64_t step);
-/* Whether those of all askers are. */
+/* Whether the rows of all askers' letters are found. */
 bool owned_is_whole(const struct owned *owned, uint64_t step);
-/* Floats that the asker's letter of the step asks for; copies them to `to`. */
+/* How many floats the asker's letter of the step asks for; copies them to `to`. */
 size_t owned_floats(const struct owned *owned, uint32_t asker, uint64_t step);
 void owned_values(const struct owned *owned, uint32_t asker, uint64_t step, float *to);
 
-/* Copies the rows of a letter's keys to `to`, table by table, as the tables' first `row_count` [table_count] rows have
- * them; of any other key its initial values. Each table has at most a micro-batch's keys. */
+/* Copies the rows of a letter's keys to `to`, table by table. It sees the first `row_count` [table_count] rows of the
+ * tables; other keys have their initial values. Each table has at most a micro-batch's keys. */
 MUST_USE status owned_look(struct owned *owned, const struct asked_letter *letter, const uint64_t *row_count,
                            float *to);
 
-/* Of a step whose rows are all found: them [table_count], as an update takes them, whose gradients … */
+/* Of a step whose rows are all found: the rows [table_count], as an update takes them, … */
 const struct step_rows *owned_rows(const struct owned *owned, uint64_t step);
-/* … are these; and how many rows the tables have [table_count]. */
+/* … their gradients, and how many rows the tables have [table_count]. */
 const struct gradients *owned_gradients(const struct owned *owned);
 const uint64_t *owned_row_count(const struct owned *owned, uint64_t step);
 /* Where an asker's pieces of a table belong, [key, run, dim]. */

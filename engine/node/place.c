@@ -11,7 +11,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 
-/* How long a name that nobody knows is asked for. */
+/* How long an unknown name is asked for. */
 #define NAME_NS UINT64_C(60000000000)
 
 static bool is_same(const struct address *a, const struct address *b)
@@ -19,7 +19,7 @@ static bool is_same(const struct address *a, const struct address *b)
     return address_same_host(a, b) && address_port(a) == address_port(b);
 }
 
-/* The next text of a list, up to its comma. */
+/* Takes the next place of a list, up to its comma. */
 static status address_next(struct node_place *place, const char *text, size_t bytes)
 {
     char one[300];
@@ -56,8 +56,8 @@ static status rank_check(uint32_t count, uint32_t rank)
     return ST_OK;
 }
 
-/* Node 0 listens where its name says, unless that is not known here, or to this machine alone, as Debian has it of a
- * machine's own (127.0.1.1): then at all of its addresses. */
+/* Node 0 listens where its name says. If the name is unknown here, or this machine's alone, as Debian has it of a
+ * machine's own (127.0.1.1), node 0 listens at all of its addresses. */
 static status first_place(struct node_place *place, const char *coordinator)
 {
     struct address *a = &place->address[0];
@@ -67,7 +67,7 @@ static status first_place(struct node_place *place, const char *coordinator)
     return is_usual || !address_has_name(coordinator) ? st : address_any(a, coordinator, NODE_PORT);
 }
 
-/* Node 0 is there; this one, if it is another, anywhere. */
+/* Node 0 listens there; this node, if it is another, anywhere. */
 static status coordinator_set(struct node_place *place, uint64_t count, const char *coordinator, uint64_t rank)
 {
     place->count = (uint32_t)count;
@@ -111,9 +111,8 @@ static status number_of(const char *name, const char *text, uint64_t *number)
  * apps.kubernetes.io/pod-index (since 1.28), which a manifest hands on as POD_INDEX. */
 struct launcher {
     const char *rank, *count;
-    const char
-        *hosts;   /* a list of hosts, of which the first has rank 0, or NULL: MASTER_ADDR alone says where that is */
-    bool is_step; /* the rank is there outside of its steps, too, where the number is not */
+    const char *hosts; /* a list of hosts, the first of which has rank 0; NULL: MASTER_ADDR alone says where it is */
+    bool is_step;      /* the rank is set outside of steps, too, where the number is not                           */
 };
 static const struct launcher launchers[] = {
     {"RANK", "WORLD_SIZE", NULL, false},                                   /* torchrun            */
@@ -144,7 +143,7 @@ static status host_first(const char *name, const char *list, char host[256])
     return ST_OK;
 }
 
-/* Where rank 0 is, by what the launcher says. */
+/* Where rank 0 is, as the launcher says. */
 static status first_find(const struct launcher *l, uint64_t rank, const char *(*value)(const char *name),
                          char first[300])
 {
@@ -170,7 +169,7 @@ static status first_find(const struct launcher *l, uint64_t rank, const char *(*
     return ST_OK;
 }
 
-/* A name may come to be known when the machine does that has it. */
+/* Waits for a name, which may become known only when its machine is up. */
 static status name_await(const char *coordinator)
 {
     const uint64_t end_ns = clock_ns() + NAME_NS;

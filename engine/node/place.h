@@ -1,4 +1,4 @@
-/* Where a node's place in its job comes from: which rank it has, how many there are, and where they listen.
+/* Where a node's place in its job comes from: which rank it has, how many nodes there are, and where they listen.
  *
  *     --nodes A:P,B:P,… --rank R                    where all of them listen
  *     --nodes N --coordinator A:P --rank R          where node 0 does; the others say it to that, and it to them
@@ -10,23 +10,23 @@
 #include "io/net/address.h"
 
 struct node_place {
-    uint32_t rank, count; /* count 0: there is one node, and nothing of all this */
-    /* Where each listens; of family AF_UNSPEC: node 0 will say. This node's own may be any address, and port 0. */
+    uint32_t rank, count; /* count 0: there is one node, and nothing else is set */
+    /* Where each node listens; family AF_UNSPEC: node 0 will say. This node's own may be any address, and port 0. */
     struct address address[MEMBER_NODES_MAX];
     int listen_fd; /* a socket that listens there already; -1: none */
 };
 
 #define PLACE_RANK_NONE UINT32_MAX
-/* A place without a port has this. */
+/* The port of a place without one. */
 #define NODE_PORT 4711u
-/* `nodes`: a list or a number. USAGE: too many, two the same, a rank that is none of them, a coordinator too many or
- * too few; INVALID, as address_parse. */
+/* `nodes`: a list or a number. USAGE: too many nodes, two the same, a rank that is none of theirs, a coordinator too
+ * many or too few; INVALID, as address_parse. */
 MUST_USE status place_parse(struct node_place *place, const char *nodes, const char *coordinator, uint32_t rank);
-/* From variables of the environment, of which `value` gives one or NULL: those of torchrun (RANK, WORLD_SIZE), Open MPI
- * (OMPI_COMM_WORLD_RANK, …), MPICH (PMI_RANK, …), a step of Slurm (SLURM_PROCID, …) or an indexed job of Kubernetes
- * (JOB_COMPLETION_INDEX, beside a WORLD_SIZE of one's own); and, unless a coordinator is given, MASTER_ADDR, or the
- * first host of the step, and the port behind MASTER_PORT, at which torchrun itself listens. count 0: they are not
- * there. USAGE: some of them are not, or are no numbers. */
+/* From variables of the environment; `value` gives one, or NULL. Rank and number: torchrun's (RANK, WORLD_SIZE), Open
+ * MPI's (OMPI_COMM_WORLD_RANK, …), MPICH's (PMI_RANK, …), a step's of Slurm (SLURM_PROCID, …) or Kubernetes'
+ * (JOB_COMPLETION_INDEX or POD_INDEX, beside a WORLD_SIZE of one's own). Unless a coordinator is given, node 0 is at
+ * MASTER_ADDR, or the step's first host, at the port behind MASTER_PORT, at which torchrun itself listens. count 0:
+ * there are none. USAGE: some are missing, or are no numbers. */
 MUST_USE status place_from_environment(struct node_place *place, const char *coordinator,
                                        const char *(*value)(const char *name));
 

@@ -108,7 +108,7 @@ bool node_swap_arrives(struct node *n, const struct link_event *e)
 {
     struct node_probing *p = &n->probing;
     char name[NODE_NAME_BYTES];
-    if (!is_asked(n, ASK_SWAP, e->link) || p->in_left == 0) return false; /* of the next one */
+    if (!is_asked(n, ASK_SWAP, e->link) || p->in_left == 0) return false; /* of the next swap */
     if (e->bytes != piece_of(p->in_left)) {
         node_break(n, status_fail(ST_INVALID, __FILE__, __LINE__, "%s has sent %u bytes in a probe; expected %" PRIu64,
                                   node_name(n, n->ask.index, name), e->bytes, piece_of(p->in_left)));
@@ -158,7 +158,7 @@ void node_probe_paths(struct node *n)
         n->probing.has_path[rank] =
             n->link_of[i] != MEMBER_NONE && link_path_look(n->links, n->link_of[i], &n->probing.path[rank]) == ST_OK;
     }
-    /* Nobody knows of whom they were, and one of those who are missing is as likely as any. */
+    /* Nobody knows who made the refused connections: it may have been any of the missing nodes. */
     for (uint32_t r = 0; r < n->o.place->count && counts->garbage_count; r++)
         if (!n->probing.has_path[r] && *n->probing.why[r] == 0 && r != n->o.place->rank) {
             char why[WHY_BYTES];

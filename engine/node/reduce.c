@@ -1,6 +1,6 @@
-/* Rounds as messages: a list of vectors between two nodes, the same at both ends, cut into messages; and a cursor a
- * node and round, of what comes next. Values of a bucket have a kind of their own, and a cursor a bucket: who sends
- * them chooses when. What else travels is a kind of its own, too, in the files named in reduce_internal.h. */
+/* Rounds as messages. A round between two nodes is a list of vectors, the same at both ends, cut into messages; a
+ * cursor a node and round says which comes next. Values of a bucket have a kind of their own, and a cursor a bucket,
+ * since their sender chooses when to send them. Other kinds of messages are in the files named in reduce_internal.h. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -24,14 +24,14 @@ static void part_add(struct parts *parts, void *at, uint64_t bytes)
 {
     if (bytes == 0) return;
     struct reduce_message *m = parts->message;
-    const uint32_t index = parts->count++ - parts->first; /* modulo 2^32: those before are far above */
+    const uint32_t index = parts->count++ - parts->first; /* modulo 2^32: vectors before are far above */
     if (index >= REDUCE_PARTS_MAX) return;
     m->part[index] = (struct iovec){at, bytes};
     m->part_count++;
     m->bytes += bytes;
 }
 
-/* A sum of a run of the bucket, as it travels. */
+/* Bytes of one sum in a run of the bucket, as it travels. */
 static uint64_t sum_bytes(const struct reduce *r, uint32_t bucket, uint32_t run)
 {
     const struct update update = {.is_bf16 = r->exchange.is_bf16};
@@ -39,7 +39,7 @@ static uint64_t sum_bytes(const struct reduce *r, uint32_t bucket, uint32_t run)
                                                                                           : sizeof(float);
 }
 
-/* Of the node's slice. */
+/* Bytes of the sums of the node's slice. */
 static uint64_t sums_bytes(const struct reduce *r, uint32_t node)
 {
     const struct exchange *x = &r->exchange;
@@ -50,11 +50,11 @@ static uint64_t sums_bytes(const struct reduce *r, uint32_t node)
     return bytes;
 }
 
-/* Pieces of `from` for the bucket's slice of `to`, one of which is this node. */
+/* The pieces of `from` for the bucket's slice of `to`; one of the two is this node. */
 static void sums_list(const struct reduce *r, uint32_t bucket, uint32_t from, uint32_t to, struct parts *parts)
 {
     const struct exchange *x = &r->exchange;
-    if (x->stages) return; /* each has all of its own */
+    if (x->stages) return; /* a node has all lanes of its stages */
     const uint64_t before = slices_floats(x, to, 0, bucket);
     for (uint32_t i = 0; i < x->piece_count; i++) {
         const struct exchange_piece *piece = &x->pieces[i];
@@ -78,7 +78,7 @@ static void sums_list(const struct reduce *r, uint32_t bucket, uint32_t from, ui
 static void row_sums_list(const struct reduce *r, uint64_t step, uint32_t from, uint32_t to, struct parts *parts)
 {
     const struct exchange *x = &r->exchange;
-    /* What a node has not asked for yet it sends nothing of: a cursor looks as far ahead. */
+    /* None of rows that the node has not asked for yet: a cursor may look so far ahead. */
     if (r->owned == NULL || !has_lanes(r, from) || (from != x->rank && !owned_is_settled(r->owned, from, step))) return;
     const uint32_t runs = r->shapes[from].run_count;
     float *sums = from == x->rank ? x->rows.pieces + x->rows.asked->piece_begin[to] * runs : NULL;
@@ -91,7 +91,7 @@ static void row_sums_list(const struct reduce *r, uint64_t step, uint32_t from, 
     }
 }
 
-/* Of a node without lanes, or without the last stage, a word, so that nobody is ahead of it. */
+/* Losses; of a node without lanes, or without the last stage, a word, so that no node is ahead of it. */
 static void losses_list(const struct reduce *r, uint64_t step, uint32_t from, struct parts *parts)
 {
     const struct exchange_stages *stages = r->exchange.stages;
@@ -144,7 +144,7 @@ static uint32_t bucket_of(const struct reduce *r, uint32_t round, uint32_t turn)
     return turns_of(r, round) - 1 - turn;
 }
 
-/* Message `at` of those from one node to another, one of which is this one; false: the turn has no such message. */
+/* Makes message `at` from one node to another, one of which is this node; false: the turn has no such message. */
 static bool message_make(const struct reduce *r, uint32_t round, struct cursor at, uint32_t from, uint32_t to,
                          struct reduce_message *message)
 {
@@ -153,7 +153,7 @@ static bool message_make(const struct reduce *r, uint32_t round, struct cursor a
     struct parts parts = {.first = at.message * REDUCE_PARTS_MAX, .message = message};
     switch ((enum exchange_round)round) {
     case EXCHANGE_SUMS:
-        /* First: there is always some, and its size is known before any letter comes. */
+        /* First: there are always some, of a size that is known before any letter comes. */
         if (at.turn == 0 && !r->exchange.stages) losses_list(r, at.step, from, &parts);
         sums_list(r, bucket, from, to, &parts);
         if (bucket == 0) row_sums_list(r, at.step, from, to, &parts);
@@ -166,7 +166,7 @@ static bool message_make(const struct reduce *r, uint32_t round, struct cursor a
     return message->part_count > 0;
 }
 
-/* Likewise of the bucket's values in a step. */
+/* Likewise a message of the bucket's values in a step. */
 static bool values_make(const struct reduce *r, uint64_t step, uint32_t bucket, uint32_t number, uint32_t from,
                         uint32_t to, struct reduce_message *message)
 {
@@ -181,8 +181,8 @@ static bool values_make(const struct reduce *r, uint64_t step, uint32_t bucket, 
 static const char *const round_names[EXCHANGE_ROWS] = {
     [EXCHANGE_SUMS] = "sums", [EXCHANGE_SQUARES] = "squares", [EXCHANGE_VALUES] = "values"};
 
-/* Moves the cursor of the node's round on from turns that are done to the next message that there is, within the steps
- * to `last`; false: there is none, and the cursor is at the step behind. */
+/* Moves the cursor of the node's round past turns that are done, to the next message in a step up to `last`; false:
+ * there is none, and the cursor is at a later step. */
 static bool cursor_settle(struct reduce *r, uint32_t from, uint32_t round, uint64_t last,
                           struct reduce_message *message)
 {
@@ -202,7 +202,7 @@ static bool has_come(struct reduce *r, uint32_t from, uint32_t round, uint32_t t
     return at->step > r->step || (at->step == r->step && at->turn > turn);
 }
 
-/* Whether all messages of the bucket's values in the open step have. */
+/* Whether all messages of the bucket's values in the open step have come. */
 static bool has_values(const struct reduce *r, uint32_t from, uint32_t bucket)
 {
     struct reduce_message message;
@@ -219,7 +219,7 @@ static void rows_count(struct reduce *r)
     }
 }
 
-/* Turns, and values of buckets, begin and end: how long any is under way. */
+/* Turns, and values of buckets, begin and end. Adds up how long any is under way. */
 static void turn_begin(struct reduce *r, uint64_t *begun_ns)
 {
     const uint64_t now_ns = *begun_ns = clock_ns();
@@ -243,7 +243,7 @@ static void over_tell(const struct reduce *r, enum exchange_round round, uint32_
     r->exchange.site.over(r->exchange.site.context, round, bucket, ST_OK);
 }
 
-/* Whether a turn that this node has sent is over: what others had is here, and what they got is sent. */
+/* Whether a turn that this node has sent is over: the others' parts are here, and the own part is sent. */
 static bool is_over(struct reduce *r, uint32_t round, uint32_t turn)
 {
     for (uint32_t n = 0; n < r->exchange.node_count; n++) {
@@ -292,7 +292,7 @@ static void over_look(struct reduce *r)
     for (uint32_t round = 0; round < ROUNDS; round++) turns_look(r, round);
     values_look(r);
     if (r->is_valued || r->values.over != (UINT32_C(1) << r->exchange.bucket_count) - 1) return;
-    /* Whatever is under way: places of letters and rows are used again. */
+    /* All messages are sent first: places of letters and rows are used again. */
     for (uint32_t n = 0; n < r->exchange.node_count; n++)
         if (r->peers[n].sent < r->peers[n].given) return;
     r->is_valued = true;
@@ -300,7 +300,7 @@ static void over_look(struct reduce *r)
     evict_begin(r); /* and then the step is over */
 }
 
-/* What has come of the next step is of the open one then. */
+/* The next step opens: its early values are the open step's. */
 static void peer_step_end(struct peer *peer)
 {
     memset(peer->next_values, 0, sizeof peer->next_values);
@@ -347,8 +347,8 @@ void round_begin(struct exchange *x, enum exchange_round round, uint32_t bucket)
     r->post->vt->wake(r->post);
 }
 
-/* This node is done with the step but for telling. Its count of rows is taken now: once the others have the values,
- * they may ask for rows of a step that takes the place of this one. */
+/* This node has updated for the step. Its count of rows is taken now: once the others have the values, they may ask for
+ * rows of the step that takes this one's place. */
 static status step_updated(struct reduce *r, uint64_t step)
 {
     r->updated_until = step + 1;
@@ -363,7 +363,7 @@ static status turn_send(struct reduce *r, uint32_t round, uint32_t turn)
 {
     const struct exchange *x = &r->exchange;
     turn_begin(r, &r->round[round].begun_ns[turn]);
-    /* Each begins with the one behind it, so that not all send to the same. */
+    /* Each node begins with the next one, so that not all send to the same node. */
     for (uint32_t i = 1; i < x->node_count; i++) {
         const uint32_t to = (x->rank + i) % x->node_count;
         struct reduce_message message;
@@ -398,8 +398,8 @@ static bool rounds_are_sent(const struct reduce *r)
     return true;
 }
 
-/* Sends the values that are ready, a bucket at a time, while nothing else of the rounds is on its way: as long as there
- * are sums to come what the next forward pass reads last, then what it reads first. */
+/* Sends the values that are ready, a bucket at a time, while nothing else of the rounds is on its way: while there are
+ * sums to come, what the next forward pass reads last, then what it reads first. */
 static status values_step(struct reduce *r)
 {
     const bool is_past_sums = r->round[EXCHANGE_SUMS].sent == r->exchange.bucket_count;
@@ -458,8 +458,8 @@ static const char *name_of(uint16_t kind)
     return kind < ROUNDS ? round_names[kind] : kinds[kind].name;
 }
 
-/* The message of the round which the node sends next, of the open step, or of the next one, where it has all of this
- * one; false: it sends none of it. */
+/* The round's message that the node sends next: of the open step, or of the next step if all of the open one has come;
+ * false: it sends none. */
 static bool round_expect(struct reduce *r, uint32_t from, uint32_t round, struct reduce_message *message)
 {
     struct reduce_message other;
@@ -471,7 +471,7 @@ static bool round_expect(struct reduce *r, uint32_t from, uint32_t round, struct
     return true;
 }
 
-/* Nobody has values of a step which this node is not at, but for stages without sums, which wait for nobody's. */
+/* No node has values of a step that is not open here, unless nodes have stages: these wait for nobody's sums. */
 static bool values_expect(const struct reduce *r, uint32_t from, uint32_t bucket, struct reduce_message *message)
 {
     const struct peer *peer = &r->peers[from];
@@ -481,11 +481,11 @@ static bool values_expect(const struct reduce *r, uint32_t from, uint32_t bucket
     return r->exchange.stages && values_make(r, r->step + 1, bucket, peer->early_values, from, rank, message);
 }
 
-/* The message of that kind which the node sends next; false: it sends none of it. */
+/* The message of this kind that the node sends next; false: it sends none. */
 static bool message_expect(struct reduce *r, uint32_t from, uint16_t kind, uint64_t step, uint64_t bytes,
                            struct reduce_message *message)
 {
-    if (r->exchange.waves && (kind < ROUNDS || is_values(kind))) return false; /* those of steps that all share */
+    if (r->exchange.waves && (kind < ROUNDS || is_values(kind))) return false; /* rounds of steps that all share */
     if (kind < ROUNDS) return round_expect(r, from, kind, message);
     if (is_values(kind)) return values_expect(r, from, kind - KIND_VALUES, message);
     *message = (struct reduce_message){.kind = kind, .part_count = 1};
@@ -514,8 +514,8 @@ status reduce_place(struct reduce *r, uint32_t from, uint16_t kind, uint64_t ste
     return ST_OK;
 }
 
-/* Does all that can be done. What the main thread has said comes first: until another node has heard it, it may take
- * nothing of a step, and nothing that lies behind such a message. */
+/* Does all that can be done. What the main thread has said comes first: before another node has heard it, that node
+ * takes no message of a step, and none behind such a message. */
 static status all_step(struct reduce *r)
 {
     TRY(talk_step(r));
@@ -574,7 +574,7 @@ void reduce_fail(struct reduce *r, status failure)
 
 uint64_t reduce_done(const struct reduce *r)
 {
-    /* Relaxed: a number of steps, for who looks now and then. */
+    /* Relaxed: a number of steps, at which others look now and then. */
     return r->exchange.waves ? atomic_load_explicit(&r->exchange.waves->shared_told, memory_order_relaxed)
                              : r->values_until;
 }

@@ -1,7 +1,7 @@
-/* Between the files of the exchange between nodes: reduce.c, rounds; reduce_open.c, memory; rows.c, letters of steps
- * and their rows; look.c, rows for who only reads; grant.c, how far jobs go; evict.c, rows that are too many; talk.c,
- * what else rank 0 and the others have to say; stream.c, data that rank 0 alone can read; carry.c, slots between
- * stages. Everything here is the node's thread's but what says otherwise. */
+/* What the files of the exchange between nodes share: reduce.c, rounds; reduce_open.c, memory; rows.c, letters of steps
+ * and their rows; look.c, rows that are only read; grant.c, how far jobs go; evict.c, rows that are too many; news.c,
+ * steps for nodes without lanes; talk.c, talk; stream.c, data that rank 0 alone can read; carry.c, slots between
+ * stages; waves.c, waves. All is the node's thread's unless a comment says otherwise. */
 #ifndef HETERPS_ENGINE_NODE_REDUCE_INTERNAL_H
 #define HETERPS_ENGINE_NODE_REDUCE_INTERNAL_H
 
@@ -13,94 +13,94 @@
 #include "io/store/store_life.h"
 #include "io/store/store_rows.h"
 
-/* Rounds whose buckets come in one order; what else comes. */
+/* Below ROUNDS: rounds whose buckets come in one order. */
 #define ROUNDS EXCHANGE_VALUES
 enum {
     KIND_ROWS = EXCHANGE_ROWS,
     KIND_LETTER,
-    KIND_LOOK,   /* a request for rows as they are, of this number    */
-    KIND_LOOKED, /* its answer                                         */
-    KIND_BLOCK,  /* a block of talk (engine/node/talk.h), likewise     */
-    KIND_TAKEN,  /* it is taken, and there is room for one more        */
-    KIND_GRANT,  /* steps below this one may be run                    */
-    KIND_WISH,   /* this job should end                                */
-    KIND_BINS,   /* how many rows have the next digit of a threshold   */
-    KIND_NEWS,   /* a step that there is, for a node without lanes     */
-    KIND_DATA,   /* a block of data (stream.c), by number              */
-    KIND_HAD,    /* it is taken                                        */
-    KIND_SLOT,   /* what crosses between stages (carry.c); its tag     */
-    KIND_WAVE,   /* what a worker's wave has changed (waves.c)         */
-    KIND_ROUND,  /* what those of others have, added up; likewise      */
-    KIND_ADDED,  /* rounds below this one are in the worker's weights  */
-    KIND_BEGUN,  /* its steps below this one are begun, and no others  */
+    KIND_LOOK,   /* a request for rows as they are, by number         */
+    KIND_LOOKED, /* the answer, likewise                              */
+    KIND_BLOCK,  /* a block of talk (engine/node/talk.h), by number   */
+    KIND_TAKEN,  /* a receipt: the block is taken, its place free     */
+    KIND_GRANT,  /* steps below this one may be run                   */
+    KIND_WISH,   /* a node wants this job to end                      */
+    KIND_BINS,   /* rows, counted by a threshold's next digit         */
+    KIND_NEWS,   /* a step that there is, for a node without lanes    */
+    KIND_DATA,   /* a block of data (stream.c), by number             */
+    KIND_HAD,    /* a receipt of data                                 */
+    KIND_SLOT,   /* what crosses between stages (carry.c), by tag     */
+    KIND_WAVE,   /* what a worker's wave has changed (waves.c)        */
+    KIND_ROUND,  /* the changes of others' waves, added up            */
+    KIND_ADDED,  /* rounds below this one are in the worker's weights */
+    KIND_BEGUN,  /* a worker's steps below this are begun, no more    */
     KIND_COUNT,
-    KIND_VALUES = 64 /* of bucket b this and b */
+    KIND_VALUES = 64 /* values of bucket b: this + b */
 };
-/* Steps that a feed can be ahead with its letters: blocks of rows that two steps of inputs and some make, one
- * micro-batch a step (feed.c). */
+/* Most steps by which a feed is ahead with its letters: as many as it has blocks of rows (feed.c) where a step is one
+ * micro-batch. */
 #define ASKED_MAX 8u
 
-/* Looks of a node that are under way at once. */
+/* Most looks of a node that are under way. */
 #define LOOKS_MAX 4u
 /* Grants that may be on their way: a node that has not got the newest is at most GRANT_STEPS behind. */
 #define GRANT_CELLS 16u
 #define GRANT_STEPS 4u
-/* Blocks of talk between two nodes that have not been taken, each way. */
+/* Most blocks of talk between two nodes, each way, that are not taken yet. */
 #define TALK_PLACES 2u
 
-/* Looks, as asker; what a peer asks is with the peer. */
+/* The looks of this node; a peer's looks are in struct peer. */
 struct looks {
-    struct exchange_look *waits[EXCHANGE_LOOKS_MAX]; /* from the thread that reads */
-    struct ring ring;                                /* of numbers modulo that      */
-    uint32_t asked_count;                            /* by the thread that reads    */
-    struct exchange_look *flight[LOOKS_MAX];         /* of number n at n % LOOKS_MAX                          */
-    uint32_t left[LOOKS_MAX];                        /* nodes that have not answered, likewise                 */
-    uint64_t begin, end;                             /* numbers whose values have not all come, and were asked */
+    struct exchange_look *waits[EXCHANGE_LOOKS_MAX]; /* from the thread that reads                        */
+    struct ring ring;                                /* of indices in `waits`                             */
+    uint32_t asked_count;                            /* by the thread that reads                          */
+    struct exchange_look *flight[LOOKS_MAX];         /* of number n at n % LOOKS_MAX                      */
+    uint32_t left[LOOKS_MAX];                        /* nodes that have not answered, likewise            */
+    uint64_t begin, end;                             /* numbers of the oldest look in flight, of the next */
     _Atomic uint32_t shared_done;
 };
 
-/* Between rank 0 and another node. */
+/* Talk between rank 0 and another node. */
 struct talk_way {
     uint8_t *out[TALK_PLACES], *in[TALK_PLACES]; /* [TALK_BYTES]; NULL: these two do not talk */
     uint32_t out_bytes[TALK_PLACES], in_bytes[TALK_PLACES];
-    uint64_t sent, told;                         /* the node's thread's: blocks sent; told to be taken      */
-    _Atomic uint64_t shared_given, shared_taken; /* blocks of this node's: put there; taken at the other end */
-    _Atomic uint64_t shared_come, shared_heard;  /* the other's: come; taken here                            */
+    uint64_t sent, told;                         /* the node's thread's: blocks sent; receipts sent   */
+    _Atomic uint64_t shared_given, shared_taken; /* this node's blocks: given; taken at the other end */
+    _Atomic uint64_t shared_come, shared_heard;  /* the other node's: come; taken here                */
 };
 
 /* How far jobs go. */
 struct grants {
-    _Atomic uint64_t shared_from, shared_until; /* of the job that runs, on rank 0 */
-    _Atomic uint64_t shared_wish;               /* the last job that this node wants to end      */
-    _Atomic uint64_t shared_cut, shared_is_cut; /* of rank 0: the last job to cut; that a cut has ended */
-    _Atomic bool shared_mark_wish;              /* of rank 0: the next grant is to mark a step   */
-    _Atomic uint64_t shared_marked;             /* steps that are done when the last mark counts */
+    _Atomic uint64_t shared_from, shared_until; /* of the job that runs, on rank 0                       */
+    _Atomic uint64_t shared_wish;               /* the last job that this node wants to end              */
+    _Atomic uint64_t shared_cut, shared_is_cut; /* on rank 0: the last job to cut; the last that was cut */
+    _Atomic bool shared_mark_wish;              /* on rank 0: the next grant marks a step                */
+    _Atomic uint64_t shared_marked;             /* the last mark: this many steps are done               */
     /* the node's thread's */
     uint64_t job, until;
     enum exchange_word word;
-    uint64_t wish;              /* the last job that any node wants to end, or, of others, that rank 0 was told of */
-    uint64_t stopped;           /* the last job that a wish has ended */
-    uint64_t halted;            /* of workers, bit n: node n begins nothing more, and has begun steps below … */
-    uint64_t begun;             /* … the greatest of these; 0 nodes: the job is not halted                    */
-    uint64_t body[GRANT_CELLS]; /* of messages under way */
+    uint64_t wish;              /* the last job that a node wants to end: on rank 0 any node, on others this one */
+    uint64_t stopped;           /* the last job that a wish has ended                                            */
+    uint64_t halted;            /* of workers, bit n: node n begins nothing more; 0: the job is not halted       */
+    uint64_t begun;             /* these nodes have begun no steps but those below it                            */
+    uint64_t body[GRANT_CELLS]; /* of messages under way                                                         */
     uint32_t body_count;
 };
 
-/* Rows that are too many, behind the values of a step. */
+/* Removes rows that are too many, after the values of a step. */
 struct evicting {
-    bool is_bounded;   /* set once: some table's number of rows is */
-    bool is_on;        /* since the values have come               */
-    bool is_counted;   /* the own bins of this round are sent      */
-    bool is_selecting; /* among the rows of … */
+    bool is_bounded;   /* set once: a table has a greatest number of rows */
+    bool is_on;        /* under way, since the values have come           */
+    bool is_counted;   /* the own bins of this round are sent             */
+    bool is_selecting; /* among the rows of `table`                       */
     uint32_t table;
     struct store_select select;
-    uint64_t round;            /* of bins, of all evictions so far                       */
-    uint64_t *own[2], *sum[2]; /* [STORE_BINS], of even and of odd rounds: own; of all … */
-    uint32_t come[2];          /* … of which so many others' have come                  */
+    uint64_t round;            /* of bins, of all evictions so far                                 */
+    uint64_t *own[2], *sum[2]; /* [STORE_BINS], of even and of odd rounds: this node's; all nodes' */
+    uint32_t come[2];          /* how many other nodes' are in `sum`                               */
 };
 
-/* A message of a round between two nodes: its number within the turn. A round has a turn a bucket, the last bucket's
- * first; that of squares has one. */
+/* A message of a round between two nodes, by its number within the turn. A round has a turn a bucket, the last bucket's
+ * first; squares have one turn. */
 struct cursor {
     uint64_t step;
     uint32_t turn, message;
@@ -113,35 +113,35 @@ struct round {
     uint64_t begun_ns[EXCHANGE_BUCKETS_MAX];
 };
 
-/* That of values, whose buckets have no order: bit b: bucket b. */
+/* The round of values, whose buckets have no order. Bit b: bucket b. */
 struct values_round {
-    uint32_t ready, sent, come, over; /* this node's; this node's; all others', and it is told; of all nodes */
+    uint32_t ready, sent, come, over; /* this node's; likewise; all others', and told; all nodes' */
     uint64_t begun_ns[EXCHANGE_BUCKETS_MAX];
 };
 
 /* Another node, as seen by the node's thread. */
 struct peer {
-    struct cursor next[ROUNDS];                         /* of each round what comes next                        */
-    uint64_t given, sent;                               /* messages to it: that the post got; that are sent     */
-    uint64_t given_until[ROUNDS][EXCHANGE_BUCKETS_MAX]; /* how many were given behind a turn's last one         */
-    uint32_t next_values[EXCHANGE_BUCKETS_MAX];         /* messages of values of the open step that have come   */
-    uint32_t early_values;                              /* of stages: the same, of the step behind it           */
-    uint64_t given_values[EXCHANGE_BUCKETS_MAX];        /* as given_until                                       */
-    uint64_t given_rounds;                              /* as given_until, of all that was given of any round   */
-    uint64_t next_letter, next_rows;                    /* steps of what else comes next                        */
-    uint64_t rows_sent;                                 /* the step whose rows it gets next                     */
-    struct reduce_message coming;                       /* what reduce_place has given a place                  */
-    float *values;                                      /* copies of rows that it asked for                     */
-    uint64_t *row_count;                                /* [table_count]: that it had after its last step       */
+    struct cursor next[ROUNDS];                         /* the next message of each round                     */
+    uint64_t given, sent;                               /* messages to it: given to the post; sent            */
+    uint64_t given_until[ROUNDS][EXCHANGE_BUCKETS_MAX]; /* `given` after a turn's last message                */
+    uint32_t next_values[EXCHANGE_BUCKETS_MAX];         /* messages of values of the open step that have come */
+    uint32_t early_values;                              /* of stages: the same, of the next step              */
+    uint64_t given_values[EXCHANGE_BUCKETS_MAX];        /* as given_until                                     */
+    uint64_t given_rounds;                              /* `given` after the last message of any round        */
+    uint64_t next_letter, next_rows;                    /* steps of the next letter, of the next rows         */
+    uint64_t rows_sent;                                 /* the step whose rows it gets next                   */
+    struct reduce_message coming;                       /* the message that has got a place                   */
+    float *values;                                      /* copies of rows that it asked for                   */
+    uint64_t *row_count;                                /* [table_count]: of it, after its last step          */
     /* looks */
-    uint8_t *look_letter[LOOKS_MAX]; /* of this peer: its letters, and what it is answered   */
+    uint8_t *look_letter[LOOKS_MAX]; /* of this peer: its letters, and their answers         */
     float *look_values[LOOKS_MAX];
-    uint64_t look_next;  /* the least number that its next one may have */
-    uint32_t look_count; /* that have come                              */
-    uint64_t looked;     /* of the own looks: whose answer comes next   */
+    uint64_t look_next;  /* the least number that its next look may have */
+    uint32_t look_count; /* looks that have come                         */
+    uint64_t looked;     /* the own look that it answers next            */
     struct talk_way talk;
     uint64_t word; /* what comes in messages of one word */
-    /* evictions: its bins, and the round that they are of next */
+    /* evictions: its bins, and the round of the next ones */
     uint64_t *bins, next_bins;
 };
 
@@ -156,60 +156,59 @@ struct reduce {
     const uint32_t *rank_of;        /* the options'                               */
     uint8_t *owner_of;              /* [SHARD_COUNT]; NULL: there are no tables   */
     uint32_t micros_a_lane;
-    bool is_bounded;            /* the norm is: there are squares             */
-    struct owned *owned;        /* NULL: there are no tables                  */
-    struct asked_shape *shapes; /* [node_count]: of all as askers             */
-    struct fold_lanes *runs;    /* [piece_count]: of all nodes                */
-    float **own_pieces;         /* [table_count]                              */
-    uint64_t *row_count;        /* [table_count]: of all nodes                */
+    bool is_bounded;            /* the norm is: there are squares                                          */
+    struct owned *owned;        /* NULL: there are no tables                                               */
+    struct asked_shape *shapes; /* [node_count]: of each node as asker                                     */
+    struct fold_lanes *runs;    /* [piece_count]: of all nodes                                             */
+    float **own_pieces;         /* [table_count]                                                           */
+    uint64_t *row_count;        /* [table_count]: of all nodes                                             */
     uint64_t *own_rows;         /* [table_count]: of this one, after the last step that it has updated for */
-    uint64_t apart;             /* the main thread's: nodes that do not share rank 0's directory (save.h) */
+    uint64_t apart;             /* the main thread's: nodes that do not share rank 0's directory (save.h)  */
     /* the node's thread's */
     struct peer *peers; /* [node_count] */
     bool is_started;
-    uint64_t step; /* that is open: its rounds are … */
+    uint64_t step; /* the open step, and its rounds */
     struct round round[ROUNDS];
     struct values_round values;
     bool is_valued;                                                      /* all values of the step are here */
-    uint32_t turns;                                                      /* that are under way, of all rounds … */
-    uint64_t turns_ns;                                                   /* … since when any is */
-    uint32_t last;                                                       /* whose part of them has come last */
+    uint32_t turns;                                                      /* turns under way, of all rounds */
+    uint64_t turns_ns;                                                   /* since when any turn is */
+    uint32_t last;                                                       /* the node whose part has come last */
     _Atomic uint64_t shared_rounds_ns, shared_last_ns[REDUCE_NODES_MAX]; /* struct reduce_rounds */
-    const struct asked_step *asked; /* whose letters are sent, and which is not open; or NULL       */
-    uint64_t open_until;            /* steps below it are or were open: their rows are here         */
-    uint64_t updated_until;         /* steps below it are updated here                              */
-    uint64_t values_until;          /* steps below it have their values from all                    */
-    uint64_t news_until;            /* of node 0: news of steps below it are sent                   */
+    const struct asked_step *asked; /* the step whose letters are sent, not open yet; or NULL */
+    uint64_t open_until;            /* steps below it are or were open: their rows are here   */
+    uint64_t updated_until;         /* steps below it are updated here                        */
+    uint64_t values_until;          /* steps below it have their values from all              */
+    uint64_t news_until;            /* on node 0: news of steps below it are sent             */
     /* from the thread that reads */
-    struct ring asked_ring; /* numbers modulo ASKED_MAX    */
+    struct ring asked_ring; /* indices in asked_waits      */
     const struct asked_step *asked_waits[ASKED_MAX];
     uint32_t asked_count;
     struct looks looks;
     struct grants grants;
     struct evicting evicting;
-    /* The main thread adds 1 when it wants the store, which makes it odd, and when it lets go; the node's thread says
-     * which of these it has seen while it was out. */
+    /* The main thread adds 1 when it wants the store, which makes shared_hold odd, and 1 when it lets go. Out of the
+     * store, the node's thread copies an odd shared_hold to shared_held. */
     _Atomic uint32_t shared_hold, shared_held;
-    /* Data that are a stream; NULL: they are none. */
+    /* NULL: the data are no stream. */
     _Atomic(struct stream *) shared_stream;
-    struct bell talk_bell;  /* of who talks */
-    struct failure failure; /* what reduce_fail was told, before … */
+    struct bell talk_bell;  /* of threads that talk */
+    struct failure failure; /* of reduce_fail; set before … */
     _Atomic bool shared_is_failed;
     /* shared */
     _Atomic uint32_t shared_begun[EXCHANGE_ROWS]; /* by begin(): bit b: bucket b */
     _Atomic uint64_t shared_sent_bytes, shared_asked_rows, shared_rows_bytes;
-    _Atomic bool shared_runs; /* a job does */
+    _Atomic bool shared_runs; /* a job runs */
 };
 
-/* A kind of messages that are no round's. */
+/* A kind of messages outside of rounds. */
 struct message_kind {
-    /* Fills in what the node may send of that kind, which is said to be of `step` and to have `bytes`: kind, step,
-     * bytes and a part where they go. False: nothing. */
+    /* Fills in the message of this kind that the node may send: step, bytes, and where they go. `step` and `bytes` are
+     * those of the message that comes. False: the node may send none. */
     bool (*expect)(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes, struct reduce_message *message);
-    /* It is there. */
+    /* The message is there. */
     status (*arrived)(struct reduce *r, uint32_t from, const struct reduce_message *message);
-    /* Before `expect`: whether the place of the next one is free, which a node keeps to that is one of ours. INVALID;
-     * optional. */
+    /* Before `expect`; optional. INVALID: the node's next message has no free place; ours would wait. */
     status (*may_come)(const struct reduce *r, uint32_t from);
 };
 extern const struct message_kind rows_kind, letter_kind, look_kind, looked_kind, block_kind, taken_kind, grant_kind,
@@ -225,13 +224,13 @@ static inline bool has_lanes(const struct reduce *r, uint32_t node)
 {
     return r->exchange.stages || r->exchange.waves || r->lane_begin[node] < r->lane_begin[node + 1];
 }
-/* Whose a row is, where there are tables. */
+/* The owner of a row, where there are tables. */
 static inline uint32_t row_owner(const struct reduce *r, uint32_t table, uint64_t key)
 {
     return model_share_owner(&r->model->share, table, key);
 }
 
-/* Floats of the node's slice in the run of the bucket, which begin at *begin. */
+/* How many floats of the node's slice are in the bucket's run; they begin at *begin. */
 static inline uint64_t slice_floats(const struct exchange *x, uint32_t node, uint32_t bucket, uint32_t run,
                                     uint64_t *begin)
 {
@@ -239,7 +238,7 @@ static inline uint64_t slice_floats(const struct exchange *x, uint32_t node, uin
     extent_part(&x->slices[bucket], node, run, begin, &end);
     return end - *begin;
 }
-/* In all runs of the buckets [bucket, end). */
+/* How many are in all runs of the buckets [bucket, end). */
 static inline uint64_t slices_floats(const struct exchange *x, uint32_t node, uint32_t bucket, uint32_t end)
 {
     uint64_t floats = 0, begin;
@@ -256,22 +255,22 @@ static inline void gate_ring(struct reduce *r)
     if (site->over) site->over(site->context, EXCHANGE_ROWS, 0, ST_OK);
 }
 
-/* Relaxed: figures, of which one thread alone makes more. */
+/* Relaxed: one thread alone adds to a figure. */
 static inline void figure_add(_Atomic uint64_t *figure, uint64_t more)
 {
     atomic_store_explicit(figure, atomic_load_explicit(figure, memory_order_relaxed) + more, memory_order_relaxed);
 }
 
-/* By the main thread, between jobs: keeps the node's thread out of the store, until store_let_go. What the exchange has
- * failed with. */
+/* By the main thread, between jobs: keeps the node's thread out of the store until store_let_go. Fails as the
+ * exchange. */
 MUST_USE status store_hold(struct reduce *r);
 void store_let_go(struct reduce *r);
-/* Whether the node's thread keeps out of it. */
+/* Whether the node's thread must keep out of the store. */
 bool store_is_held(struct reduce *r);
 
-/* Each does all that can be done. */
+/* Each *_step does all that can be done. */
 MUST_USE status rows_step(struct reduce *r);
-/* Who owes rows of the step that is asked for and could be open. */
+/* Who owes rows of the next step, which only rows keep from opening: a bit a node. */
 uint64_t rows_waits(const struct reduce *r);
 MUST_USE status looks_step(struct reduce *r);
 MUST_USE status grants_step(struct reduce *r);
@@ -282,18 +281,18 @@ MUST_USE status hops_step(struct reduce *r);
 MUST_USE status waves_step(struct reduce *r);
 /* For whose waves this worker waits, a bit a node. */
 uint64_t waves_waits(const struct reduce *r);
-/* The least that a node sends while each worker has a wave. */
+/* The least that this node sends while each worker has one wave. */
 uint64_t waves_least_bytes(const struct reduce *r);
 void waves_layout(struct reduce *r, struct layout *l);
 /* Steps below this one are done by all. */
 void waves_start(struct reduce *r, uint64_t step);
 void waves_close(struct reduce *r);
-/* Of rank 0: it reads no further, which all hear at the same byte. */
+/* On rank 0: reading ends; all nodes hear so at the same byte. */
 void stream_stop(struct reduce *r);
 void stream_close(struct reduce *r);
 
-/* The values of a step are here, and row_count is of all nodes: rows that are too many go. *is_over: now they have
- * gone, or were not. */
+/* A step's values are here, and row_count counts all nodes' rows: rows that are too many go. *is_over: none are
+ * left. */
 void evict_begin(struct reduce *r);
 MUST_USE status evict_step(struct reduce *r, bool *is_over);
 void evict_layout(struct reduce *r, struct layout *l);

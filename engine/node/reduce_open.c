@@ -37,7 +37,7 @@ static uint32_t examples_of(const struct reduce_options *o, uint32_t node)
     return o->graph->header->batch / o->graph->header->lanes * (o->lane_begin[node + 1] - o->lane_begin[node]);
 }
 
-/* The runs of all nodes, in order of lanes; pieces: NULL: only counted. */
+/* Lists the runs of all nodes, in order of lanes; `pieces` NULL: only counts them. */
 static uint32_t pieces_list(const struct reduce_options *o, struct exchange_piece *pieces)
 {
     struct fold_lanes runs[FOLD_RUNS_MAX];
@@ -87,7 +87,7 @@ static void rows_layout(struct reduce *r, struct layout *l, const struct reduce_
     ring_layout(l->arena ? &r->looks.ring : NULL, l, EXCHANGE_LOOKS_MAX, RING_ONE);
 }
 
-/* The nodes of a mask of the options: of 0 all. */
+/* The nodes of a mask of the options; mask 0: all. */
 static uint64_t those_of(const struct reduce_options *o, uint64_t mask)
 {
     const uint64_t all = UINT64_MAX >> (64 - o->node_count);
@@ -109,9 +109,8 @@ static uint64_t layer_floats(const struct graph *g, uint32_t layer)
     return floats;
 }
 
-/* Cuts the layers in buckets, from the last one on, each of which has at least so many floats; what is left is the
- * first one's, but for layers without any. Returns how many; first [buckets + 1]: where each begins, from the last
- * bucket on, and 0. */
+/* Cuts the layers in buckets of at least `least` floats, from the last layer on; the first bucket has what is left, if
+ * this has floats at all. Returns how many; first [buckets]: the first layer of each, from the last bucket on. */
 static uint32_t buckets_cut(const struct graph *g, uint64_t least, uint32_t first[EXCHANGE_BUCKETS_MAX + 1])
 {
     uint64_t left = 0, floats = 0;
@@ -140,7 +139,7 @@ static void buckets_find(struct exchange *x, const struct reduce_options *o)
     }
 }
 
-/* Slices of a bucket, one behind the other, of those nodes that have one; the others' are empty, and begin where the
+/* Slices of a bucket, one behind the other, of the nodes that have one; another node's is empty, and begins where the
  * next one does. */
 static void slices_layout(struct extent *e, struct layout *l, const struct reduce_options *o)
 {
@@ -193,7 +192,7 @@ static void tables_take(const struct reduce *r, const struct reduce_options *o)
         if (o->stages->node_of_table[t] != o->rank) store_table_leave(o->model->store, t);
 }
 
-/* Where nodes are workers: what is said between jobs, and the numbers of rows. */
+/* Where nodes are workers: talk between jobs, and the numbers of rows. */
 static void workers_layout(struct reduce *r, struct layout *l, const struct reduce_options *o)
 {
     LAYOUT_TAKE(l, r->peers, o->node_count);
@@ -269,7 +268,7 @@ static void sums_layout(struct reduce *r, struct layout *l)
     }
 }
 
-/* Behind the layout, which has cut the slices. */
+/* After the layout, which has cut the slices. */
 static status sums_open(struct reduce *r)
 {
     struct layout sum = {0}, taken = {.arena = &r->sums_arena};
@@ -279,7 +278,7 @@ static status sums_open(struct reduce *r)
     return ST_OK;
 }
 
-/* Of stages or workers, which need no slices. */
+/* For stages or workers, which need no slices. */
 static status parts_unsliced_open(struct reduce *r, const struct reduce_options *o)
 {
     struct layout sum = {0}, taken = {.arena = &r->arena};

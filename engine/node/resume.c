@@ -1,4 +1,4 @@
-/* A save of rank 0 that all nodes load, the others have it from a directory or from rank 0; once a start. */
+/* Loads rank 0's save on all nodes, which have it in a directory or get it from rank 0; once a start. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "engine/node/talk.h"
 #include "io/store/shard.h"
 
-/* Files by these names, in this order: of each table what it counts for admission, of some nothing; then of each its
+/* Files by these names, in this order: of each table what it counts for admission, perhaps nothing; then of each its
  * rows, key and floats one behind the other. */
 #define NAME_MANIFEST  "manifest"
 #define NAME_DENSE     "dense"
@@ -34,7 +34,7 @@ static status manifest_send(struct files_out *files, const char *path)
     return st;
 }
 
-/* The rows of a table that are the node's. */
+/* Sends the node's rows of a table. */
 static status rows_send(const struct reduce *r, struct files_out *files, const struct model_rows *rows, uint32_t table,
                         uint32_t node)
 {
@@ -69,7 +69,7 @@ static status saved_send(const struct reduce *r, struct files_out *files, const 
     return ST_OK;
 }
 
-/* To all that are to be served, one after the other. */
+/* Sends the save to all that are to be served, one after the other. */
 static status save_serve(struct reduce *r, const char *path, uint64_t served)
 {
     struct model_saved saved;
@@ -99,7 +99,7 @@ struct served {
     size_t left; /* of the present block */
 };
 
-/* What comes next has this name. */
+/* The next file, which must have this name. */
 static status file_expect(struct served *s, const char *name)
 {
     bool is_one;
@@ -127,7 +127,7 @@ static status map_come(struct served *s, const char *name, struct file_map *map)
     }
 }
 
-/* Bytes of the row that comes; *is_end: there is none. */
+/* Reads the bytes of the next row; *is_end: there is none. */
 static status row_read(struct served *s, size_t bytes, bool *is_end)
 {
     *is_end = false;
@@ -193,7 +193,7 @@ static status served_load(struct reduce *r, enum model_purpose purpose)
 
 /* --- all ---------------------------------------------------------------------------------------- */
 
-/* Who has another save than rank 0 at `path`, or none: as reduce_apart. */
+/* Which nodes have another save than rank 0 at `path`, or none; as reduce_apart. */
 static status served_find(struct reduce *r, const char *path, uint64_t *served)
 {
     const uint32_t rank = r->exchange.rank;

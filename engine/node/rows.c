@@ -2,7 +2,7 @@
  *
  * A node sends a step's letter when the step before is open: then every owner is done with the step before that, whose
  * place the letter takes. An owner sends a step's rows when it has updated for the step before. A step is open when all
- * its rows have come, and the values of the step before. */
+ * its rows, and the values of the step before, have come. */
 #include <string.h>
 
 #include "engine/node/reduce_internal.h"
@@ -19,7 +19,7 @@ void step_ask(struct exchange *x, const struct asked_step *asked)
     r->post->vt->wake(r->post);
 }
 
-/* Of a letter that has come: its rows. */
+/* Counts the rows of a letter that has come. */
 static void asked_count(struct reduce *r, uint32_t from, uint64_t step)
 {
     uint64_t rows = 0;
@@ -131,7 +131,8 @@ status rows_step(struct reduce *r)
 static bool hold_look(void *context)
 {
     const struct reduce *r = context;
-    /* Acquire, both: what the node's thread has done to the store is visible; or it has failed. Relaxed: the own. */
+    /* Acquire, both: what the node's thread has done to the store is visible; or the exchange has failed. Relaxed: the
+     * own count. */
     return atomic_load_explicit(&r->shared_held, memory_order_acquire) ==
                atomic_load_explicit(&r->shared_hold, memory_order_relaxed) ||
            atomic_load_explicit(&r->shared_is_failed, memory_order_acquire);

@@ -20,7 +20,7 @@
 #include "io/store/store_rows.h"
 #include "io/store/store_ticket.h"
 
-/* A file of rows that another node has written, as it travels. */
+/* What travels of a file of rows that another node has written. */
 struct part_word {
     uint64_t bytes, xxh3, rows;
     char name[256];
@@ -28,8 +28,8 @@ struct part_word {
 
 /* --- who is apart ------------------------------------------------------------------------------ */
 
-/* By rank 0: makes an empty file of a name that nothing else has: that of a file which a save that was killed
- * leaves, so that the next one removes it. */
+/* By rank 0: makes an empty file of a name that nothing else has. Killed saves leave files of such names, so the next
+ * save removes it. */
 static status token_make(char path[FILE_PATH_BYTES], const char *directory, char name[64])
 {
     uint64_t number;
@@ -70,7 +70,7 @@ static bool is_apart(const struct reduce *r, uint32_t node) { return r->apart >>
 
 /* --- the optimizer's state -------------------------------------------------------------------- */
 
-/* Calls for every stretch of the state that is the node's. */
+/* Calls `of` for every stretch of the state that is the node's. */
 static status slices_each(struct reduce *r, uint32_t node,
                           status (*of)(struct reduce *r, uint32_t node, float *state, uint64_t count))
 {
@@ -99,7 +99,7 @@ static status slice_hear(struct reduce *r, uint32_t node, float *state, uint64_t
     return reduce_hear_all(r, node, state, count * sizeof *state);
 }
 
-/* The same, and of the parameters: nobody but the node has what its stages have made of them. */
+/* The same for a node's stages, and for their parameters, which no other node has. */
 static status stages_each(struct reduce *r, uint32_t node,
                           status (*of)(struct reduce *r, uint32_t node, float *floats, uint64_t count))
 {
@@ -139,7 +139,7 @@ static status parts_say(struct reduce *r, const struct manifest_part *parts)
     return ST_OK;
 }
 
-/* Whether a file that the node has written is here, too. */
+/* Checks that a file that the node has written is here, too. */
 static status file_check(const char *path, const struct part_word *word, uint32_t name)
 {
     char full[FILE_PATH_BYTES];
@@ -165,7 +165,7 @@ static status parts_hear(struct reduce *r, uint32_t from, const char *path, stru
     return ST_OK;
 }
 
-/* One of them that comes from a node that is apart. */
+/* Writes a file of rows that comes from a node that is apart. */
 static status file_come(struct files_in *files, const char *path)
 {
     struct file_writer writer = {0};
@@ -184,7 +184,7 @@ static status file_come(struct files_in *files, const char *path)
     return st;
 }
 
-/* By rank 0: all that nodes have to send, whatever fails here meanwhile. */
+/* By rank 0: takes all that nodes have to send, whatever fails here meanwhile. */
 static status files_come(struct reduce *r, const char *path)
 {
     struct failure first = {0};
@@ -207,11 +207,11 @@ static status files_come(struct reduce *r, const char *path)
 /* --- what tables have counted for the admission of keys ------------------------------------------ */
 
 struct count_word {
-    uint64_t key, count; /* count 0: there is no other */
+    uint64_t key, count; /* count 0: there are no more */
 };
 #define COUNTS_AT_ONCE 1024u
 
-/* Those of the own shards. */
+/* Says the counts of the own shards. */
 static status counts_say(struct reduce *r, uint32_t table, const struct admission *admission)
 {
     struct count_word words[COUNTS_AT_ONCE];
@@ -229,7 +229,7 @@ static status counts_say(struct reduce *r, uint32_t table, const struct admissio
     return ST_OK;
 }
 
-/* Counts the key in `all`, unless that has failed before. */
+/* Counts the key in `all`, unless counting has failed before. */
 static void count_merge(struct admission *all, struct failure *full, uint64_t key, uint64_t count)
 {
     if (!failure_is(full)) failure_keep(full, admission_merge(all, key, (uint32_t)count));
@@ -259,7 +259,7 @@ static uint8_t *lines_of(const struct reduce *r, uint32_t table, uint32_t node, 
     return admission_lines(store_admission(r->model->store, table), begin, end, bytes);
 }
 
-/* Filters of shards: rank 0 hears them to where they lie, in its own, where it has nothing to count. */
+/* Filters of shards: rank 0 hears them to their places in its own filter, where it counts nothing itself. */
 static status lines_gather(struct reduce *r, uint32_t table, const struct admission *own)
 {
     size_t bytes;
@@ -277,8 +277,8 @@ static status lines_gather(struct reduce *r, uint32_t table, const struct admiss
     return ST_OK;
 }
 
-/* Rank 0 has all that is counted of a table: exactly in `all`, whose memory the caller gives back, unless it is *full;
- * else in its own. */
+/* Rank 0 gets all counts of a table: exact ones in `all`, whose memory the caller gives back, unless it is *full;
+ * filters in its own. */
 static status table_counts_gather(struct reduce *r, uint32_t t, struct admission *all, struct failure *full)
 {
     const struct row_life *life = &r->graph->tables[t].life;
@@ -298,7 +298,7 @@ static status table_counts_gather(struct reduce *r, uint32_t t, struct admission
 
 /* --- a save ----------------------------------------------------------------------------------- */
 
-/* The tag that rank 0 has found, for all. */
+/* All nodes get the tag that rank 0 has claimed. */
 static status save_claim(struct reduce *r, const char *path, uint32_t *generation)
 {
     status st = ST_OK;
@@ -313,7 +313,7 @@ static status save_claim(struct reduce *r, const char *path, uint32_t *generatio
     return ST_OK;
 }
 
-/* Another node's. */
+/* Another node's part. */
 static status rows_save(struct reduce *r, struct model_save_options *o, struct manifest_part *parts)
 {
     const uint32_t tables = r->graph->table_count;
@@ -328,13 +328,13 @@ static status rows_save(struct reduce *r, struct model_save_options *o, struct m
     for (uint32_t t = 0; t < tables && st == ST_OK; t++) st = table_counts_gather(r, t, NULL, NULL);
     if (st == ST_OK) st = parts_say(r, parts);
     if (st == ST_OK) st = reduce_agree(r, ST_OK); /* what rank 0 has made of it */
-    /* After a failure of its own there is nothing; after another's a manifest may name them, if rank 0 has come so
-     * far. */
+    /* The files stay. After a failure of this node there are none; after another's, rank 0's manifest may name them
+     * already. */
     model_parts_free(parts, tables);
     return st;
 }
 
-/* Rank 0's: of what the others have written. */
+/* Rank 0's part, of what the others have written. */
 static status whole_save(struct reduce *r, struct model_save_options *o, struct manifest_part *parts, uint64_t *bytes)
 {
     const uint32_t tables = r->graph->table_count, others = r->exchange.node_count - 1;
@@ -358,8 +358,8 @@ static status whole_save(struct reduce *r, struct model_save_options *o, struct 
     return st;
 }
 
-/* Where nodes have stages, which read ahead: rows that are dead and still on disk, found by nobody, do not count, and
- * what is counted of keys is that of the last step. */
+/* Where nodes have stages, which read ahead: dead rows that are still on disk do not count, and counts of keys and rows
+ * are turned back to the last step. */
 static status lives_turn_back(struct reduce *r, uint32_t ticket)
 {
     struct store *store = r->model->store;
@@ -380,7 +380,7 @@ static void lives_turn_forth(const struct reduce *r)
     }
 }
 
-/* Of workers, which have the same: rank 0's. */
+/* Workers have the same model: rank 0 saves its own. */
 static status worker_save(struct reduce *r, const char *path, uint32_t keep, uint64_t *bytes)
 {
     struct model_save_options options = {.path = path, .row_count = r->own_rows, .keep = keep};

@@ -8,12 +8,12 @@
 #include "engine/node/talk.h"
 
 enum what { SORTED_OPEN, SORTED_KEYS, SORTED_VECTORS, SORTED_CLOSE, SORTED_END, SORTED_WHAT_COUNT };
-/* From rank 0. */
+/* What rank 0 wants. */
 struct wish {
     uint32_t what, table, has_score;
     float score;
 };
-/* What is said of a table that has been opened. */
+/* What a node says of a table that it has opened. */
 struct opened {
     uint64_t row_count, left_out;
 };
@@ -27,7 +27,7 @@ static status wish_say(struct sorted_nodes *s, const struct wish *wish)
 
 /* --- another node ----------------------------------------------------------------------------- */
 
-/* Blocks that are filled to their end, of rows of any number of bytes. */
+/* Rows of any number of bytes, in blocks that are filled to their end. */
 struct blocks {
     struct reduce *reduce;
     uint8_t *at;
@@ -76,7 +76,7 @@ static status wish_grant(struct reduce *r, struct model_sorted_own *own, const s
 {
     struct model_sorted *sorted = &own->sorted;
     const struct model_sorted_filter filter = {wish->has_score != 0, wish->score};
-    const bool has_own = r->exchange.waves == NULL; /* workers have all rows, each: rank 0 has those of all */
+    const bool has_own = r->exchange.waves == NULL; /* every worker has all rows, so rank 0 has */
     if (!has_own && wish->what == SORTED_OPEN) return reduce_say_all(r, 0, &(struct opened){0}, sizeof(struct opened));
     if (!has_own) return ST_OK;
     if (wish->what == SORTED_KEYS || wish->what == SORTED_VECTORS) return rows_say(r, own, wish);
@@ -135,7 +135,7 @@ static status bytes_hear(struct reduce *r, uint32_t node, struct sorted_from *fr
     return ST_OK;
 }
 
-/* What the last row of all has left behind. */
+/* After a node's last row: its block is at its end. */
 static status node_rest(struct sorted_nodes *s, uint32_t node)
 {
     struct sorted_from *from = &s->from[node];
@@ -148,7 +148,7 @@ static status node_rest(struct sorted_nodes *s, uint32_t node)
     return ST_OK;
 }
 
-/* Its next row, if there is one. */
+/* The node's next row, if there is one. */
 static status node_next(struct sorted_nodes *s, uint32_t node)
 {
     struct sorted_from *from = &s->from[node];
@@ -229,7 +229,7 @@ static void nodes_close(struct model_sorted *sorted, uint32_t table)
     struct sorted_nodes *s = (struct sorted_nodes *)sorted;
     s->own.sorted.vt->close(&s->own.sorted, table);
     if (s->is_under_way) return; /* what was written has failed, and the others do not listen */
-    /* What this fails with, the next call does, too. */
+    /* If this fails, the next call fails, too. */
     const status st = wish_say(s, &(struct wish){.what = SORTED_CLOSE, .table = table});
     (void)st;
 }

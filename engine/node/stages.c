@@ -7,7 +7,7 @@
 #include "engine/base/words.h"
 #include "graph/op.h"
 
-/* The node, of those that are there, that has what the plan's node `rank` has. */
+/* The node, of those that are there, that has the stages of the plan's node `rank`. */
 static uint32_t node_of_rank(const struct stages_options *o, uint32_t rank)
 {
     uint32_t node = 0;
@@ -58,7 +58,7 @@ static status tables_place(struct exchange_stages *s, const struct stages_option
     return st;
 }
 
-/* What is told of a model comes together where its last stage is. */
+/* Losses and heads lie where the last stage is: all that is told of a model comes together there. */
 static status ends_check(const struct stages_options *o)
 {
     const struct graph *g = o->graph;

@@ -1,20 +1,20 @@
-/* The bytes of a stream on their way from node 0 to the others that compute.
+/* The bytes of a stream on their way from node 0 to the other nodes that compute.
  *
  *     node 0   source ──give──▶ places ──its thread──▶ each taker's link          take ──▶ source   another node
  *                 ▲               ▲ free when all have taken it                     ▲
  *              read(2)            └──────────── receipts ◀──────────────── places ──┘
  *
- * Node 0's source gives what it has read, stored bytes, before it unpacks or parses any of it; a source on another node
- * takes them in place of read(2), so whatever lies above does not know. Files of the list end by blocks of their own,
- * and so does reading that fails: by that sentence, at the same byte on all nodes, whose feeds end alike.
+ * Node 0's source gives the stored bytes that it has read before it unpacks or parses any; a source on another node
+ * takes them in place of read(2), so that nothing above it knows. The end of a file of the list is a block of its own.
+ * So is a failure to read, with its sentence: all nodes fail at the same byte, and their feeds end alike.
  *
- * Each node has as many places, and a block goes into place n % STREAM_PLACES when all takers have taken the one before
- * it there: so every taker has a place for whatever comes, a step's message waits behind STREAM_PLACES blocks at most,
- * and a taker that is slow stops node 0's reading, and nothing else. Nobody waits in vain: what a taker has read
- * node 0 has parsed, so steps whose inputs fill a taker are computed by all.
+ * All nodes have STREAM_PLACES places. Block n goes into place n % STREAM_PLACES when all takers have taken the block
+ * before it there. So every taker has a place for whatever comes, and a step's message waits behind STREAM_PLACES
+ * blocks at most. A slow taker stops node 0's reading, and nothing else. Nobody waits in vain: node 0 has parsed what a
+ * taker has read, so all nodes compute the steps whose inputs fill a taker.
  *
- * A wish to stop ends reading as a failure would (STOPPED), because a step that is granted may never come out of a
- * stream that is silent. */
+ * A wish to stop ends reading as a failure would (STOPPED), since a granted step may never come out of a silent
+ * stream. */
 #include "engine/node/stream.h"
 
 #include <errno.h>
@@ -28,10 +28,10 @@
 #define STREAM_PLACES 4u
 #define STREAM_BYTES  ((size_t)256 << 10)
 
-/* In front of a block; both ends are of one version of the program. */
+/* Stands before a block; both ends are of one version of the program. */
 struct stream_head {
     uint32_t what; /* enum */
-    uint32_t code; /* of a failure, whose message is behind it */
+    uint32_t code; /* of a failure, whose message follows */
 };
 enum { STREAM_DATA, STREAM_FILE_END, STREAM_FAILURE, STREAM_WHAT_COUNT };
 
@@ -43,14 +43,14 @@ struct stream {
     uint8_t *place[STREAM_PLACES];
     uint32_t taker_count; /* of node 0 */
     /* the reading thread's */
-    size_t used; /* of the oldest block, by who takes it */
+    size_t used; /* bytes of the oldest block that are taken */
     /* the node's thread's */
     uint64_t sent;   /* blocks sent, or receipts */
     uint64_t *taken; /* [node_count], of node 0: receipts */
     uint64_t word;
-    /* by whoever puts them there, before shared_put */
+    /* set when a block is put, before shared_put */
     uint32_t bytes[STREAM_PLACES];
-    _Atomic uint64_t shared_put, shared_done; /* blocks that are in places, or were; that all here are done with */
+    _Atomic uint64_t shared_put, shared_done; /* blocks put into places so far; done with */
     struct bell bell;                         /* of the reading thread */
     _Atomic bool shared_is_over;
     _Atomic uint64_t shared_sent_bytes;
@@ -78,7 +78,7 @@ static bool waiting_look(void *context)
     return is_there(s) || atomic_load_explicit(&s->shared_is_over, memory_order_acquire);
 }
 
-/* What the exchange has failed with, or that training ends. */
+/* The failure of the exchange, or that training ends. */
 static status over_of(const struct stream *s)
 {
     /* Acquire pairs with reduce_fail(). */
@@ -131,7 +131,7 @@ static status stream_give_failure(struct source_share *share, status st)
 static void block_done(struct stream *s)
 {
     s->used = 0;
-    /* Release pairs with stream_step(): it has been read. */
+    /* Release pairs with stream_step(): the block has been read. */
     atomic_fetch_add_explicit(&s->shared_done, 1, memory_order_release);
     s->r->post->vt->wake(s->r->post);
 }
@@ -161,7 +161,7 @@ static const struct source_share_vt share_vt = {stream_give, stream_give_failure
 
 /* --- opening and ending ------------------------------------------------------------------------- */
 
-/* A node without lanes knows of it, and has no places. */
+/* A node without lanes knows of the stream, and has no places. */
 static void stream_layout(struct stream **out, struct layout *l, const struct reduce *r)
 {
     struct stream *s, places = {0};

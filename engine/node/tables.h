@@ -1,4 +1,4 @@
-/* What has become of the tables of all nodes, at node 0. */
+/* Accounts of the tables of all nodes, at node 0. */
 #ifndef HETERPS_ENGINE_NODE_TABLES_H
 #define HETERPS_ENGINE_NODE_TABLES_H
 
@@ -6,7 +6,8 @@
 #include "engine/node/reduce.h"
 
 /* By the main threads of all nodes, between two jobs: fills accounts [table_count], on node 0 of all nodes together, on
- * another of its own. All return the same: what model_tables_count of one of them, or the exchange, has failed with. */
+ * another node of its own. All nodes return the same: the failure of a node's model_tables_count, or of the
+ * exchange. */
 MUST_USE status reduce_tables_count(struct reduce *reduce, struct table_account *accounts);
 
 #endif

@@ -1,6 +1,6 @@
-/* Talk: a queue of a few places each way between rank 0 and another node. Who says fills a place and counts it; the
- * node's thread sends it; the other end's thread counts it as come; who hears it counts it as heard, of which the
- * node's thread there sends a receipt. Some thousand blocks an evaluation, none while steps are run. */
+/* Talk: a queue of a few places each way between rank 0 and another node. The talker fills a place and counts the block
+ * as given; the node's thread sends it. At the other end the node's thread counts the block as come, the hearer counts
+ * it as heard, and the node's thread sends a receipt. Some thousand blocks an evaluation, none while steps run. */
 #include "engine/node/talk.h"
 
 #include <inttypes.h>
@@ -23,11 +23,11 @@ static struct talk_way *way_of(struct reduce *r, uint32_t node)
 
 struct waiting {
     struct reduce *r;
-    /* until the difference is below … */
+    /* until the difference is below `bound`, … */
     const _Atomic uint64_t *more, *less;
     uint64_t bound;
     bool is_above;            /* … or not below it */
-    const _Atomic bool *stop; /* or this is set; or NULL */
+    const _Atomic bool *stop; /* or until this is set; or NULL */
 };
 static bool is_there(const struct waiting *w)
 {
@@ -149,7 +149,7 @@ static status standing_say(struct reduce *r, uint32_t to, status st, const char 
     return ST_OK;
 }
 
-/* *st is how the node stands, and its message this thread's; `who`: of whom that says it. */
+/* *st becomes how the node stands, its message this thread's; `who`: the message names the node. */
 static status standing_hear(struct reduce *r, uint32_t from, bool who, status *st)
 {
     const uint8_t *at;

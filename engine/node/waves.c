@@ -1,5 +1,5 @@
-/* Waves of workers that are nodes (engine/sync/waves.h) as messages: the own ones go out, slice by slice, to who adds
- * them up; what others' waves have changed of the own slice is added up for each worker, and goes to it.
+/* Waves of workers that are nodes (engine/sync/waves.h) as messages. Own waves go out to the owners of slices, which
+ * add them up. What others' waves have changed of the own slice is added up for each worker, and sent to it.
  *
  *     KIND_WAVE    worker v to owner u: v's letter, and behind it what its wave has changed of u's slice
  *     KIND_ROUND   owner u to worker v: what the waves of that number of all others have changed of u's slice, added
@@ -14,7 +14,7 @@
 #include "engine/node/reduce_internal.h"
 #include "engine/sync/waves.h"
 
-/* It is not known yet. */
+/* Not known yet. */
 #define NOT_YET UINT64_MAX
 
 /* How far a worker is in a job: waves below `heard` have come; from `last` on there are none. */
@@ -24,16 +24,16 @@ struct worker {
 
 struct waves {
     struct exchange_waves of_exchange; /* first: a struct exchange_waves * is a struct waves * */
-    struct worker now[REDUCE_NODES_MAX], next[REDUCE_NODES_MAX]; /* in the job that runs, and in the one behind it */
+    struct worker now[REDUCE_NODES_MAX], next[REDUCE_NODES_MAX]; /* in the job that runs, and in the next */
     uint64_t end;                                       /* the round of values of the job that runs, or NOT_YET */
     uint64_t round;                                     /* rounds below it are here                             */
-    uint64_t sent_until[WAVES_SENDS][REDUCE_NODES_MAX]; /* messages to each that were given up to the own wave's */
-    bool sent_wave[WAVES_SENDS];                        /* it was given to the post */
-    /* Rounds below these: that have come of an owner, of itself that are added up; that were given to the post for a
-     * worker; messages to it up to each of the last ones. */
+    uint64_t sent_until[WAVES_SENDS][REDUCE_NODES_MAX]; /* messages to each that were given up to the own wave  */
+    bool sent_wave[WAVES_SENDS];                        /* it was given to the post                             */
+    /* Rounds below these have come from an owner, or are added up here; were given to the post for a worker; messages
+     * to the worker up to each of the last ones. */
     uint64_t come[REDUCE_NODES_MAX], given[REDUCE_NODES_MAX], given_until[REDUCE_NODES_MAX][WAVES_SENDS];
-    /* Rounds below these are in weights: of that worker, as it has said; of this one, as that worker was told, by
-     * messages up to this one. */
+    /* Rounds below these are in weights: in that worker's, as it has said; in this worker's, as that worker was told,
+     * by messages up to this one. */
     uint64_t added[REDUCE_NODES_MAX], told[REDUCE_NODES_MAX], told_until[REDUCE_NODES_MAX];
 };
 
@@ -79,8 +79,8 @@ void waves_close(struct reduce *r)
 
 /* --- what is there ------------------------------------------------------------------------------ */
 
-/* Whether the waves of this number of all workers but one are there. There is none of a worker that has had its last,
- * which counts when all have: then the number of rounds is known. Who is alone waits for itself. */
+/* Whether the waves of this number of all workers but one are there. A worker has none after its last; this counts when
+ * all have had their last: then the number of rounds is known. A worker alone waits for itself. */
 static bool is_whole(const struct waves *waves, uint64_t round, uint32_t but)
 {
     for (uint32_t v = 0; v < waves->of_exchange.worker_count; v++)
@@ -89,7 +89,7 @@ static bool is_whole(const struct waves *waves, uint64_t round, uint32_t but)
     return waves->end == NOT_YET || round < waves->end;
 }
 
-/* What they have changed of the own slice. */
+/* Adds up what these waves have changed of the own slice. */
 static void round_add(const struct waves *waves, uint64_t round, uint32_t but, float *to)
 {
     const struct exchange_waves *x = &waves->of_exchange;
@@ -118,11 +118,11 @@ static void wave_note(struct waves *waves, uint32_t worker, uint64_t wave, bool 
         if (waves->now[v].last > end) end = waves->now[v].last;
     }
     waves->end = end;
-    /* Release pairs with the acquire of who settles. */
+    /* Release pairs with the acquire of the thread that settles. */
     atomic_store_explicit(&waves->of_exchange.shared_end, end + 1, memory_order_release);
 }
 
-/* Waves below it have places that are free, or their own: all rounds below the one whose place it is have been given to
+/* Waves below it have places that are free, or theirs: rounds of the waves that were there before have been given to
  * all, and are in this worker's rows. */
 static uint64_t waves_free(const struct waves *waves)
 {
@@ -135,7 +135,7 @@ static uint64_t waves_free(const struct waves *waves)
     return used + x->place_count;
 }
 
-/* Whom places wait for: the other worker that has had the fewest rounds, for it has said of none since. */
+/* The worker for which places wait: it has been given the fewest rounds, and has not said that it has added them. */
 static uint32_t late_worker(const struct waves *waves)
 {
     const struct exchange_waves *x = &waves->of_exchange;
@@ -196,12 +196,12 @@ static bool are_sent(const struct reduce *r, const uint64_t until[REDUCE_NODES_M
     return true;
 }
 
-/* Sends what this worker has given, and says which places are free. */
+/* Sends the waves that this worker has given, and frees their places. */
 static status own_step(struct reduce *r)
 {
     struct waves *waves = waves_of(r);
     struct exchange_waves *x = &waves->of_exchange;
-    /* Acquire pairs with the release of who gave it. */
+    /* Acquire pairs with the release in wave_give(). */
     const uint64_t given = atomic_load_explicit(&x->shared_given, memory_order_acquire);
     for (uint64_t next; (next = wave_next(waves, x->worker)) < given;) TRY(wave_send(r, next));
     /* Relaxed: only this thread clears. */
@@ -212,7 +212,7 @@ static status own_step(struct reduce *r)
             freed |= UINT32_C(1) << i;
         }
     if (freed == 0) return ST_OK;
-    /* Release pairs with the acquire of who fills it anew. */
+    /* Release pairs with the acquire before a place is filled anew. */
     atomic_fetch_and_explicit(&x->shared_busy, ~freed, memory_order_release);
     gate_ring(r);
     return ST_OK;
@@ -220,10 +220,10 @@ static status own_step(struct reduce *r)
 
 /* --- rounds ------------------------------------------------------------------------------------- */
 
-/* The own slice's values of the job's end, which who settles has put there. */
+/* Whether the own slice's values of the job's end are there. */
 static bool has_values(const struct waves *waves, uint64_t round)
 {
-    /* Acquire pairs with the release of who settles. */
+    /* Acquire pairs with the release of the thread that settles. */
     return round == waves->end &&
            atomic_load_explicit(&waves->of_exchange.shared_values, memory_order_acquire) == round + 1;
 }
@@ -244,7 +244,7 @@ static status added_send(struct reduce *r)
     return ST_OK;
 }
 
-/* Sends a worker its next round; false: it is not there, or there is no place for it, here or there. */
+/* Sends a worker its next round; *is_sent false: it is not whole, or has no place, here or there. */
 static status round_send(struct reduce *r, uint32_t to, bool *is_sent)
 {
     struct waves *waves = waves_of(r);
@@ -267,7 +267,7 @@ static status round_send(struct reduce *r, uint32_t to, bool *is_sent)
     return ST_OK;
 }
 
-/* The own slice of a round, for this worker. */
+/* Adds up the own slice of the next round for this worker; false: not yet. */
 static bool own_round_add(struct waves *waves)
 {
     struct exchange_waves *x = &waves->of_exchange;
@@ -289,7 +289,7 @@ static bool round_is_here(const struct waves *waves)
     return round == waves->end || is_whole(waves, round, waves->of_exchange.worker);
 }
 
-/* When all is here, and all others have been given theirs, the next job is the one that runs. */
+/* When all rounds are here, and all others have theirs, the next job is the one that runs. */
 static bool job_step(struct waves *waves)
 {
     const uint32_t count = waves->of_exchange.worker_count;
@@ -324,7 +324,7 @@ status waves_step(struct reduce *r)
         is_changed |= job_step(waves);
     }
     if (waves->round == before) return ST_OK;
-    /* Release pairs with the acquires of who adds them. */
+    /* Release pairs with acquires in wsp_nodes.c. */
     atomic_store_explicit(&x->shared_rounds, waves->round, memory_order_release);
     gate_ring(r);
     return ST_OK;
@@ -342,7 +342,7 @@ uint64_t waves_waits(const struct reduce *r)
         if (waves->now[n].last == NOT_YET && waves->now[n].heard <= waves->round) silent |= UINT64_C(1) << n;
         if (waves->come[n] <= waves->round) owes |= UINT64_C(1) << n;
     }
-    /* An owner waits for the waves of others itself. */
+    /* An owner itself waits for the waves of others. */
     return silent ? silent : owes;
 }
 

@@ -11,7 +11,7 @@
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
-/* Which of a step's micro-batches are the consumer's; of one without lanes an empty one. */
+/* Which of a step's micro-batches are the consumer's; without lanes it has an empty one. */
 static uint32_t own_micros(const struct feed_options *o, uint32_t *first)
 {
     const struct batch_shape shape = graph_batch(o->graph);
@@ -23,24 +23,24 @@ static uint32_t own_micros(const struct feed_options *o, uint32_t *first)
     return a_lane * (is_part ? o->exchange->own.count : shape.lanes);
 }
 
-/* Most distinct rows that the consumer's part of a step can touch in a table; the compiler has bounded those of
- * a step by 2^31. */
+/* Most distinct rows that the consumer's part of a step can touch in a table; the compiler has bounded a whole step's
+ * by 2^31. */
 static uint32_t step_rows_max(const struct feed_options *o, uint32_t table)
 {
     uint32_t first;
     return own_micros(o, &first) * o->graph->header->micro * o->graph->tables[table].key_count_max;
 }
 
-/* Blocks of rows: a run of inputs covers at most (inputs - 1) / micros + 2 steps, and the consumer may still be
- * at the update of one more. Where steps of one micro-batch overtake each other (wsp, asp), each input can keep
- * a block of its own, and one is being filled: there are so many too. */
+/* Blocks of rows: a run of inputs covers at most (inputs - 1) / micros + 2 steps, and the consumer may still be at the
+ * update of one more. Where steps of one micro-batch overtake each other (wsp, asp), each input can keep a block of its
+ * own while one is being filled: these are enough, too. */
 static uint32_t steps_ahead_of(const struct feed_options *o)
 {
     uint32_t first;
     return (o->input_count - 1) / own_micros(o, &first) + 3;
 }
 
-/* Of training: whether a table has keys without a row. */
+/* In training: whether the table has keys without a row. */
 static bool is_choosy(const struct feed_options *o, uint32_t table)
 {
     return o->training && o->exchange == NULL && store_admission(o->model->store, table) != NULL;
@@ -51,7 +51,7 @@ static bool step_rows_wanted(const struct feed_options *o, uint32_t t, struct st
 {
     const struct graph_table *table = &o->graph->tables[t];
     const bool lives = store_lives(o->model->store, t), counts = lives && table->life.counts;
-    const bool tells = o->exchange && table->life.admit > 1; /* whom an owner has not admitted */
+    const bool tells = o->exchange && table->life.admit > 1; /* for keys that are not admitted */
     *wants = (struct step_rows_wants){
         .shows = counts || tells || optimizer_reads_shows(&o->graph->optimizers[table->optimizer]),
         .clicks = counts,
@@ -62,7 +62,7 @@ static bool step_rows_wanted(const struct feed_options *o, uint32_t t, struct st
     return counts;
 }
 
-/* Where rows are only read. */
+/* On several nodes, where rows are only read. */
 static void looks_layout(struct layout *l, const struct feed_options *o, struct feed *feed)
 {
     struct key_numbers *numbers;
@@ -76,7 +76,7 @@ static void looks_layout(struct layout *l, const struct feed_options *o, struct 
     feed->looks = looks;
 }
 
-/* What a feed that trains on one of several nodes has besides. */
+/* What a feed has besides where it trains on several nodes. */
 static void asked_layout(struct layout *l, const struct feed_options *o, struct feed *feed, uint32_t steps_ahead)
 {
     const struct graph *g = o->graph;
@@ -102,7 +102,7 @@ static uint32_t numberers_of(const struct feed_options *o)
     return o->exchange == NULL && o->graph->table_count > 0 ? o->numberers : 0;
 }
 
-/* Threads that number keys, and a place for these in every ticket. */
+/* Threads that number keys, and a place for keys in every ticket. */
 static void numbering_layout(struct layout *l, const struct feed_options *o, struct feed *feed)
 {
     const struct graph *g = o->graph;
@@ -164,7 +164,7 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
         uint32_t rows_max = step_rows_max(o, t);
         struct step_rows_wants wants;
         bool sweeps = step_rows_wanted(o, t, &wants);
-        if (l->arena) feed->sweeps |= sweeps && o->exchange == NULL; /* else owners do */
+        if (l->arena) feed->sweeps |= sweeps && o->exchange == NULL; /* else owners sweep */
         row_numbers_layout(l->arena ? &numbers[t] : NULL, l, rows_max, batch_micro_count(graph_batch(g)));
         for (uint32_t s = 0; s < steps_ahead; s++)
             step_rows_layout(l->arena ? &steps[s * g->table_count + t] : NULL, l, rows_max, wants);
@@ -238,7 +238,7 @@ static status feed_open_of(struct feed **out, const struct feed_options *o)
         feed->block_step[block] = STEP_NONE;
         CHECK(ring_try_push(&feed->free_blocks, block));
     }
-    /* What is behind an input of a stream may take its time: it does not wait for that. */
+    /* The next input of a stream may take its time: an input does not wait for the next. */
     if (feed->source->is_stream) feed->numberers = NULL;
     feed->numbering = (struct numberers_options){.store = o->model->store,
                                                  .inputs = feed->inputs,
@@ -406,8 +406,8 @@ void feed_interrupt(void *feed_pointer)
 bool feed_wake(void *feed_pointer)
 {
     struct feed *feed = feed_pointer;
-    /* Relaxed, all: a guess. A turn that began since the last call, or a input that the consumer has not asked
-     * for yet, is movement. */
+    /* Relaxed, all: a guess. A turn that began since the last call, or an input that the consumer has not asked for
+     * yet, is movement. */
     uint32_t turn = atomic_load_explicit(&feed->shared_turn, memory_order_relaxed);
     bool is_stuck = turn % 2 == 1 && turn == feed->turn_seen && ring_depth(&feed->ready) == 0 &&
                     atomic_load_explicit(&feed->shared_is_wanted, memory_order_relaxed);
@@ -424,9 +424,9 @@ static bool thread_end(struct feed *feed)
     clock_gettime(CLOCK_REALTIME, &deadline);
     deadline.tv_sec += 1;
     if (pthread_timedjoin_np(feed->thread, NULL, &deadline) == 0) return true;
-    /* A thread that waits for a pipe nobody writes to cannot be woken: it is left to the exit, and touches
-     * nothing but this feed should it come back. Acquire pairs with the release in source_enter(); release with
-     * the acquire in source_leave(). */
+    /* A thread that waits for a pipe to which nobody writes cannot be woken. It is left to the exit, and touches
+     * nothing but this feed if it comes back. Acquire pairs with the release in source_enter(); release with the
+     * acquire in source_leave(). */
     uint32_t phase = IN_SOURCE;
     if (atomic_compare_exchange_strong_explicit(&feed->shared_phase, &phase, LEFT_BEHIND, memory_order_acq_rel,
                                                 memory_order_relaxed)) {

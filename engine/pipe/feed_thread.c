@@ -11,9 +11,8 @@
 
 /* Examples that a resumed run drops between two looks at whether it should stop. */
 #define SKIP_EXAMPLES UINT64_C(65536)
-/* The thread leaves a team of two to its caller where it has been idle for less than one part in IDLE_PARTS of
- * the time lately, which is about RECENT_INPUTS inputs: what two cores share then costs more than the second
- * one gives. */
+/* The thread leaves a team of two to its caller where, over about the last RECENT_INPUTS inputs, it has been idle for
+ * less than one part in IDLE_PARTS of the time: sharing then costs more than the second core gives. */
 #define IDLE_PARTS    3u
 #define RECENT_INPUTS 16u
 
@@ -36,8 +35,8 @@ static void turn_add(struct feed *feed, uint32_t count)
 /* Around calls of the source that may wait. */
 static void source_enter(struct feed *feed)
 {
-    /* Release pairs with the acquire in thread_end(): who leaves the thread behind does so after all that it
-     * has done before. */
+    /* Release pairs with the acquire in thread_end(): whoever leaves the thread behind does so after all that it has
+     * done before. */
     atomic_store_explicit(&feed->shared_phase, IN_SOURCE, memory_order_release);
 }
 /* Returns whether the thread should go on. */
@@ -55,8 +54,8 @@ bool feed_team_look(void *context)
     struct feed *feed = context;
     /* Relaxed: whether the thread comes a moment late decides nothing. */
     if (atomic_load_explicit(&feed->shared_team, memory_order_relaxed) == NULL) return false;
-    /* Sequentially consistent, both, with feed_team_set(): of "I am in, which team?" and "another team, is
-     * anyone in?" at least one sees the other. Release: who sees the thread out sees it done. */
+    /* Sequentially consistent, both, with feed_team_set(): of "I am in, which team?" and "another team, is anyone in?"
+     * at least one sees the other. Release: whoever sees the thread out sees its work done. */
     atomic_store_explicit(&feed->shared_is_helping, true, memory_order_seq_cst);
     struct team *team = atomic_load_explicit(&feed->shared_team, memory_order_seq_cst);
     bool has_helped = team && team_help(team);
@@ -64,7 +63,7 @@ bool feed_team_look(void *context)
     return has_helped;
 }
 
-/* Tells the team, if there is one, whether the thread comes. */
+/* Tells the team, if there is one, whether the thread stays away. */
 static void away_tell(struct feed *feed, bool is_away)
 {
     feed->is_away = is_away;
@@ -75,14 +74,14 @@ static void away_tell(struct feed *feed, bool is_away)
     atomic_store_explicit(&feed->shared_is_helping, false, memory_order_release);
 }
 
-/* What has been added to a sum since the last call, and what was added lately. */
+/* Adds what a sum has gained since the last call to what it gained lately, which fades. */
 static void recent_add(uint64_t *recent_ns, uint64_t *seen_ns, uint64_t now_ns)
 {
     *recent_ns += now_ns - *seen_ns - *recent_ns / RECENT_INPUTS;
     *seen_ns = now_ns;
 }
 
-/* Behind every input, once it is known how long a wait is. */
+/* After every input, once there has been a wait. */
 static void away_decide(struct feed *feed)
 {
     if (feed->wait_ns == 0) return;
@@ -106,7 +105,7 @@ static bool wanted_look(void *context)
     /* Acquire pairs with the release in feed_sweep(): the store is as it has left it. */
     if (w->swept_above)
         w->is_found = atomic_load_explicit(&w->feed->shared_swept, memory_order_acquire) >= w->swept_above;
-    /* Acquire pairs with the release of who has heard them. */
+    /* Acquire pairs with the release in news_arrived(). */
     if (w->news_above)
         w->is_found = atomic_load_explicit(&w->feed->exchange->shared_news, memory_order_acquire) >= w->news_above;
     return w->is_found || feed_is_interrupted(w->feed) || feed_team_look(w->feed);
@@ -123,7 +122,7 @@ static void help(struct feed *feed, struct wanted *wanted)
     } while (!wanted->is_found && !feed_is_interrupted(feed));
 }
 
-/* The number that was left over from the end of a pass, or the next that the consumer gives back. False if
+/* Takes the number that was left over at the end of a pass, or the next that the consumer gives back. False if
  * interrupted. */
 static bool number_take(struct feed *feed, struct ring *ring, uint32_t *held, const struct place *at, uint32_t micro,
                         uint32_t *number)
@@ -143,7 +142,7 @@ static bool number_take(struct feed *feed, struct ring *ring, uint32_t *held, co
     return wanted.is_found && !feed_is_interrupted(feed);
 }
 
-/* Shows the consumer the inputs whose rows have come, in order; if `wait`, at least one, of those that there are. */
+/* Shows the consumer the inputs whose rows have come, in order; `wait`: at least one, if any waits. */
 static status inputs_show(struct feed *feed, bool wait)
 {
     uint32_t index;
@@ -173,7 +172,7 @@ static void block_back(struct feed *feed, uint32_t block)
     feed->spare[feed->spare_count++] = block;
 }
 
-/* Takes those back that have come; if there is none at all, waits for one. */
+/* Takes back the blocks that have come; `wait`: waits for one if none has. */
 static status blocks_take_back(struct feed *feed, struct place *at, bool wait)
 {
     uint32_t block, held = NUMBER_NONE;
@@ -196,7 +195,7 @@ static void block_give_back(struct feed *feed, uint32_t block)
     block_back(feed, block);
 }
 
-/* Until RAM has room for the rows of one more micro-batch: steps have to end for that. */
+/* Waits until RAM has room for the rows of one more micro-batch, for which steps have to end. */
 static status room_await(struct feed *feed, struct place *at)
 {
     for (bool has_room = false;;) {
@@ -275,7 +274,7 @@ static status pass_begin(struct feed *feed, struct place *at, uint64_t skip)
     return st;
 }
 
-/* Where in the data the micro-batch belongs, which ends where the thread is. */
+/* Notes where in the data the micro-batch belongs; it ends where the thread is. */
 static void place_note(const struct feed *feed, const struct place *at, uint32_t micro, struct micro_batch *m)
 {
     m->step = at->step;
@@ -320,7 +319,7 @@ static status sweep_decide(struct feed *feed, struct input *input)
     return ST_OK;
 }
 
-/* Until the rows have gone: what follows is prepared with those that are left. */
+/* Waits until the rows have gone: later inputs get the rows that are left. */
 static status sweep_await(struct feed *feed, struct place *at, uint64_t step)
 {
     while (row_gate_is_waiting(&feed->gate) && !feed_is_interrupted(feed)) TRY(inputs_show(feed, true));
@@ -336,7 +335,7 @@ static status sweep_await(struct feed *feed, struct place *at, uint64_t step)
     return ST_OK;
 }
 
-/* Numbers the input's keys; with the last one of the step, asks those who own their rows. */
+/* Numbers the input's keys; with the step's last input, asks the owners for the step's rows. */
 static void input_ask(struct feed *feed, struct input *input)
 {
     const struct exchange_rows *rows = &feed->exchange->rows;
@@ -356,7 +355,7 @@ static void input_ask(struct feed *feed, struct input *input)
     feed->exchange->vt->ask(feed->exchange, asked);
 }
 
-/* The same where its rows are only read. */
+/* The same, where rows are only read. */
 static void input_look(struct feed *feed, struct input *input)
 {
     struct exchange_look *look = &feed->looks[input->index];
@@ -410,7 +409,7 @@ static status input_prepare(struct feed *feed, struct input *input)
     return ST_OK;
 }
 
-/* What has been read is numbered, and nobody gets it. */
+/* What has been read is numbered, and dropped. */
 static void read_drop(struct feed *feed)
 {
     for (; feed->read_begin < feed->read_end; feed->read_begin++)
@@ -441,7 +440,7 @@ static status oldest_try(struct feed *feed, struct place *at)
     return is_sweep ? sweep_await(feed, at, step) : ST_OK;
 }
 
-/* After a failure there is none that has been read. */
+/* The same; after a failure drops what has been read. */
 static status oldest_give(struct feed *feed, struct place *at)
 {
     const status st = oldest_try(feed, at);
@@ -449,15 +448,15 @@ static status oldest_give(struct feed *feed, struct place *at)
     return st;
 }
 
-/* Gives it the oldest until it has all but `left`. */
+/* Gives the consumer the oldest inputs until `left` are left. */
 static status read_give(struct feed *feed, struct place *at, uint32_t left)
 {
     while (at->is_open && feed->read_end - feed->read_begin > left) TRY(oldest_give(feed, at));
     return ST_OK;
 }
 
-/* An input has been read, which belongs to the step under way: its rows are found when its keys are numbered, while
- * those behind it are read. */
+/* An input of the step under way has been read. Its rows are found when its keys are numbered, while later inputs are
+ * read. */
 static status input_give(struct feed *feed, struct place *at, uint32_t index)
 {
     const uint32_t most = feed->input_count / 2, ahead = 2 * feed->numbering.count;
@@ -467,7 +466,7 @@ static status input_give(struct feed *feed, struct place *at, uint32_t index)
     return read_give(feed, at, ahead < most ? ahead : most);
 }
 
-/* Of at->step_block, for the step that begins. What the consumer gives back it has to have first. */
+/* Takes at->step_block, for the step that begins. If none is free, first gives the consumer inputs to give back. */
 static status block_take(struct feed *feed, struct place *at)
 {
     while (at->is_open && feed->spare_count == 0 && ring_depth(&feed->free_blocks) == 0 &&
@@ -481,7 +480,7 @@ static status block_take(struct feed *feed, struct place *at)
     return ST_OK;
 }
 
-/* Of at->input, for micro-batch `micro`. What the consumer gives back it has to have first. */
+/* Takes at->input, for micro-batch `micro`. If none is free, first gives the consumer inputs to give back. */
 static status input_take(struct feed *feed, struct place *at, uint32_t micro)
 {
     while (at->is_open && feed->held_input == NUMBER_NONE && ring_depth(&feed->free) == 0 &&
@@ -493,9 +492,8 @@ static status input_take(struct feed *feed, struct place *at, uint32_t micro)
     return ST_OK;
 }
 
-/* The consumer's last input of a step, which it gets with the number of the step's examples: the one that is
- * held back for the micro-batches of others behind it, or, of a step that has ended before the consumer's, an
- * empty one. */
+/* Gives the consumer its last input of a step, with the number of the step's examples. The input was held back while
+ * others' later micro-batches were read; if the step has ended before the consumer's part, it is an empty one. */
 static status last_give(struct feed *feed, struct place *at)
 {
     if (at->input == NUMBER_NONE) {
@@ -518,13 +516,13 @@ static void step_cancel(struct feed *feed, struct place *at)
     if (feed->training) block_give_back(feed, at->step_block);
 }
 
-/* To nodes without lanes, if this is node 0. */
+/* Tells nodes without lanes, if this is node 0. */
 static void news_tell(struct feed *feed, const struct place *at, struct exchange_news news)
 {
     if (feed->training && feed->exchange && !feed->is_told) feed->exchange->vt->tell(feed->exchange, at->step, news);
 }
 
-/* Another worker's: the same. */
+/* Reads over another worker's step. */
 static status step_pass(struct feed *feed, struct place *at)
 {
     for (uint32_t micro = 0; micro < batch_micro_count(feed->shape) && !at->is_end && at->is_open; micro++)
@@ -533,7 +531,7 @@ static status step_pass(struct feed *feed, struct place *at)
     return ST_OK;
 }
 
-/* One step, or none if the pass has ended with the step before. */
+/* Reads one step, or none if the pass has ended with the step before. */
 static status step_read(struct feed *feed, struct place *at)
 {
     bool has_last = false;
@@ -576,7 +574,7 @@ static status pass_run(struct feed *feed, struct place *at, uint64_t skip)
     return read_give(feed, at, 0);
 }
 
-/* Without lanes: an input for each step that there is, until there is none. */
+/* Without lanes: an input for each step, as long as node 0 tells of any. */
 static status told_run(struct feed *feed, struct place *at)
 {
     for (;; at->step++) {
@@ -596,7 +594,7 @@ static status told_run(struct feed *feed, struct place *at)
     }
 }
 
-/* Shows what still waits for its rows. */
+/* Shows the inputs that still wait for their rows. */
 static status waiting_end(struct feed *feed)
 {
     while (row_gate_is_waiting(&feed->gate) && !feed_is_interrupted(feed)) TRY(inputs_show(feed, true));
@@ -608,7 +606,7 @@ static void feed_fail(struct feed *feed, status st)
     if (st != ST_OK && !failure_is(&feed->result)) failure_keep(&feed->result, st);
 }
 
-/* What has been read before the end, or a failure of reading, is the consumer's still, and a failure of its rows comes
+/* The consumer still gets what was read before the end, or before a failure of reading. A failure of its rows comes
  * first. */
 static status reading_end(struct feed *feed, struct place *at, status of_reading)
 {
@@ -639,7 +637,7 @@ void *feed_main(void *argument)
     feed_fail(feed, reading_end(feed, &at, st));
     news_tell(feed, &at, (struct exchange_news){.is_failed = failure_is(&feed->result)});
     feed_fail(feed, waiting_end(feed));            /* what is prepared comes before a failure of what is not */
-    feed_fail(feed, row_gate_settle(&feed->gate)); /* nothing is on its way to the feed's memory when that goes */
+    feed_fail(feed, row_gate_settle(&feed->gate)); /* nothing is on its way to the feed's memory when it goes */
     counts_publish(feed);
     turn_add(feed, 1);
     /* Release pairs with the acquires in feed_try_next() and feed_result(): result, message and the last input

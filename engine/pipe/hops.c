@@ -8,15 +8,15 @@
 #include "engine/base/ring.h"
 #include "graph/cut.h"
 
-/* What a message has at least. */
+/* Least bytes of a message. */
 #define BARE_BYTES sizeof(float)
 
-/* State of a micro-batch at a cut that it comes over forward. */
+/* State of a micro-batch at a cut over which it comes forward. */
 #define IS_ADMITTED UINT32_C(1)
 #define HAS_COME    UINT32_C(2)
 #define SLOT_SHIFT  2
 
-/* One of a cut's two lists, that of a way. */
+/* A cut's list for one of the two ways. */
 struct list {
     uint32_t *tensor, count;
     uint64_t floats; /* of a micro-batch, at most; 1 at least */
@@ -24,13 +24,13 @@ struct list {
     uint64_t *bytes; /* [slot_count]: of what has come                       */
 };
 
-/* The cut behind a stage, one of whose neighbours is here and the other on a node. */
+/* The cut behind a stage; far: one of its two stages is here, the other on another node. */
 struct far_cut {
     bool is_far, is_behind; /* the stage in front of it is here */
     uint32_t node;
     struct list list[HOPS_WAYS];
     uint64_t example_bytes;
-    /* Of a cut that slots come over forward: by number, and which slot the other end has for each of ours. */
+    /* Of a cut over which slots come forward: states by number; which slot the other end has for each of ours. */
     _Atomic uint32_t *shared_state; /* [number_count] */
     uint32_t *far_slot;             /* [slot_count]   */
 };
@@ -78,7 +78,7 @@ static void *message_place(struct exchange_hops *of, uint32_t from, uint64_t tag
     const struct list *list = &cut->list[p.way];
     if (!cut->is_far || cut->node != from || cut->is_behind != (p.way == HOPS_BACK)) return NULL;
     if (bytes < BARE_BYTES || bytes > list->floats * sizeof(float)) return NULL;
-    /* Relaxed: somebody else's word for what has come is wrong, whatever follows. */
+    /* Relaxed: a second message for what has come is wrong, whatever follows. */
     if (p.way == HOPS_FORWARD &&
         atomic_load_explicit(&cut->shared_state[p.number % h->number_count], memory_order_relaxed) & HAS_COME)
         return NULL;
@@ -90,7 +90,7 @@ static void entry_give(struct hops *h, uint32_t cut, uint32_t number, uint32_t s
 {
     struct far_cut *c = &h->cuts[cut];
     const uint32_t slot = h->slot_of[number % h->number_count];
-    /* Relaxed: the number comes again only behind all that follows from this. */
+    /* Relaxed: the number comes again only after all that follows from this. */
     atomic_store_explicit(&c->shared_state[number % h->number_count], 0, memory_order_relaxed);
     c->far_slot[slot] = state >> SLOT_SHIFT;
     h->o.give(h->o.context, cut + 1, HOPS_FORWARD, slot);
@@ -107,7 +107,7 @@ static void message_arrived(struct exchange_hops *of, uint64_t tag, uint64_t byt
         return;
     }
     const uint32_t word = HAS_COME | p.slot << SLOT_SHIFT;
-    /* Acquire and release: of the two who come together here the later one sees what the other has done. */
+    /* Acquire and release: of the two threads that meet here the later one sees what the other has done. */
     const uint32_t before =
         atomic_fetch_or_explicit(&cut->shared_state[p.number % h->number_count], word, memory_order_acq_rel);
     if (before & IS_ADMITTED) entry_give(h, p.cut, p.number, word);
@@ -130,7 +130,7 @@ void hops_admit(struct hops *h, const struct slot *slot)
 
 /* --- packing -------------------------------------------------------------------------------------- */
 
-/* Rows of a tensor's view beside each other; returns what is behind them. */
+/* Packs the rows of a tensor's view; returns the place behind them. */
 static float *view_pack(float *to, struct view v)
 {
     for (uint32_t r = 0; r < v.rows; r++, to += v.cols) memcpy(to, v.data + (size_t)r * v.stride, v.cols * sizeof *to);
@@ -144,7 +144,7 @@ static const float *view_unpack(struct view v, const float *from)
     return from;
 }
 
-/* Of a micro-batch that may be short. */
+/* Bytes for a micro-batch, which may be short. */
 static uint64_t list_bytes(const struct list *list, const struct slot *slot)
 {
     uint64_t floats = 0;
@@ -189,7 +189,7 @@ struct hops_parcel hops_pack(struct hops *h, uint32_t stage, enum hops_way way, 
     send->at = to;
     send->bytes = bare ? BARE_BYTES : list_bytes(list, slot);
     for (uint32_t i = 0; i < list->count && !bare; i++) to = view_pack(to, slot->tensor[list->tensor[i]]);
-    /* Of the way back nobody asks the number. */
+    /* Nobody asks for the number on the way back. */
     const uint32_t number = way == HOPS_FORWARD ? h->slot_number[slot->index] : 0;
     send->tag = tag_of((struct place){.number = number, .slot = cell, .cut = index, .way = way});
     return (struct hops_parcel){index, index * h->o.slot_count + cell};
@@ -212,7 +212,7 @@ static uint64_t floats_max(const struct graph *g, uint32_t tensor)
     return (uint64_t)(t->rows ? t->rows : g->header->micro) * t->cols;
 }
 
-/* What crosses besides columns, which every node reads. */
+/* Finds what crosses besides columns, which every node reads. */
 static status lists_find(struct hops *h, uint32_t index)
 {
     const struct graph *g = h->o.graph;
@@ -274,8 +274,8 @@ static status parts_open(struct hops *h)
         c->node = node_of[c->is_behind ? i + 1 : i];
         if (c->is_far) TRY(lists_find(h, i));
     }
-    /* More than can lie between the oldest micro-batch under way anywhere and the newest: those of two steps,
-     * or as many as are in flight, for a way back is made in order. */
+    /* More than can lie between the oldest micro-batch under way on any node and the newest: those of two steps, or as
+     * many as are in flight, since ways back are made in order. */
     for (h->number_count = 1; h->number_count < 4 * (h->o.micro_count + h->o.slot_count);) h->number_count *= 2;
     hops_layout(h, &sum);
     TRY(arena_open(&h->arena, "nodes", sum.bytes));

@@ -53,7 +53,7 @@ static void input_number(struct numberer *numberer, uint32_t index)
     struct numberers *n = numberer->numberers;
     struct input *input = &n->options.inputs[index];
     const uint64_t begin_ns = clock_ns();
-    /* Relaxed: who sees it late numbers another input meanwhile. */
+    /* Relaxed: a thread that sees it late numbers another input meanwhile. */
     atomic_store_explicit(&n->shared_state[index], IS_BEGUN, memory_order_relaxed);
     store_number(n->options.store, &numberer->slots, &input->batch, &input->ticket);
     trace_span(TRACE_PREPARE, "number", begin_ns, clock_ns(), input->batch.step, input->batch.micro_index);
@@ -136,8 +136,8 @@ void numberers_await(struct numberers *n, uint32_t index)
     struct wanted wanted = {.numberers = n, .index = index};
     while (!done_look(&wanted)) {
         uint32_t oldest;
-        /* Relaxed: as above. One that somebody has begun is waited for: those behind it are for the others, and this
-         * thread has more to do. */
+        /* Relaxed: as above. This thread waits for an input that is begun: later ones are for the others, as it has
+         * more to do. */
         if (atomic_load_explicit(&n->shared_state[index], memory_order_relaxed) == IS_WAITING &&
             ring_try_pop(&n->todo, &oldest))
             input_number(&n->numberer[0], oldest);

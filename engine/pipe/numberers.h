@@ -25,8 +25,8 @@ struct numberers_options {
 };
 
 struct numberers;
-/* Lays out memory for inputs of at most so many keys. *numberers: NULL without an arena. The caller plans the stacks of
- * the threads. */
+/* Lays out memory for inputs of at most key_count_max keys. *numberers: NULL without an arena. The caller plans the
+ * stacks of the threads. */
 void numberers_layout(struct numberers **numberers, struct layout *l, uint32_t count, uint32_t input_count,
                       size_t key_count_max);
 /* Starts the threads. SYSTEM: one cannot be started; numberers_stop follows in any case. */

@@ -19,7 +19,7 @@
 void pipeline_fail(struct pipeline *p, status failure)
 {
     uint32_t none = ST_OK;
-    /* Relaxed: only who is first matters; the message is published below. */
+    /* Relaxed: only the first failure matters; the message is published below. */
     if (!atomic_compare_exchange_strong_explicit(&p->shared_failure, &none, (uint32_t)failure, memory_order_relaxed,
                                                  memory_order_relaxed))
         return;
@@ -121,7 +121,7 @@ static struct slot *gate_bind(struct pipeline *p, struct input *input, uint32_t 
     return slot;
 }
 
-/* The first step from this one on that is this node's: of workers each has one in turn. */
+/* The first step from this one on that is this node's: workers have steps in turn. */
 static uint64_t step_next_of(const struct pipeline *p, uint64_t step)
 {
     const struct exchange_waves *waves = p->exchange ? p->exchange->waves : NULL;
@@ -129,7 +129,7 @@ static uint64_t step_next_of(const struct pipeline *p, uint64_t step)
     return step + (waves->worker + waves->worker_count - step % waves->worker_count) % waves->worker_count;
 }
 
-/* On one of several nodes: whether the job goes no further than to here. */
+/* On several nodes: whether the job goes no further than to here. */
 static bool is_granted_over(const struct pipeline *p)
 {
     enum exchange_word word;
@@ -227,7 +227,7 @@ static bool backward_take(struct worker *w, struct station *station)
     return false;
 }
 
-/* Of the own lanes first: a worker for whom a lane's backward passes wait begins another lane, so that all end
+/* From the own lanes first: a worker for which a lane's backward passes wait begins another lane, so that all end
  * together. With 8 micro-batches in 2 lanes two replicas reach 1.95 times the speed of one
  * (tests/bench/pipeline_bench.c); oldest first, 1.77. */
 static bool forward_take(struct worker *w, struct station *station)
@@ -252,8 +252,8 @@ static bool part_take(struct worker *w, struct station *station)
     return true;
 }
 
-/* The i-th station to look at. In a pool that is a stage of all pipelines, then the next upstream of all: the
- * one after the pipeline of the last task first, or the others would stand still behind the first. */
+/* The i-th station to look at. A pool looks at a stage of all pipelines, then at the next upstream stage of all. It
+ * begins with the pipeline after that of the last task, or the others would stand still behind the first. */
 static struct station *station_at(const struct worker *w, uint32_t i)
 {
     uint32_t count = w->pipeline->pipeline_count;
@@ -341,7 +341,7 @@ static bool all_are_idle(void *context)
     return true;
 }
 
-/* Of several nodes all end it behind the same step. */
+/* On several nodes all end the job after the same step. */
 static void job_stop(struct pipeline *p)
 {
     if (p->exchange && p->job == JOB_TRAIN) {
@@ -393,7 +393,7 @@ status pipeline_train(struct pipeline *p, const struct train_job *job, bool *is_
     p->gate.step_next = step_next_of(p, p->model->progress.step);
     p->sync->vt->begin(p->sync);
     if (p->exchange) p->exchange->vt->job_begin(p->exchange, p->model->progress.step, job->step_until);
-    if (p->exchange && job->tick && job->tick(job->context)) job_stop(p); /* it may be too short for a tick */
+    if (p->exchange && job->tick && job->tick(job->context)) job_stop(p); /* the job may be too short for a tick */
     steady_begin();
     status st = job_run(p, job->tick, job->context);
     steady_end();

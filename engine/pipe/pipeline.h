@@ -32,8 +32,8 @@ struct pipeline_options {
     bool share;              /* stages share the cores, where the plan asks for more than there are          */
     const struct cores *cores;
     uint32_t core_count;     /* of these, how many the stages may use                                            */
-    /* Threads of others that are to answer on the cores, too: where they would have none of their own, who waits for
-     * an input leaves them its own at once. */
+    /* Other threads that answer on the cores, too. Where they would have no cores of their own, a worker without a task
+     * does not spin. */
     uint32_t beside;
     uint32_t readers;        /* threads that parse for the feed; 0: as the service cores allow                   */
     const char *isa;         /* as cpu_device_open's                                                             */
@@ -49,7 +49,7 @@ struct pipeline_options {
     struct exchange *exchange; /* with the other nodes of a training, kept until close; NULL: there are none   */
     uint32_t input_count; /* 0: as the plan needs; else the inputs of a feed that exists already: as many are in flight
                                 as the plan wants and the feed has                                            */
-    uint32_t worker_count_max; /* inputs suffice for later plans on the same feed, of up to so many workers          */
+    uint32_t worker_count_max; /* inputs suffice for later plans on the same feed, of up to this many workers         */
     struct bell *feed_bell;    /* kept until close: what the feed rings (feed_bell_set), where it outlives the pipeline;
                                 NULL: one of its own                                                          */
 };
@@ -111,8 +111,8 @@ struct train_job {
  * closed. */
 MUST_USE status pipeline_train(struct pipeline *pipeline, const struct train_job *job, bool *is_end);
 /* DIVERGED: with the present parameters the last micro-batch of the last step has no finite loss. Called before a save.
- * Under wsp and asp no input is kept, and nothing is checked. Of several nodes all must call it; the node that has this
- * micro-batch is told. */
+ * Under wsp and asp no input is kept, and nothing is checked. All nodes must call it; only the node that has this
+ * micro-batch fails. */
 MUST_USE status pipeline_check(struct pipeline *pipeline);
 
 /* For tests: every worker waits a random time, up to max_ns, before each task; 0: off. Between jobs. */

@@ -1,8 +1,9 @@
 /* What the files of a pipeline share: stations, workers, the gate, a job.
  *
  * A task is found by looking: a worker goes through its stations from the most downstream to the most upstream one and
- * takes the first task that is ready. After every change that can make a task ready, the bell of those who may wait for
- * it is rung. Which thread is faster decides the order of work, and nothing else; the order of every addition is fixed:
+ * takes the first task that is ready. After every change that can make a task ready, the bell of the workers that may
+ * wait for it is rung. Which thread is faster decides the order of work, and nothing else; the order of every addition
+ * is fixed:
  *
  *   backward passes of a lane   go to one seat of a stage, in order of micro-batch, and one at a time (order_put of
  *                               task.c, backward_take of pipeline.c)
@@ -131,7 +132,7 @@ struct pipeline {
     struct device *device;
     pthread_mutex_t device_lock;
     struct team *helped; /* by the thread of the job's feed: the only worker's team, where it has all cores; or NULL */
-    struct bell *bells;  /* one a station: of those who serve only it                                            */
+    struct bell *bells;  /* one a station: of workers that serve it alone                                            */
     uint32_t bell_count;
     struct bell *gate_bell; /* of the pool and of all first stages: the first of these, or the options'          */
     struct stage_figures *figures;

@@ -13,7 +13,7 @@
 /* Inputs beyond those in flight: three micro-batches that are read, parsed and have their rows ready before
  * their turn, and the last one of the last step, which is kept for pipeline_check. */
 #define INPUTS_AHEAD 4u
-/* Where rows may be on a disk, more of small micro-batches: with some hundred reads under way each it is kept busy. */
+/* Where rows may be on a disk, more inputs of small micro-batches, whose reads under way keep the disk busy. */
 #define INPUTS_AHEAD_DISK 16u
 #define KEYS_AHEAD        32768u
 
@@ -34,11 +34,11 @@ static uint32_t plan_workers(const struct plan *plan)
 static uint32_t in_flight_default(const struct pipeline *p, uint32_t workers)
 {
     const struct plan *plan = p->plan;
-    /* Without lanes as few as there are stages, for each further one makes what is computed with older. */
+    /* Without lanes as few as there are stages, since each further one makes the weights of others staler. */
     if (!p->by_lane) return p->stage_count + (p->stage_count > 1);
     if (workers <= 1) return 1;
-    /* A stage of a chain of S has a forward and a backward pass to do while a slot goes up and down the others:
-     * S slots keep all at it, twice as many bridge that some take longer. */
+    /* A stage of a chain of S has a forward and a backward pass to do while a slot goes up and down the others: S slots
+     * keep all at work, twice as many make up for passes that take longer. */
     uint64_t count = 2 * (uint64_t)(workers > p->stage_count ? workers : p->stage_count);
     /* Backward passes of a stage run side by side only for different lanes, which lie a lane's length apart. */
     uint32_t replicas = 1;
@@ -88,8 +88,8 @@ static void hops_layout(const struct pipeline *p, struct station *station, struc
 {
     const struct plan *plan = p->plan;
     const struct stage *s = &station->stage;
-    /* One thread at each end, unless a stage has several workers: then any of them gives or takes. Into the
-     * first, any gate gives. */
+    /* One thread at each end, unless a stage has several workers: then any of them gives or takes. Any worker gives
+     * into the first. */
     const bool is_one = !p->placement.is_shared && placement_seats(plan, s->index) == 1 && s->index > 0 &&
                         !by_stages(p) && placement_seats(plan, s->index - 1) == 1;
     station->seat_count = p->by_lane ? placement_seats(plan, s->index) : 1;
@@ -117,7 +117,7 @@ static void stations_layout(struct pipeline *p, struct layout *l)
         const uint32_t parts = s->kind->has_memory ? s->replica_count : station.worker_count;
         extent_layout(&s->extent, l, p->graph, p->model, p->by_lane ? parts : 1);
         if (!l->arena) continue;
-        /* The gate is one for all pipelines. */
+        /* All pipelines have one gate. */
         s->bell = s->is_first || (p->placement.is_shared && s->kind->has_cores) ? p->gate_bell : &p->bells[i];
         station.forward.bell = station.backward.bell = s->bell;
         if (s->extent.looks_up && first->turn) station.turn = first->turn;
@@ -140,7 +140,7 @@ static void worker_stations_list(const struct pipeline *p, struct worker *w)
         }
 }
 
-/* Its number among those of its first station. */
+/* The worker's number among those of its first station. */
 static uint32_t worker_number(const struct pipeline *p, uint32_t index)
 {
     const struct placement_worker *own = &p->placement.worker[index];
@@ -200,7 +200,7 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
 static status worker_start(struct worker *w)
 {
     const struct pipeline *p = w->pipeline;
-    /* Busy until its first look: a job that ends before that waits for it, and then reads what the thread
+    /* Busy until its first look: a job that ends before that waits for the worker, and then reads what the thread
      * writes at its start. Relaxed: starting a thread publishes it. */
     atomic_store_explicit(&w->shared_is_busy, true, memory_order_relaxed);
     int error = thread_start(&w->thread, pipeline_worker, w);
@@ -228,7 +228,7 @@ static struct device_stage_options device_options(const struct pipeline *p, cons
                                          .training = o->training};
 }
 
-/* Of a pool: for the first stage that it serves, all of which are of one kind. */
+/* A pool's is opened for the first stage that it serves, since all are of one kind. */
 static status worker_device_open(struct worker *w, const struct pipeline_options *o)
 {
     const struct station *station = w->stations[0];
@@ -263,16 +263,16 @@ static status devices_open(struct pipeline *p, const struct pipeline_options *o)
 
 static uint32_t inputs_ahead(const struct pipeline_options *o)
 {
-    /* On several nodes it is the owners that read disks. */
+    /* On several nodes the owners read disks. */
     if (!o->training || exchange_of_lanes(o->exchange) || !store_has_home(o->model->store)) return INPUTS_AHEAD;
     const uint64_t keys = (uint64_t)graph_batch(o->graph).micro * graph_example(o->graph).key_count_max;
     const uint64_t slots = KEYS_AHEAD / (keys ? keys : 1);
     return slots < INPUTS_AHEAD ? INPUTS_AHEAD : slots < INPUTS_AHEAD_DISK ? (uint32_t)slots : INPUTS_AHEAD_DISK;
 }
 
-/* How many threads parse: as many as asked for, or those of the cores that no stage has but one, which is left to the
- * rows. A rule, and no measurement: parsing is a tenth of the reading thread's time where finding rows is most of it,
- * so with stages on all cores another parser mostly displaces one of them, and with cores of its own it costs nothing
+/* How many threads parse: as many as asked for, else one for each core that no stage has, but for one core, which is
+ * left to rows. A rule, not a measurement. Parsing is a tenth of the reading thread's time where finding rows is most
+ * of it: with stages on all cores another parser mostly displaces a stage, and with cores of its own it costs nothing
  * (two cores of a Xeon with AVX-512, Criteo from a file, samples a second with one and with two parsers: ctrdnn1
  * 768,000 and 704,000, lr 764,000 and 743,000). */
 static uint32_t readers_of(uint32_t asked, uint32_t service_count)
@@ -290,15 +290,15 @@ static status inputs_count(struct pipeline *p, const struct pipeline_options *o)
                                           : (p->worker_count + p->pipeline_count - 1) / p->pipeline_count,
                    ahead = inputs_ahead(o) + (by_lanes ? 0 : feed_numberers(p->readers));
     p->in_flight = o->in_flight ? o->in_flight : in_flight_default(p, workers);
-    /* Letters of all steps that are read ahead wait for their turn: no more of them than two steps of inputs make. */
+    /* Letters of steps that are read ahead wait for their turn: at most those of two steps of inputs. */
     if (by_lanes && p->in_flight > p->micro_count) p->in_flight = p->micro_count;
-    /* The last one of a step that waits for values of others, and one of the next step. */
+    /* The last micro-batch of a step that waits for others' values, and one of the next step. */
     if (o->in_flight == 0 && by_lanes && exchange_opens_early(o->exchange, p->graph->table_count)) p->in_flight++;
     if (o->input_count) {
         uint32_t room = o->input_count > ahead ? (o->input_count - ahead) / p->pipeline_count : 0;
         if (room < 1) room = 1;
         if (p->in_flight > room) p->in_flight = room;
-        /* Those in flight, and the last one of the last step. */
+        /* Inputs in flight, and the last one of the last step. */
         if (o->input_count < p->in_flight * p->pipeline_count + 1)
             FAIL(INVALID, "%u pipelines need %u inputs or more, found %u", p->pipeline_count, p->pipeline_count + 1,
                  o->input_count);
@@ -307,7 +307,7 @@ static status inputs_count(struct pipeline *p, const struct pipeline_options *o)
     }
     uint64_t later = o->in_flight ? 0 : 2 * (uint64_t)o->worker_count_max;
     if (p->by_lane && later > p->micro_count) later = p->micro_count;
-    /* A step begins when all its rows have come, and those of the next one are asked for while it runs. */
+    /* A step begins when all its rows have come; the next step's rows are asked for while it runs. */
     if (by_lanes && p->graph->table_count > 0) later = 2 * (uint64_t)p->micro_count;
     uint64_t inputs = (later > p->in_flight ? later : p->in_flight) * p->pipeline_count + ahead;
     if (inputs > 1u << 16)
@@ -363,7 +363,7 @@ static status sync_part_open(struct pipeline *p, const struct pipeline_options *
     return ST_OK;
 }
 
-/* What other nodes exchange nothing of yet. */
+/* Refuses what nodes do not exchange yet. */
 static status exchange_check(const struct pipeline *p)
 {
     if (!p->by_lane && p->exchange->waves == NULL)
@@ -417,7 +417,7 @@ static status open_parts(struct pipeline *p, const struct pipeline_options *o)
     pipeline_layout(p, &taken);
     if (o->training) TRY(sync_part_open(p, o));
     TRY(devices_open(p, o));
-    /* One gang has every core, and none is left to the feed: it gets the last one, and helps the gang when it
+    /* One gang has every core, and none is left to the feed: the feed gets the last core, and helps the gang when it
      * has nothing to read. */
     if (p->worker_count == 1 && p->workers[0].place->core_count > 1 && core_count >= o->cores->count)
         p->helped = cpu_device_team(p->workers[0].device);

@@ -36,7 +36,7 @@ static uint32_t own_workers(const struct plan *plan, uint32_t stage)
     return placement_has_cores(plan, stage) || plan->stages[stage].is_elsewhere ? 0 : placement_seats(plan, stage);
 }
 
-/* Gangs of cores of its own. */
+/* A stage's own gangs of cores. */
 static uint32_t gangs_of(const struct plan *plan, uint32_t stage)
 {
     return takes_cores(plan, stage) ? plan->stages[stage].replicas : 0;
@@ -97,7 +97,7 @@ static uint32_t pool_gang_cores(uint32_t width, uint32_t core_count)
     return gang_cores;
 }
 
-/* The next so many processors; NULL where nothing is pinned. */
+/* Takes the next core_count processors; NULL where nothing is pinned. */
 static const int *processors_take(const int **next, uint32_t core_count)
 {
     const int *taken = *next;
@@ -280,7 +280,7 @@ static void service_tell(FILE *stream, const struct placement *placement)
 status placement_tell(const struct placement *placement, const struct plan *plan, const struct graph *graph,
                       placement_say *say, void *context)
 {
-    /* The pool's line, those of stages with workers of their own, and that of service cores. */
+    /* The pool's line, lines of stages with workers of their own, and the line of service cores. */
     bool has_pool = placement->worker_count > 0 && placement->worker[0].pipeline == PLACEMENT_ALL;
     for (uint32_t l = 0; l < 1 + plan->stage_count + 1; l++) {
         char *text = NULL, name[NAME_BYTES];

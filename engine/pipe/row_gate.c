@@ -1,3 +1,4 @@
+/* Turns at the store, and what waits for its rows. */
 #include "engine/pipe/row_gate.h"
 #include "io/store/store_life.h"
 #include "io/store/store_ticket.h"
@@ -5,7 +6,7 @@
 #include <time.h>
 
 enum owner { OWNER_NONE, OWNER_THREAD, OWNER_HOLDER };
-/* Who holds asks so often; the thread's turns are short. */
+/* How often a holder asks; the thread's turns are short. */
 #define HOLD_LOOK_NS 20000
 
 void row_gate_layout(struct row_gate *gate, struct layout *l, uint32_t waiting_max, uint32_t step_max)

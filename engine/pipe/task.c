@@ -50,7 +50,7 @@ void order_reset(struct order *order)
 static void host_slot_out(struct sync_host *host)
 {
     struct pipeline *p = (struct pipeline *)host;
-    /* Release: who sees that nobody is in flight sees what the slots have left behind. */
+    /* Release: a thread that sees no slot in flight sees what the slots have left behind. */
     atomic_fetch_sub_explicit(&p->shared_in_flight, 1, memory_order_release);
     pipeline_gate_ring(p);
 }
@@ -106,7 +106,7 @@ static struct op_context context_of(const struct pipeline *p, struct slot *slot)
     return slot_context(slot, g, training ? p->sync->gradients.table : NULL, training);
 }
 
-/* Sums and updates that are ready, within a pass: others wait for them. */
+/* Runs sums and updates that are ready, within a pass: others wait for them. */
 static status parts_run(struct worker *w, const struct station *station)
 {
     struct sync *sync = w->pipeline->sync;
@@ -121,7 +121,7 @@ static status parts_run(struct worker *w, const struct station *station)
     return ST_OK;
 }
 
-/* The nodes [begin, end) of the stage: whole, or in the pieces that the synchronisation wants. */
+/* Runs the nodes [begin, end) of the stage: whole, or in the pieces that the synchronisation wants. */
 static status list_run(struct worker *w, const struct station *station, struct slot *slot, const struct op_context *c,
                        uint32_t begin, uint32_t end)
 {
@@ -174,8 +174,8 @@ static status diverged(struct worker *w, const struct station *station, const st
     for (uint32_t i = graph_head_next(g, e->forward_begin); i < e->forward_end; i = graph_head_next(g, i + 1))
         TRY(op_labels_check(c, &g->nodes[i], where, c->example_begin));
     TRY(host_device_take(w, station, &device));
-    /* Without lanes other stages' rows are being updated, and only this stage's nodes may run; of several nodes only it
-     * is sure to be here. */
+    /* Without lanes other stages' rows are being updated, and only this stage's nodes may run; on several nodes only
+     * this stage is sure to be here. */
     for (uint32_t i = w->pipeline->by_lane && !w->pipeline->hops ? 0 : e->forward_begin;
          i < e->forward_end && st == ST_OK; i++) {
         st = device_submit(device, c, &g->nodes[i], 1);
@@ -192,7 +192,8 @@ static status diverged(struct worker *w, const struct station *station, const st
          c->batch->step, kind, op);
 }
 
-/* Of the losses among the forward nodes [begin, end), of the examples [from, to): loss by loss, example by example. */
+/* Adds up the losses among the forward nodes [begin, end), of the examples [from, to): loss by loss, example by
+ * example. */
 static double losses_sum(const struct graph *g, const struct slot *slot, uint32_t begin, uint32_t end, uint32_t from,
                          uint32_t to)
 {
@@ -210,7 +211,7 @@ static double loss_sum(const struct graph *g, const struct slot *slot, uint32_t 
     return losses_sum(g, slot, begin, end, 0, slot->input->batch.example_count);
 }
 
-/* Of all losses, lane by lane where the slot has several. */
+/* Keeps all losses, lane by lane where the slot has several. */
 static void losses_keep(struct sync *sync, const struct graph *g, const struct slot *slot)
 {
     const uint32_t examples = slot->input->batch.example_count, each = graph_lane_micro(g);
@@ -244,7 +245,7 @@ static status loss_check(const struct pipeline *p, const struct slot *slot)
          slot->input->batch.step);
 }
 
-/* Of a forward job, behind its last stage that is here: the slot is out. */
+/* In a forward job, after its last stage that is here: the slot is out. */
 static void slot_out(struct pipeline *p, struct slot *slot)
 {
     if (!p->is_check) {
@@ -255,7 +256,7 @@ static void slot_out(struct pipeline *p, struct slot *slot)
     host_slot_out(&p->host);
 }
 
-/* The last stage has done it; where stages lie on several nodes it makes its way back. */
+/* The last stage is done with the slot; where stages lie on several nodes it makes its way back. */
 static void slot_end(struct worker *w, struct slot *slot)
 {
     struct pipeline *p = w->pipeline;

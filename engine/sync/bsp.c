@@ -4,28 +4,26 @@
  *     a stage's last backward pass ──▶ phase: sum ──all stages──▶ phase: update ──all stages──▶ the step is over, and
  *                                                                                               the next one opens
  *
- * A phase is cut in parts, which workers of the stage take; the next one opens when all stages are through it.
- * The phase of sums is there where the norm of the dense gradients is bounded (graph/clip.h), for an update
- * then needs the squares of all; else lanes are added up by the update itself. A stage's first phase begins
- * when its last backward pass of the step is done, while stages before it still work. No stage loses by waiting
- * for all: the next step enters at the first stage, which is the last to begin its update.
+ * A phase is cut in parts, which workers of the stage take; the next phase opens when all stages are through it. There
+ * is a phase of sums where the norm of the dense gradients is bounded (graph/clip.h), since an update then needs the
+ * squares of all; else the update itself adds up lanes. A stage's first phase begins when its last backward pass of the
+ * step is done, while stages before it still work. No stage loses by waiting for all: the next step enters at the first
+ * stage, which is the last to begin its update.
  *
- * On one of several nodes (engine/sync/exchange.h) there are rounds between phases, and a phase for what comes
- * of each:
+ * On several nodes (engine/sync/exchange.h) there are rounds between phases, and a phase after each round:
  *
  *     phase: lanes ──SUMS──▶ phase: sum ──SQUARES, where the norm is bounded──▶ phase: update ──VALUES──▶ phase: close
  *
- * There each bucket of layers goes through its phases for itself, but for squares, which need all: its first
- * one begins where the stage's last backward pass is through its layers, and is run within that pass. What a
- * stage has of a bucket is a share. On one node there is one bucket.
+ * There each bucket of layers goes through the phases by itself, but for squares, which need all. Its first phase
+ * begins when the stage's last backward pass is through the bucket's layers, and runs within this pass. A share is what
+ * a stage has of a bucket. On one node there is one bucket.
  *
- * Where nodes have stages (struct exchange_stages) each does with its own what one node does, between its rounds:
+ * Where nodes have stages (struct exchange_stages) a node does with its own stages, between rounds, what one node does:
  *
  *     phase: sum ──SQUARES, where the norm is bounded──▶ phase: update ──VALUES──▶ phase: close
  *
- * Without tables the next step opens when this node has updated all that is its own. Its forward passes wait for the
- * others' values of a bucket where its layers begin, and none of its sums is sent before the step in front is
- * closed. */
+ * Without tables the next step opens when this node has updated its own slice. The step's forward passes wait for
+ * others' values of a bucket where the bucket's layers begin; its sums are sent only when the step before is closed. */
 #include <stddef.h>
 
 #include "engine/base/clock.h"
@@ -34,7 +32,7 @@
 #include "engine/slot/fold.h"
 #include "engine/sync/sync.h"
 
-/* No part to take. Far below the greatest number: a worker that is late adds one to it. */
+/* No part to take. Far below the greatest number, since a worker that is late adds one. */
 #define PARTS_NONE (UINT32_MAX / 2)
 
 enum phase { PHASE_LANES, PHASE_SUM, PHASE_UPDATE, PHASE_CLOSE, PHASE_COUNT };
@@ -43,15 +41,15 @@ enum phase { PHASE_LANES, PHASE_SUM, PHASE_UPDATE, PHASE_CLOSE, PHASE_COUNT };
 struct parts {
     _Alignas(64) _Atomic uint32_t shared_next; /* >= the number of parts: none to take               */
     _Atomic uint32_t shared_left;              /* that are not done                                  */
-    _Atomic uint64_t shared_taken;             /* where replicas have parts of their own: by which   */
+    _Atomic uint64_t shared_taken;             /* where replicas have parts of their own: a bit each */
 };
 
-/* What a stage has of a bucket. The first bucket has all of its tables. */
+/* What a stage has of a bucket. The first bucket's share has all its tables. */
 struct share {
     _Alignas(64) _Atomic uint32_t shared_backward_left; /* backward passes of the step that are still to come */
     struct parts parts[PHASE_COUNT];
-    struct extent extent; /* set once; of one bucket the stage's */
-    bool is_empty;        /* nobody waits for it                 */
+    struct extent extent; /* set once; of a single bucket the stage's */
+    bool is_empty;        /* nobody waits for it                      */
 };
 
 /* The step that is open. */
@@ -60,38 +58,38 @@ struct open_step {
     uint32_t example_count;
     const struct step_rows *rows; /* [table_count] */
     struct slot *last;
-    uint32_t ticket; /* the number of its last one */
+    uint32_t ticket; /* the number of its last ticket */
 };
 
-/* Of sums that wait until the step in front is closed: it is. */
+/* Sums wait until the step before is closed. This bit: it is. */
 #define HELD_CLOSED (UINT32_C(1) << EXCHANGE_BUCKETS_MAX)
 
 struct bsp {
     struct sync sync; /* first: a struct sync * is a struct bsp * */
     /* set once */
-    uint32_t lanes, micro_first, micro_count; /* this node's, of a step: all, unless there are others; perhaps none */
-    struct exchange *exchange;                /* with other nodes; NULL: there are none                */
-    struct exchange *slices;                  /* the same, where lanes and slices are divided          */
-    uint32_t stage_first;                     /* the first stage that is here                          */
+    uint32_t lanes, micro_first, micro_count; /* this node's in a step: all if it is alone, perhaps none */
+    struct exchange *exchange;                /* with other nodes; NULL: there are none                  */
+    struct exchange *slices;                  /* the same, where lanes and slices are divided            */
+    uint32_t stage_first;                     /* the first stage that is here                            */
     uint32_t bucket_count;
-    bool opens_early;     /* the next step, while values of others are on their way */
+    bool opens_early;     /* the next step opens while others' values are on their way */
     struct share *shares; /* [stage_count, bucket_count] */
     struct arena arena;
-    /* written by who admits the step's last slot, read by who ends it */
+    /* written when the step's last slot is admitted, read when the step ends */
     struct open_step open;
-    struct open_step closing;  /* set by who ends its last update */
+    struct open_step closing;  /* set at the end of its last update */
     uint64_t *row_count;       /* [table_count]: of the step that closes */
-    struct exchange_site site; /* where losses are, and what else other nodes have to do with */
+    struct exchange_site site; /* where losses are, and what the exchange works on */
     float clip_scale;          /* of the step whose updates run */
-    uint32_t lane_next;        /* where lanes are folded: that ends next */
+    uint32_t lane_next;        /* where lanes are folded: the lane that ends next */
     /* shared */
     _Alignas(64) _Atomic uint64_t shared_open_step; /* whose slots are admitted */
-    /* Stages that are not through with a bucket's phase; buckets that are not through with that of sums. */
+    /* Stages that are not through with a bucket's phase; buckets that are not through with the phase of sums. */
     _Alignas(64) _Atomic uint32_t shared_left[EXCHANGE_BUCKETS_MAX][PHASE_COUNT], shared_sums_left;
-    _Atomic uint32_t shared_updates_left;                 /* buckets that are not through with that of updates       */
+    _Atomic uint32_t shared_updates_left;                 /* buckets that are not through with updates               */
     _Atomic uint32_t shared_held;                         /* bit b: sums of bucket b wait for the close; HELD_CLOSED */
     _Atomic uint64_t shared_valued[EXCHANGE_BUCKETS_MAX]; /* steps below it have the bucket's values from all        */
-    _Atomic bool shared_failed;                           /* none will come any more                                 */
+    _Atomic bool shared_failed;                           /* no values will come any more                            */
 };
 
 static struct share *share_of(const struct bsp *b, uint32_t stage, uint32_t bucket)
@@ -99,7 +97,7 @@ static struct share *share_of(const struct bsp *b, uint32_t stage, uint32_t buck
     return &b->shares[stage * b->bucket_count + bucket];
 }
 
-/* Whether backward passes are cut in pieces, each of which ends with a bucket: a node without lanes has none. */
+/* Whether backward passes are cut in pieces that end with buckets. A node without lanes has no such passes. */
 static bool is_cut(const struct bsp *b) { return b->bucket_count > 1 && b->lanes > 0; }
 
 /* --- a step ----------------------------------------------------------------------------------- */
@@ -172,8 +170,8 @@ static void bsp_bind(struct sync *s, struct slot *slot, uint32_t pipeline)
                                  .last = slot,
                                  .ticket = input->ticket.number};
     for (uint32_t t = 0; t < g->table_count; t++) b->row_count[t] = input->ticket.table[t].row_count;
-    /* A short step: the passes that will not come are taken off. This slot's own is still to come, so nobody
-     * meets zero here; whoever does (acquire) has seen all of the above (release). */
+    /* A short step: takes off the passes that will not come. This slot's own is still to come, so no count gets to zero
+     * here; whoever brings it there (acquire) sees all of the above (release). */
     for (uint32_t i = 0; i < s->site.stage_count * b->bucket_count; i++)
         atomic_fetch_sub_explicit(&b->shares[i].shared_backward_left,
                                   b->micro_count - (m->micro_index - b->micro_first) - 1, memory_order_acq_rel);
@@ -211,10 +209,10 @@ static bool part_take(struct parts *parts, uint32_t count, uint32_t *part)
     return *part < count;
 }
 
-/* The part that is the replica's own: its state is there. */
+/* Takes the replica's own part, whose state is in its memory. */
 static bool part_take_own(struct parts *parts, uint32_t count, uint32_t own, uint32_t *part)
 {
-    /* Acquire, as above; who takes it is decided by the bit. */
+    /* Acquire, as above; the bit decides who takes the part. */
     if (atomic_load_explicit(&parts->shared_next, memory_order_acquire) >= count) return false;
     const uint64_t bit = UINT64_C(1) << own;
     *part = own;
@@ -226,7 +224,7 @@ static void bucket_done(struct bsp *b, const struct stage *stage, uint32_t bucke
 {
     struct share *share = share_of(b, stage->index, bucket);
     if (share->is_empty) return;
-    /* Acquire and release: the last one sees the gradients of all. */
+    /* Acquire and release: the last pass sees the gradients of all. */
     if (atomic_fetch_sub_explicit(&share->shared_backward_left, 1, memory_order_acq_rel) != 1) return;
     parts_open(b, stage, bucket, b->slices ? PHASE_LANES : b->sync.clipped ? PHASE_SUM : PHASE_UPDATE);
     if (stage->extent.part_count > 1) bell_ring(stage->bell);
@@ -240,7 +238,7 @@ static bool is_valued(const struct bsp *b, uint32_t bucket)
            atomic_load_explicit(&b->shared_open_step, memory_order_relaxed);
 }
 
-/* The bucket of the stage's node of forward passes, while its values are awaited; else NULL. */
+/* The extent, and *bucket, of the stage's forward node, where values may be awaited; else NULL. */
 static const struct extent *awaited(const struct bsp *b, const struct stage *stage, uint32_t node, uint32_t *bucket)
 {
     for (uint32_t i = 0; i < b->bucket_count && b->opens_early; i++) {
@@ -251,8 +249,8 @@ static const struct extent *awaited(const struct bsp *b, const struct stage *sta
     return NULL;
 }
 
-/* Of backward passes: the piece that begins there ends with its bucket. The first bucket is what is left. Of forward
- * passes likewise, while values of any bucket are awaited. */
+/* A piece of a backward pass ends with its bucket; the first bucket is what is left. Likewise a piece of a forward
+ * pass, while values of any bucket are awaited. */
 static uint32_t bsp_piece_end(const struct sync *s, const struct stage *stage, uint32_t begin, uint32_t end)
 {
     const struct bsp *b = (const struct bsp *)s;
@@ -274,7 +272,7 @@ struct values_wait {
 static bool values_are_here(void *context)
 {
     const struct values_wait *wait = context;
-    /* Relaxed: of a job that is over it does not matter what is computed. */
+    /* Relaxed: when a job is over, it does not matter what is computed. */
     return is_valued(wait->b, wait->bucket) || atomic_load_explicit(&wait->b->shared_failed, memory_order_relaxed);
 }
 
@@ -297,7 +295,7 @@ static void bsp_piece_done(struct sync *s, const struct stage *stage, struct slo
         if (share_of(b, stage->index, i)->extent.backward_end == node) bucket_done(b, stage, i);
 }
 
-/* Behind the last backward pass of a lane its sums join those that wait for them. */
+/* After a lane's last backward pass the lane's sums join the sums that wait for them. */
 static status bsp_backward_end(struct sync *s, const struct updater *w, const struct stage *stage, struct slot *slot)
 {
     struct bsp *b = (struct bsp *)s;
@@ -350,7 +348,7 @@ static bool bsp_part_take(struct sync *s, const struct stage *stage, uint32_t se
 
 static bool of_stages(const struct bsp *b) { return b->exchange && !b->slices; }
 
-/* Sums of the bucket are ready, or the step in front is closed. */
+/* A bucket's sums are ready, or the step before is closed. */
 static void sums_begin(struct bsp *b, uint32_t ready)
 {
     /* Acquire and release: whoever comes last sees sums and the closed step. */
@@ -360,7 +358,7 @@ static void sums_begin(struct bsp *b, uint32_t ready)
         if (sums >> bucket & 1) b->exchange->vt->begin(b->exchange, EXCHANGE_SUMS, bucket);
 }
 
-/* All have updated: tells the step, and opens the next one, where it is not open. */
+/* All have updated: tells the step, and opens the next one unless it is open. */
 static status step_close(struct bsp *b)
 {
     struct sync_host *host = b->sync.site.host;
@@ -449,7 +447,7 @@ static status sums_over(struct bsp *b, uint32_t bucket)
     return ST_OK;
 }
 
-/* Where nodes have stages: rows of this one go, and are counted for all. */
+/* Where nodes have stages: own rows that are due go; the rest are counted for all. */
 static status rows_end(struct bsp *b)
 {
     struct sync_host *host = b->sync.site.host;
@@ -467,9 +465,9 @@ static status updates_over(struct bsp *b, uint32_t bucket)
     if (is_last) b->closing = b->open;
     if (b->exchange == NULL) return step_close(b);
     if (of_stages(b)) TRY(rows_end(b));
-    /* Before the last values are sent, behind which the step is closed. */
+    /* Before the last values are sent, after which the step is closed. */
     if (is_last && b->opens_early) {
-        /* Relaxed: sums of the next step come behind step_open(). */
+        /* Relaxed: sums of the next step come after step_open(). */
         atomic_store_explicit(&b->shared_held, 0, memory_order_relaxed);
         step_open(b, b->closing.step + 1);
         bell_ring(b->sync.site.stages[b->stage_first]->bell); /* of the gate */
@@ -515,7 +513,7 @@ static status update_run(struct bsp *b, const struct updater *w, const struct st
 static const struct {
     status (*run)(struct bsp *, const struct updater *, const struct stage *, const struct update *,
                   const struct sync_part *);
-    status (*over)(struct bsp *, uint32_t bucket); /* by who ends the last part of the last stage */
+    status (*over)(struct bsp *, uint32_t bucket); /* at the end of the last stage's last part */
 } phases[PHASE_COUNT] = {
     [PHASE_LANES] = {lanes_run, lanes_over},
     [PHASE_SUM] = {sum_run, sums_over},
@@ -550,7 +548,7 @@ static status bsp_part_run(struct sync *s, const struct updater *w, const struct
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* The part of the nodes [begin, end) that [*of_begin, *of_end) has. */
+/* Clamps [*of_begin, *of_end) to the nodes [begin, end). */
 static void nodes_clamp(uint32_t *of_begin, uint32_t *of_end, uint32_t begin, uint32_t end)
 {
     if (*of_begin < begin) *of_begin = begin;
@@ -558,7 +556,7 @@ static void nodes_clamp(uint32_t *of_begin, uint32_t *of_end, uint32_t begin, ui
     if (*of_end < *of_begin) *of_end = *of_begin;
 }
 
-/* What the stage has of a bucket of several nodes. */
+/* The stage's share of a bucket, on several nodes. */
 static void share_layout(struct bsp *b, struct layout *l, const struct stage *stage, uint32_t bucket)
 {
     struct extent e = stage->extent;

@@ -1,5 +1,4 @@
-/* What stages do with pieces of sums between the rounds of an exchange: a few visits a step of the parameters'
- * gradients. */
+/* What stages do with pieces of sums between the rounds of an exchange, in a few passes a step over the gradients. */
 #include "engine/sync/exchange.h"
 
 #include <string.h>
@@ -31,7 +30,7 @@ struct slice_run {
     uint32_t bucket, run;
 };
 
-/* That of the update. */
+/* The run of the update. */
 static struct slice_run slice_run_of(const struct exchange *x, uint32_t bucket, uint32_t update)
 {
     const struct extent *slices = &x->slices[bucket];
@@ -45,7 +44,7 @@ static struct floats own_slice(const struct exchange *x, struct slice_run at)
     return of_part(&x->slices[at.bucket], x->rank, at.run);
 }
 
-/* Where float 0 of the parameters would lie, if the piece had all of them: it has those of the slice. */
+/* Where float 0 of the parameters would lie if the piece had all floats; it has those of the slice. */
 static float *piece_base(const struct exchange *x, const struct exchange_piece *piece, struct slice_run at)
 {
     if (piece->node == x->rank) return x->site.param_grad[piece->run.begin - x->own.begin];
@@ -59,7 +58,7 @@ static float *piece_base(const struct exchange *x, const struct exchange_piece *
     return (float *)((uintptr_t)piece->sums + (uintptr_t)((before - own_slice(x, at).begin) * 4));
 }
 
-/* What is rounded to bfloat16 is the upper halves of floats. */
+/* A number that is rounded to bfloat16 is the upper half of a float. */
 static void halves_take(uint16_t *to, const float *from, uint64_t count)
 {
     uint32_t bits;
@@ -76,7 +75,7 @@ static void halves_put(float *to, const uint16_t *from, uint64_t count)
     }
 }
 
-/* Writes the own pieces of these floats, of which others have the slices, as they travel. */
+/* Writes the own pieces of these floats, which lie in others' slices, as they travel. */
 static void wire_write(const struct exchange *x, struct floats floats)
 {
     for (uint32_t i = 0; i < x->piece_count && floats.begin < floats.end; i++) {
@@ -87,7 +86,7 @@ static void wire_write(const struct exchange *x, struct floats floats)
     }
 }
 
-/* Others' pieces of these floats of the run as floats, as they have come. */
+/* Turns others' pieces of these floats of the run, as they have come, into floats. */
 static void wire_read(const struct exchange *x, struct slice_run at, struct floats floats)
 {
     for (uint32_t i = 0; i < x->piece_count; i++) {
@@ -113,7 +112,7 @@ static void pieces_find(const struct exchange_rows *rows, uint32_t rank, uint64_
     asked_table_begin(asked, &rows->shape, table, value, piece);
     for (uint32_t r = 0; r < count; r++) {
         const size_t at = (size_t)(asked->rows[table].span[begin + r] - values);
-        /* The last owner whose values begin no later: one without any begins where the next one does. */
+        /* The last owner whose values begin no later; an owner without values begins where the next one does. */
         uint32_t owner = 0;
         for (uint32_t end = rows->shape.owner_count; end - owner > 1;) {
             const uint32_t middle = owner + (end - owner) / 2;
@@ -179,13 +178,13 @@ status exchange_lanes_run(const struct exchange *x, const struct updater *w, uin
     return ST_OK;
 }
 
-/* The bounded blocks of a part, as numbers of the graph's. */
+/* The part's bounded blocks, as indices of the graph's. */
 static struct floats blocks_of(const struct extent *e, uint32_t part)
 {
     return (struct floats){e->block_begin + e->cut_block[part], e->block_begin + e->cut_block[part + 1]};
 }
 
-/* The part's bounded blocks of the own slice. */
+/* Squares the part's bounded blocks of the own slice. */
 static status blocks_square(const struct exchange *x, const struct updater *w, uint32_t bucket, const struct extent *e,
                             const struct update *u, const struct param_block *blocks, double *squares, uint32_t part)
 {
@@ -217,7 +216,7 @@ status exchange_sum_run(const struct exchange *x, const struct updater *w, uint3
     return ST_OK;
 }
 
-/* Clears the sums that others have got: the first lane of every own run; the others are clear. */
+/* Clears the sums that others have got: the first lane of every own run; the other lanes are clear. */
 static void sent_clear(const struct exchange *x, struct floats floats)
 {
     for (uint32_t i = 0; i < x->run_count && floats.begin < floats.end; i++)
@@ -262,7 +261,7 @@ void exchange_look_make(struct exchange *x, struct exchange_look *look, struct k
 
 /* --- updates ---------------------------------------------------------------------------------- */
 
-/* Updates the part of the rows that this node owns of the stage's tables. */
+/* Updates the part's rows, of those that this node owns of the stage's tables. */
 static status rows_update(const struct exchange *x, const struct updater *w, const struct extent *e,
                           const struct update *u, struct store *store, uint32_t part)
 {

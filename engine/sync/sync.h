@@ -1,5 +1,5 @@
-/* A synchronisation says when a micro-batch may start, which parameters it reads, where its gradients are added
- * and what follows a backward pass. Two contracts, and no more is known of each other:
+/* A synchronisation says when a micro-batch may start, which parameters it reads, where its gradients are added and
+ * what follows a backward pass. Two contracts join it to the pipeline:
  *
  *     pipeline ──sync_vt──▶ synchronisation    admit a slot; before a forward pass; within and after a backward pass;
  *                                              parts of what is summed and updated
@@ -25,14 +25,14 @@
 /* What everybody may know of a stage of a pipeline. Set once. */
 struct stage {
     uint32_t index, pipeline_index;
-    /* Of a plan whose stages lie on several nodes: this one has it. The first one that is here; the graph's last layers
-     * are here. */
+    /* A plan's stages may lie on several nodes. is_first: the first stage that is here; is_last: the graph's last
+     * layers are here. */
     bool is_here, is_first, is_last;
     char name[64]; /* "e..x": its layers */
     struct extent extent;
     const struct device_kind *kind;
     uint32_t replica_count;
-    struct bell *bell; /* of the workers that serve it */
+    struct bell *bell; /* of its workers */
 };
 
 /* A finished step, told in order. Under wsp and asp a minibatch. */
@@ -45,8 +45,7 @@ struct step_done {
 };
 
 struct sync_figures {
-    /* minibatches whose update was missing from the weights that one was computed with, of the same pipeline
-     * and of others */
+    /* how many minibatches' updates the weights of a minibatch missed: of its pipeline (local), of others (global) */
     bool has_staleness;
     uint64_t local_max, local_bound, global_max, global_bound; /* global_bound UINT64_MAX: none (asp) */
     double local_mean, global_mean;
@@ -54,17 +53,17 @@ struct sync_figures {
 
 /* What a synchronisation asks of the pipeline. Called by workers, in tasks or after them. */
 struct sync_host {
-    /* The slot is nobody's any more. */
+    /* Nobody has the slot any more. */
     void (*slot_give)(struct sync_host *, struct slot *);
-    /* In place of giving it the slot's input is kept until the next call (pipeline_check); then, when the next
-     * step is open, the slot is out, and there is room for another. */
+    /* slot_keep, in place of slot_give: the slot's input is kept until the next call (pipeline_check). slot_out, when
+     * the next step is open: there is room for another slot. */
     void (*slot_keep)(struct sync_host *, struct slot *);
     void (*slot_out)(struct sync_host *);
-    /* The slot's step, whose last one it is, has ended: rows that are due go (feed_sweep), row_count
-     * [table_count] are left. */
+    /* A step has ended, whose last slot this is: rows that are due go (feed_sweep); row_count [table_count] are
+     * left. */
     status (*rows_sweep)(struct sync_host *, struct slot *, uint64_t *row_count);
     void (*step_done)(struct sync_host *, const struct step_done *);
-    /* The job is over: with a failure that no task has met, on whose thread its message is. */
+    /* The job is over, by a failure outside of tasks. On the thread that has its message. */
     void (*fail)(struct sync_host *, status failure);
 };
 
@@ -75,7 +74,7 @@ struct sync_site {
     uint32_t kind;      /* enum of cfg/settings.h */
     uint32_t in_flight; /* Nm: micro-batches in a pipeline at once */
     uint32_t clock_distance;
-    bool is_exact; /* wsp: what minibatches are computed with does not depend on timing */
+    bool is_exact; /* wsp: the weights that minibatches read do not depend on timing */
     bool is_bf16;  /* bsp: sums of gradients are rounded (struct update) */
     uint32_t pipeline_count, stage_count, slot_count;
     struct stage *const *stages; /* [pipeline_count, stage_count] */
@@ -89,17 +88,17 @@ struct sync_part {
     uint64_t step;
 };
 
-/* Of all synchronisations. */
+/* What all synchronisations have. */
 struct sync {
     const struct sync_vt *vt;
     struct sync_site site;
     struct fold_lanes lanes; /* that are added here */
     bool folds;              /* one worker adds them in order: their sums join as lanes end (engine/slot/fold.h) */
-    /* 1: neighbours have one place, as each adds once to every float of it (graph_lanes_join): the first to zeros, the
-     * second to the first's sum, which is what joining them would give; else 0. */
+    /* 1: two neighbouring lanes share an entry, as each adds once to every float of it (graph_lanes_join): the first to
+     * zeros, the second to the first's sum, as joining them would. Else 0. */
     uint32_t fold_shift;
     struct gradients gradients;
-    /* bounding the norm of the dense gradients (graph/clip.h); NULL and nothing where it is not */
+    /* bounding the norm of the dense gradients (graph/clip.h); NULL and 0 where no norm is bounded */
     const struct graph_optimizer *clipped;
     struct param_block *blocks; /* [block_count] */
     uint32_t block_count;
@@ -108,9 +107,9 @@ struct sync {
 };
 
 struct sync_vt {
-    /* A step has lanes: their gradients are added apart, a lane's backward passes in the order of its
-     * micro-batches by one seat, and all read the same parameters. Else a stage does one task at a time, and
-     * each minibatch in flight makes what the next is computed with older. */
+    /* Steps have lanes: gradients are added lane by lane, one seat runs a lane's backward passes in the order of its
+     * micro-batches, and all passes read the same parameters. Else a stage does one task at a time, and each minibatch
+     * in flight makes the weights of the next one staler. */
     bool by_lane;
     size_t bytes; /* of its struct, which begins with struct sync */
     /* INVALID: plan or graph do not allow it; MEMORY. */
@@ -118,30 +117,28 @@ struct sync_vt {
     void (*close)(struct sync *);
     /* A job begins; no worker is at work. */
     void (*begin)(struct sync *);
-    /* It has ended well, and the parameters of all become the model's; optional. What other nodes have failed with. */
+    /* The job has ended well: the parameters of all become the model's; optional. Fails as other nodes have failed. */
     status (*settle)(struct sync *);
-    /* Whether the input may go in; if it may, and it does then, *pipeline is whose it is. Under the gate's
-     * claim, as is bind. */
+    /* Whether the input may go in. If so it goes in, to *pipeline. Under the gate's claim, as is bind. */
     bool (*admit)(struct sync *, const struct input *, uint32_t *pipeline);
-    /* The slot, bound to it, gets what else it needs. */
+    /* Gives the slot, which has its input, what else it needs. */
     void (*bind)(struct sync *, struct slot *, uint32_t pipeline);
     /* Before a forward pass, under the stage's turn; optional. */
     void (*forward_begin)(struct sync *, const struct stage *, struct slot *);
-    /* Sum of the losses of the slot's examples, of the `part`-th of its lanes where it has several
-     * (graph_lanes_join). */
+    /* Keeps the sum of the losses of the slot's examples; of several lanes (graph_lanes_join), of the `part`-th. */
     void (*loss_keep)(struct sync *, const struct slot *, uint32_t part, double sum);
-    /* Where the first piece of a list of nodes of the stage, [begin, end), ends; optional, and without it lists are not
-     * cut, and the next two are not called. */
+    /* Where the first piece of the stage's list of nodes [begin, end) ends. Optional: without it lists are not cut, and
+     * the next two functions are not called. */
     uint32_t (*piece_end)(const struct sync *, const struct stage *, uint32_t begin, uint32_t end);
-    /* Before each piece of a training's list: returns when what its nodes read is there, or never will be, and how long
-     * that took; optional. */
+    /* Before each piece of a list in training: waits until what its nodes read is there, or never will be; returns
+     * nanoseconds; optional. */
     uint64_t (*piece_await)(struct sync *, const struct stage *, uint32_t begin);
-    /* Behind each piece of a list that is cut, and before the next one, when what it has made ready is done: the nodes
-     * before `node` are done. */
+    /* After each piece: the nodes before `node` are done. Parts that this makes ready are taken before the next
+     * piece. */
     void (*piece_done)(struct sync *, const struct stage *, struct slot *, uint32_t node);
-    /* The rest of a backward pass' task: what it updates at once; optional. */
+    /* Ends the task of a backward pass with what is updated at once; optional. */
     status (*backward_end)(struct sync *, const struct updater *, const struct stage *, struct slot *);
-    /* After that task, when nobody looks at the slot in this stage any more. */
+    /* After this task, when nobody in this stage looks at the slot any more. */
     void (*backward_done)(struct sync *, const struct stage *, struct slot *);
     /* Takes a part of what the stage has to sum or to update for the worker at that seat; optional. */
     bool (*part_take)(struct sync *, const struct stage *, uint32_t seat, struct sync_part *);
@@ -151,7 +148,7 @@ struct sync_vt {
 
 /* Whether steps of the kind have lanes (sync_vt.by_lane). */
 bool sync_by_lane(uint32_t kind);
-/* INVALID: the kind has no use for so many pipelines. */
+/* INVALID: the kind has no use for several pipelines. */
 MUST_USE status sync_check(uint32_t kind, uint32_t pipeline_count);
 /* Opens the kind with sums of gradients. INVALID, MEMORY: with what to change. */
 MUST_USE status sync_open(struct sync **sync, const struct sync_site *site);
@@ -166,10 +163,10 @@ static inline uint32_t sync_stage_number(const struct sync *s, const struct stag
 {
     return stage->pipeline_index * s->site.stage_count + stage->index;
 }
-/* Runs a part of the stage's extent: sums and squares of what has a bounded norm … */
+/* Run a part of the stage's extent: this adds up and squares what has a bounded norm, … */
 MUST_USE status sync_sum_run(struct sync *s, const struct updater *w, const struct stage *stage, const struct update *u,
                              uint32_t part);
-/* … and the update of its parameters and of the step's rows. */
+/* … this updates its parameters and the step's rows. */
 MUST_USE status sync_update_run(struct sync *s, const struct updater *w, const struct stage *stage,
                                 const struct update *u, uint32_t part);
 

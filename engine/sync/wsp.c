@@ -1,15 +1,14 @@
-/* The waves of wsp.h. What belongs to a stage of a pipeline is touched only under the stage's turn, what the
- * gate decides by only under the gate's claim. Messages between pipelines travel on rings of buffer numbers, a
- * ring a pair and stage:
+/* The waves of wsp.h. A stage's data are touched only under the stage's turn, the gate's data only under the gate's
+ * claim. Messages between pipelines travel as numbers of buffers, on a ring for each pair and stage:
  *
  *     pipeline v, stage s   update … update, end of wave c ──▶ change = weights - base, base = weights ──▶ ring v to u
  *     pipeline u, stage s   before its next forward pass:      weights += change, base += change
  *
- * `base` is what the weights would be without the own changes that are not yet sent. A buffer is free again
- * when every other pipeline has read it. Under wsp 2 D + 2 buffers are enough: who sends wave c has seen every
- * other pipeline finish wave c - D - 1, and that one read, at the forward pass of the wave's last minibatch,
- * all of the c - 2 D - 1 waves that this minibatch needed; so at most waves c - 2 D - 1 to c are unread. Under
- * asp a stage that finds no free buffer sends more with the next. */
+ * `base` is what the weights would be without the own changes that are not yet sent. A buffer is free again when every
+ * other pipeline has read it. Under wsp 2 D + 2 buffers are enough. A pipeline that sends wave c has seen every other
+ * finish wave c - D - 1. The other read, at the forward pass of that wave's last minibatch, all c - 2 D - 1 waves that
+ * this minibatch needed; so at most waves c - 2 D - 1 to c are unread. Under asp a stage that finds no free buffer
+ * sends more the next time. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,22 +17,22 @@
 #include "graph/optimizer.h"
 
 #define RECORDS_MAX 65536u
-/* Waves of all pipelines between the first that is not told and the last that the clock lets in; under asp, so
- * many that nobody waits for room. */
+/* Minibatches between the first that is not told and the last that the clock lets in; under asp enough that nobody
+ * waits for room. */
 static uint32_t record_count(const struct wsp *wsp)
 {
     const struct sync_site *site = &wsp->sync.site;
     uint64_t waves = site->kind == SYNC_ASP ? 1024 : (uint64_t)site->clock_distance + 3;
     uint64_t count = waves * site->in_flight * site->pipeline_count;
-    /* Of several nodes all have room for what the clock lets in: none can be made to wait. */
+    /* On several nodes each has room for all that the clock lets in: none can be made to wait. */
     if (wsp->nodes) return (uint32_t)(2 * waves * site->in_flight * wsp->worker_count);
     return count < RECORDS_MAX ? (uint32_t)count : RECORDS_MAX;
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
-/* What a stage sends of what its updates change, in their order; returns the number of runs, and of floats.
- * `runs` may be NULL. */
+/* Lists the runs that a stage sends, in the order of its updates; returns how many there are, and their floats. `runs`
+ * may be NULL. */
 static uint32_t runs_list(const struct sync_site *site, const struct stage *s, struct run *runs, uint64_t *floats)
 {
     uint32_t count = 0;
@@ -52,7 +51,7 @@ static uint32_t runs_list(const struct sync_site *site, const struct stage *s, s
     return count;
 }
 
-/* Everything that this keeps. */
+/* All that wsp keeps. */
 static void wsp_layout(struct wsp *wsp, struct layout *l)
 {
     const struct sync_site *site = &wsp->sync.site;
@@ -111,7 +110,7 @@ static void wsp_layout(struct wsp *wsp, struct layout *l)
     if (wsp->nodes) wsp_nodes_layout(wsp, l);
 }
 
-/* Sent are differences of parameters and state: right only for rules whose state is a sum over updates. */
+/* Differences of parameters and state are sent: right only for rules whose state is a sum over updates. */
 static status optimizers_check(const struct wsp *wsp)
 {
     const struct sync_site *site = &wsp->sync.site;
@@ -145,7 +144,7 @@ static status clip_check(const struct sync *s)
          (double)s->clipped->clip_norm, cfg_syncs[site->kind], site->stage_count);
 }
 
-/* Whether nothing can depend on timing, if that is asked for: rows are shared by all pipelines of a node. */
+/* train.exact: nothing may depend on timing. Rows would, since all pipelines of a node share them. */
 static status exact_check(const struct sync_site *site)
 {
     if (!site->is_exact) return ST_OK;
@@ -162,7 +161,7 @@ static status exact_check(const struct sync_site *site)
     return ST_OK;
 }
 
-/* A table's rows are read and updated under the turn of the stage that looks them up: of one stage. */
+/* A table's rows are read and updated under the turn of the one stage that looks them up. */
 static status tables_check(const struct sync_site *site)
 {
     const struct graph *g = site->graph;
@@ -192,7 +191,7 @@ static uint32_t stage_of_node(const struct sync_site *site, uint32_t node)
     return s;
 }
 
-/* So are shared parameters: an update follows each of a stage's backward passes. */
+/* Shared parameters lie in one stage, too: an update follows each of its backward passes. */
 static status aliases_check(const struct sync *s)
 {
     const struct sync_site *site = &s->site;
@@ -210,7 +209,7 @@ static status aliases_check(const struct sync *s)
     return ST_OK;
 }
 
-/* Rows and parameters in memory of a device's own are the newest in a step's end only, which there is not. */
+/* Rows and parameters in a device's own memory are up to date at ends of steps alone, of which there are none here. */
 static status devices_check(const struct sync_site *site)
 {
     for (uint32_t s = 0; s < site->stage_count; s++)
@@ -273,7 +272,7 @@ static void wsp_begin(struct sync *s)
     }
     for (uint32_t i = 0; i < wsp->record_count && wsp->nodes == NULL; i++)
         atomic_store_explicit(&wsp->records[i].shared_is_there, false, memory_order_relaxed);
-    /* Of several nodes steps count, and others' may have come already. */
+    /* On several nodes steps count, and others' steps may have come already. */
     if (wsp->nodes == NULL) atomic_store_explicit(wsp->shared_told, 0, memory_order_relaxed);
     for (uint32_t i = 0; i < site->pipeline_count * site->stage_count; i++) {
         wsp->stages[i].applied = wsp->stages[i].rounds = 0;
@@ -282,7 +281,7 @@ static void wsp_begin(struct sync *s)
     if (wsp->nodes) wsp_nodes_begin(wsp);
 }
 
-/* A message of another pipeline, which has been read. */
+/* Frees a message of another pipeline, which has been read. */
 static void message_free(struct message *message)
 {
     /* Release pairs with the acquire in changes_send(): the buffer is filled anew only after it has been read. */
@@ -349,7 +348,7 @@ static bool changes_send(struct wsp *wsp, const struct stage *stage)
     struct wsp_stage *s = wsp_stage_of(wsp, stage);
     const struct wsp_pipeline *own = &wsp->pipelines[stage->pipeline_index];
     uint32_t index = 0;
-    /* Acquire pairs with the release in inboxes_read(). */
+    /* Acquire pairs with the release in message_free(). */
     while (index < s->message_count &&
            atomic_load_explicit(&s->messages[index].shared_unread, memory_order_acquire) != 0)
         index++;
@@ -375,7 +374,7 @@ static bool changes_send(struct wsp *wsp, const struct stage *stage)
     return true;
 }
 
-/* The model's part of the dense part that a pipeline owns, of the parameters or of the state. */
+/* Copies the slice that a pipeline owns to the model: its parameters, or its state. */
 static void slice_take(struct wsp *wsp, uint32_t pipeline, bool is_state)
 {
     const struct sync_site *site = &wsp->sync.site;
@@ -389,7 +388,7 @@ static void slice_take(struct wsp *wsp, uint32_t pipeline, bool is_state)
            (until - from) * sizeof(float));
 }
 
-/* What is left of the last waves, then all rounds; as nodes do (wsp_nodes.c). */
+/* Sends what is left of the last waves, then adds all rounds, as nodes do (wsp_nodes.c). */
 static void exact_settle(struct wsp *wsp)
 {
     const struct sync_site *site = &wsp->sync.site;
@@ -419,7 +418,8 @@ static status wsp_settle(struct sync *sync)
         return ST_OK;
     }
     for (uint32_t i = 0; i < site->pipeline_count * site->stage_count; i++) inboxes_read(wsp, site->stages[i]);
-    /* All bases are now the same but for rounding; the model is that of pipeline 0 and what each has not yet sent. */
+    /* All bases are now the same but for rounding; the model becomes pipeline 0's, and what each other has not yet
+     * sent. */
     for (uint32_t s = 0; s < site->stage_count; s++) {
         const struct wsp_stage *first = &wsp->stages[s];
         for (uint32_t r = 0; r < first->run_count; r++) {
@@ -441,7 +441,7 @@ static bool clock_allows(const struct wsp *wsp, uint32_t pipeline)
     if (site->kind != SYNC_WSP) return true;
     uint64_t needed = wsp_waves_needed(wsp->pipelines[pipeline].started, site->in_flight, site->clock_distance);
     for (uint32_t u = 0; u < site->pipeline_count; u++)
-        /* Acquire pairs with the release in wsp_backward_done(): the messages are in the inboxes of every stage. */
+        /* Acquire pairs with the release in wsp_backward_end(): the messages are in the inboxes of every stage. */
         if (u != pipeline && atomic_load_explicit(&wsp->pipelines[u].shared_waves, memory_order_acquire) < needed)
             return false;
     return true;
@@ -480,7 +480,7 @@ static bool wsp_admit(struct sync *s, const struct input *input, uint32_t *pipel
         struct wsp_pipeline *own = &wsp->pipelines[v];
         /* Acquire pairs with wsp_slot_done(): the stash of the minibatch that was Nm earlier is free. */
         uint64_t done = atomic_load_explicit(&own->shared_done, memory_order_acquire);
-        /* One at a time, if that is not to depend on timing. */
+        /* One at a time, if nothing may depend on timing. */
         const uint32_t most = site->is_exact ? 1 : site->in_flight;
         if (site->is_exact && input->batch.step % site->pipeline_count != v && wsp->nodes == NULL) continue;
         if (own->started - done >= most || !clock_allows(wsp, v)) continue;
@@ -592,7 +592,7 @@ void wsp_records_tell(struct wsp *wsp)
     } while (claim_give(&wsp->tell_claim));
 }
 
-/* After the slot's last backward pass, it is told, and free. */
+/* After the slot's last backward pass it is free, and its minibatch told. */
 static void wsp_slot_done(struct sync *s, const struct stage *stage, struct slot *slot)
 {
     struct wsp *wsp = (struct wsp *)s;
@@ -609,10 +609,10 @@ static void wsp_slot_done(struct sync *s, const struct stage *stage, struct slot
     /* Release pairs with the acquire in wsp_admit(). */
     atomic_fetch_add_explicit(&wsp->pipelines[of->pipeline].shared_done, 1, memory_order_release);
     wsp_records_tell(wsp);
-    s->site.host->slot_give(s->site.host, slot); /* last, for it rings for the gate: there is room for a record too */
+    s->site.host->slot_give(s->site.host, slot); /* last, as it rings for the gate: there is room for a record too */
 }
 
-/* Of several nodes: what others have finished is told by who comes. */
+/* On several nodes: whichever worker comes tells what others have finished. */
 static bool wsp_part_take(struct sync *s, const struct stage *stage, uint32_t seat, struct sync_part *part)
 {
     const struct wsp *wsp = (const struct wsp *)s;

@@ -1,4 +1,4 @@
-/* Wave synchronous parallel, for pipelines of one node; of nodes: wsp_nodes.c, waves.h. Source: HetPipe (Park et al.,
+/* Wave synchronous parallel, for pipelines of one node; for nodes: wsp_nodes.c, waves.h. Source: HetPipe (Park et al.,
  * USENIX ATC 2020), sections 4 and 5.
  *
  * A minibatch (here: a step of one micro-batch) updates a stage's parameters as soon as its backward pass there
@@ -14,19 +14,19 @@
  *                      the last of the wave only when they have sent c - D: while it waits, a pipeline goes on with
  *                      s_local minibatches of the next wave. A minibatch then misses at most s_global = (D +
  *                      1)(s_local + 1) + s_local - 1 minibatches of another pipeline.
- *   asp                waves of one minibatch and no clock: nobody waits (but who is a thousand waves of Nm ahead);
- *                      what is missing is measured.
+ *   asp                waves of one minibatch and no clock: no pipeline waits, unless it is a thousand waves of Nm
+ *                      ahead; what a minibatch misses is measured.
  *
- * Exact: step s is pipeline s modulo their number's, which has one minibatch under way, and before its forward pass
- * adds up, wave by wave and in order of pipelines, exactly those of the others' waves that it needs. At a job's end the
- * model becomes, slice by slice, what the pipeline has that owns the slice: so it has the bytes of as many nodes.
+ * Exact: steps belong to pipelines in turn, and a pipeline has one minibatch under way. Before its forward pass it adds
+ * exactly the waves of others that the minibatch needs, wave by wave and in order of pipelines. At a job's end the
+ * model takes each slice from the pipeline that owns it, and so has the bytes of as many nodes.
  *
  * Pipelines finish their minibatches in any order; they are told in the order of the data.
  *
- * Rows of tables are shared by all pipelines and updated at once; stages that look up a table take turns across
- * pipelines. Sent are parameters and optimizer state, both as differences, of rules for which these may be
- * added up (optimizers.def). Statistics of batch normalisation are not sent: each pipeline learns its own from
- * its minibatches, and the model keeps pipeline 0's. */
+ * All pipelines share rows of tables, and update them at once; stages that look up a table take turns across pipelines.
+ * Pipelines send differences of parameters and optimizer's state, of rules whose differences may be added up
+ * (optimizers.def). Statistics of batch normalisation are not sent: each pipeline learns its own from its minibatches,
+ * and the model keeps pipeline 0's. */
 #ifndef HETERPS_ENGINE_SYNC_WSP_H
 #define HETERPS_ENGINE_SYNC_WSP_H
 

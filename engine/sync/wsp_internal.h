@@ -15,7 +15,7 @@ struct run {
 
 struct message {
     float *change;        /* the stage's runs, one after another */
-    uint64_t minibatches; /* of the sender that it completes     */
+    uint64_t minibatches; /* the sender's, up to this wave       */
     _Atomic uint32_t shared_unread;
 };
 
@@ -24,12 +24,12 @@ struct wsp_stage {
     struct run *runs;
     uint32_t run_count, message_count;
     struct message *messages;
-    float *sums;        /* exact: of a round, the stage's runs */
+    float *sums;        /* exact: a round's, of the stage's runs */
     struct ring *inbox; /* [pipeline_count]: numbers of that pipeline's messages; its own stays empty */
     /* under the stage's turn */
-    uint64_t applied;            /* own minibatches of this job whose update is in the weights */
-    uint64_t *included;          /* [worker_count]: minibatches of the others that are         */
-    uint64_t rounds, row_rounds; /* of several nodes: rounds below it are in the weights, in the rows */
+    uint64_t applied;            /* own minibatches of this job whose update is in the weights             */
+    uint64_t *included;          /* [worker_count]: likewise minibatches of the others                     */
+    uint64_t rounds, row_rounds; /* rounds below it are in the weights (nodes, exact), in the rows (nodes) */
     uint64_t forward_count, local_max, local_sum, global_max, global_sum;
 };
 
@@ -42,14 +42,14 @@ struct wsp_pipeline {
     _Atomic uint64_t shared_waves;  /* sent by the first stage, so by all    */
 };
 
-/* A finished minibatch that waits to be told after those before it. Its slot is free already: a pipeline that
- * stands still keeps its own slots, and not those of the others. */
+/* A finished minibatch that waits until those before it are told. Its slot is free already, so a pipeline that stands
+ * still does not keep the slots of others. */
 struct record {
     struct step_done done;
     uint64_t *row_count; /* [table_count] */
     _Atomic bool shared_is_there;
 };
-/* Of a slot that has been let in. */
+/* What a slot has that has been let in. */
 struct in_flight {
     uint64_t sequence, number; /* of its minibatch in the job, and in its pipeline */
     uint32_t pipeline;
@@ -68,12 +68,12 @@ struct wsp {
     /* under the gate's claim */
     uint64_t admitted; /* by this job */
     uint32_t pipeline_next;
-    /* of minibatch n of the job, of several nodes of step n: n % record_count */
+    /* at n % record_count: of minibatch n of the job; on several nodes, of step n */
     struct record *records;
     uint32_t record_count;
     struct claim tell_claim;
     _Atomic uint64_t *shared_told; /* moved under the claim: records below it are told */
-    _Atomic uint64_t own_told;     /* that of one node                                 */
+    _Atomic uint64_t own_told;     /* shared_told, on one node                         */
     struct wsp_nodes *nodes;       /* NULL: there is one node                          */
 };
 
@@ -86,8 +86,8 @@ static inline float *wsp_run_floats(const struct wsp_pipeline *own, const struct
     if (of_base) return (run->is_state ? own->base_state : own->base_param) + run->offset;
     return (run->is_state ? own->state : own->param) + run->offset;
 }
-/* Where the slice of the dense part, parameters and the state behind them, begins that a worker owns; of worker_count:
- * where all end. */
+/* Where a worker's slice begins in the dense part, the parameters and the state behind them; of worker_count: where the
+ * last slice ends. */
 static inline uint64_t wsp_slice_begin(const struct wsp *wsp, uint32_t worker)
 {
     const struct graph_header *h = wsp->sync.site.graph->header;
@@ -100,30 +100,30 @@ void wsp_records_tell(struct wsp *wsp);
 
 /* --- wsp_nodes.c: NULL of wsp->nodes is one node, and nothing ------------------------------------- */
 
-/* Sets nodes, where there are others. INVALID, MEMORY. */
+/* Sets wsp->nodes, where there are other nodes. INVALID, MEMORY. */
 MUST_USE status wsp_nodes_find(struct wsp *wsp);
-/* Everything that it keeps, behind the stages. */
+/* All that nodes keep, behind the stages. */
 void wsp_nodes_layout(struct wsp *wsp, struct layout *l);
-/* Behind the second layout: what others exchange with. */
+/* After the second layout: gives the exchange what it works on. */
 void wsp_nodes_open(struct wsp *wsp);
 void wsp_nodes_begin(struct wsp *wsp);
-/* Whether the next minibatch may start, which is the step. */
+/* Whether the next minibatch, of this step, may start. */
 bool wsp_nodes_admit(struct wsp *wsp, uint64_t step);
-/* The same, and last: it begins, if this says so. */
+/* Asked last: whether it begins, which it then does. */
 bool wsp_nodes_begins(struct wsp *wsp, uint64_t step);
-/* Before its forward pass at a stage: adds what others' waves have changed. */
+/* Before the minibatch's forward pass at a stage: adds what others' waves have changed. */
 void wsp_nodes_forward(struct wsp *wsp, const struct stage *stage, uint64_t number);
-/* Before an update of these rows of the stage. */
+/* Before the stage updates these rows. */
 void wsp_nodes_rows_note(struct wsp *wsp, const struct stage *stage, const struct step_rows *rows);
 /* The stage has ended a wave of the own minibatches. */
 void wsp_nodes_wave_end(struct wsp *wsp, const struct stage *stage);
-/* Minibatch `number` is done, at all stages; with the last one of a wave that goes. */
+/* Minibatch `number` is done at all stages. With a wave's last minibatch the wave goes. */
 void wsp_nodes_done(struct wsp *wsp, uint64_t number, const struct step_done *done);
 MUST_USE status wsp_nodes_settle(struct wsp *wsp);
-/* A record that is told gets the rows that there are so far, and the ticket of the last own minibatch. Under the
- * claim. */
+/* Gives a record that is told the numbers of rows so far, and the ticket of the last own minibatch. Under
+ * tell_claim. */
 void wsp_nodes_record_fill(struct wsp *wsp, struct step_done *done);
-/* Whether something is there to be told. */
+/* Whether a record is there to be told. */
 bool wsp_nodes_tells(const struct wsp *wsp);
 
 #endif

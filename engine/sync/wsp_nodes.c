@@ -1,17 +1,16 @@
-/* Waves between nodes (waves.h), as a worker has them: it gives what its wave has changed, and adds what others' waves
- * have before its next forward pass at each stage.
+/* Waves between nodes (waves.h), the worker's side: it gives what its wave has changed, and adds what others' waves
+ * have changed before its next forward pass at each stage.
  *
  *     stage s   update … update, end of wave w ──▶ change = weights - base, base = weights ──all stages──▶ wave w goes
  *     stage s   before its next forward pass:      weights += sums of round r, base += those, for each r that is here
  *
- * `base` is as between pipelines (wsp.c). Where in a wave's floats a weight is follows from the graph alone, so nodes
- * may have plans of their own: parameters lie where the model has them, and the state behind.
+ * `base` is as between pipelines (wsp.c). A weight's place in a wave's floats follows from the graph alone: parameters
+ * lie where the model has them, and the state behind. So nodes may have plans of their own.
  *
- * Rows of tables every node has itself, of all nodes, in RAM: a letter has what a wave has changed of those that it has
- * touched, and who adds that makes the rows that it has not seen. At a job's end rows have the same bytes on all nodes
- * (wsp_rows.h).
+ * Every node has all rows of tables in RAM. A letter has the changes of the rows that a wave has touched; a node that
+ * adds them makes the rows that it has not seen. At a job's end rows have the same bytes on all nodes (wsp_rows.h).
  *
- * At a job's end the sums of all waves are added, and on all the dense part becomes what the slices' owners have. */
+ * At a job's end the sums of all waves are added, and the dense part of all becomes what the slices' owners have. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,25 +25,25 @@
 #include "io/store/store_save.h"
 
 struct wsp_nodes {
-    struct bell bell; /* of who settles */
+    struct bell bell; /* of the thread that settles */
     struct exchange *exchange;
     struct exchange_waves *x;
-    uint64_t floats; /* of the dense part, and what slices need to have one at least each */
+    uint64_t floats; /* of the dense part; at least 16 for each slice */
     struct arena *arena;
     /* under the turn of each table's stage */
     struct own_rows *rows; /* [table_count] */
-    /* moved between jobs, and by who ends a wave at the first stage */
+    /* moved between jobs, and when a wave ends at the first stage */
     uint64_t wait_ns;     /* under the gate's claim: since when a minibatch waits for rounds; 0: none does */
-    uint64_t base, given; /* the first wave of the job that runs; own waves below it are given */
-    size_t letter_bytes;  /* of the letter of the wave under way */
-    bool has_change;      /* that has changed something of the dense part */
-    bool is_given;        /* the last own wave of the job is              */
+    uint64_t base, given; /* the first wave of the job that runs; own waves below it are given             */
+    size_t letter_bytes;  /* of the letter of the wave under way                                           */
+    bool has_change;      /* the wave under way has changed the dense part                                 */
+    bool is_given;        /* the last own wave of the job is given                                         */
     /* the node's thread's */
     uint64_t *told; /* [worker_count]: minibatches of the job that a worker's letters have told */
     /* under the claim of telling */
-    uint64_t *row_count;    /* [table_count]: so far, also of waves that are not all told */
+    uint64_t *row_count;    /* [table_count]: so far, of waves that are not all told, too */
     uint32_t ticket;        /* of the last own minibatch                                  */
-    struct failure failure; /* what the exchange has failed with, before … */
+    struct failure failure; /* of the exchange; set before …                              */
     _Atomic bool shared_is_failed;
 };
 
@@ -56,7 +55,7 @@ static size_t letter_begin(const struct sync_site *site)
     return sizeof(struct wave_head) + site->in_flight * sizeof(struct wave_record);
 }
 
-/* Rows are numbered by 32 bits, and a message has as many bytes at most. */
+/* Checks that 31 bits number a table's rows, and 32 bits the bytes of a message. */
 static status sizes_check(const struct wsp *wsp)
 {
     const struct sync_site *site = &wsp->sync.site;
@@ -89,7 +88,7 @@ status wsp_nodes_find(struct wsp *wsp)
                  "table \"%s\" has store = bf16: under train.sync = wsp nodes add up what each has changed of rows, "
                  "and sums are not rounded; use store = f32, or train.sync = bsp",
                  graph_string(site->graph, site->graph->tables[t].name));
-    /* What a node has read ahead is nobody's row until a wave has changed it. */
+    /* A row that is only read ahead counts for nobody until a wave has changed it. */
     if (site->graph->table_count > 0) TRY(store_unchanged_hide(site->model->store));
     struct wsp_nodes *nodes = aligned_alloc(CACHE_LINE_BYTES, arena_bytes(sizeof *nodes));
     if (nodes == NULL) FAIL(MEMORY, "no memory for waves of nodes");
@@ -102,7 +101,7 @@ status wsp_nodes_find(struct wsp *wsp)
     return sizes_check(wsp);
 }
 
-/* Arrays of places, each of so many floats. */
+/* An array of `count` places of `floats` each. */
 static float **places_take(struct layout *l, size_t count, uint64_t floats)
 {
     float **places, *place;
@@ -151,9 +150,9 @@ void wsp_nodes_layout(struct wsp *wsp, struct layout *l)
     for (uint32_t t = 0; t < g->table_count; t++) own_rows_layout(l->arena ? &nodes->rows[t] : NULL, l, site, t);
 }
 
-/* The number of the wave under way, as of the first stage … */
+/* The number of the wave under way at the first stage … */
 static uint64_t own_wave(const struct wsp_nodes *nodes) { return nodes->given; }
-/* … and of any, which may be a wave ahead: that of its next update. */
+/* … and at any stage, which may be a wave ahead: the wave of its next update. */
 static uint64_t stage_wave(const struct wsp *wsp, const struct stage *stage)
 {
     return wsp->nodes->base + wsp_stage_of(wsp, stage)->applied / wsp->wave;
@@ -176,7 +175,7 @@ static status letter_rows_check(const struct sync_site *site, uint32_t worker, c
     return ST_OK;
 }
 
-/* told: minibatches of the job that the worker's letters before have told. */
+/* `told`: the job's minibatches of which the worker's earlier letters have told. */
 static status head_check(const struct sync_site *site, uint32_t worker, uint64_t wave, uint64_t told,
                          const struct wave_head *head)
 {
@@ -198,7 +197,7 @@ static status head_check(const struct sync_site *site, uint32_t worker, uint64_t
     return ST_OK;
 }
 
-/* By the node's thread: a letter has come; what it has finished is told when it is its turn. */
+/* By the node's thread: a letter has come. Its minibatches are told when it is their turn. */
 static status letter_come(void *context, uint32_t worker, uint64_t wave, const uint8_t *letter, size_t bytes)
 {
     struct wsp *wsp = context;
@@ -231,7 +230,7 @@ static status letter_come(void *context, uint32_t worker, uint64_t wave, const u
 
 bool wsp_nodes_tells(const struct wsp *wsp)
 {
-    /* Relaxed: who tells looks again; acquire, as there. */
+    /* Relaxed: whoever tells looks again. Acquire, as in wsp_records_tell(). */
     const uint64_t told = atomic_load_explicit(wsp->shared_told, memory_order_relaxed);
     return atomic_load_explicit(&wsp->records[told % wsp->record_count].shared_is_there, memory_order_acquire);
 }
@@ -282,7 +281,7 @@ static const uint8_t *letter_of(const struct wsp_nodes *nodes, uint32_t worker, 
     return head.wave == wave ? nodes->x->come_letter[place] : NULL;
 }
 
-/* Adds the rows of the stage's tables of all waves of this number, in order of workers. */
+/* Adds the changes of rows of the stage's tables by all waves of this number, in order of workers. */
 static status rows_add(struct wsp *wsp, const struct stage *stage, uint64_t wave)
 {
     const struct sync_site *site = &wsp->sync.site;
@@ -311,10 +310,10 @@ static status rows_add(struct wsp *wsp, const struct stage *stage, uint64_t wave
     return ST_OK;
 }
 
-/* Rounds of rows below it may be added: of waves that are given; all, when the last one of the job is. */
+/* Rounds below it may be added to rows: those of own waves that are given; all, when the job's last wave is given. */
 static uint64_t rows_until(const struct wsp_nodes *nodes)
 {
-    /* Acquire pairs with wave_give(): the own letter. is_given is of who settles, when no worker is at work. */
+    /* Acquire pairs with wave_give(): the own letter. is_given is set while no worker is at work. */
     return nodes->is_given ? UINT64_MAX : atomic_load_explicit(&nodes->x->shared_given, memory_order_acquire);
 }
 
@@ -366,7 +365,7 @@ static status rounds_add(struct wsp *wsp, const struct stage *stage, uint64_t un
     return ST_OK;
 }
 
-/* Rounds that the minibatch needs, and with train.exact all that it has. */
+/* The minibatch needs the rounds below it, and with train.exact has no others. */
 static uint64_t rounds_needed(const struct wsp *wsp, uint64_t number)
 {
     const struct sync_site *site = &wsp->sync.site;
@@ -387,7 +386,7 @@ bool wsp_nodes_admit(struct wsp *wsp, uint64_t step)
         return false;
     /* Acquire pairs with waves_step(): the sums, and the letters. */
     const bool is_here = atomic_load_explicit(&x->shared_rounds, memory_order_acquire) >= needed;
-    /* Relaxed: for who says for whom a node waits, and how long. */
+    /* Relaxed: they only say for whom a node waits, and how long. */
     atomic_store_explicit(&x->shared_needed, is_here ? 0 : needed, memory_order_relaxed);
     if (!is_here && nodes->wait_ns == 0) nodes->wait_ns = clock_ns();
     if (!is_here || nodes->wait_ns == 0) return is_here;
@@ -401,7 +400,7 @@ bool wsp_nodes_begins(struct wsp *wsp, uint64_t step)
     struct exchange *x = wsp->nodes->exchange;
     enum exchange_word word;
     if (!exchange_begins(x, step)) return false;
-    /* The last one of what is granted: rank 0 says now that the job goes no further (grant.c). */
+    /* The last granted step: rank 0 now says that the job goes no further (grant.c). */
     if (step + wsp->worker_count >= exchange_granted(x, &word)) x->vt->carry(x);
     return true;
 }
@@ -430,8 +429,8 @@ void wsp_nodes_wave_end(struct wsp *wsp, const struct stage *stage)
 {
     struct wsp_nodes *nodes = wsp->nodes;
     const struct wsp_stage *s = wsp_stage_of(wsp, stage);
-    /* Nobody ends a wave before the first stage has given the one before it: with its last minibatch that of this wave
-     * has been let in. */
+    /* No stage ends a wave before the first stage has given the one before: its last minibatch is let in when that
+     * one's is done. */
     const uint32_t place = own_wave(nodes) % WAVES_SENDS;
     for (uint32_t r = 0; r < s->run_count; r++) {
         const struct run *run = &s->runs[r];
@@ -451,7 +450,7 @@ void wsp_nodes_wave_end(struct wsp *wsp, const struct stage *stage)
     }
 }
 
-/* The wave may go: of so many minibatches of the job, `count` in it. */
+/* The wave may go, with `count` minibatches; `minibatches`: of the job so far. */
 static void wave_give(struct wsp *wsp, uint64_t minibatches, uint32_t count, bool is_last)
 {
     struct wsp_nodes *nodes = wsp->nodes;
@@ -466,7 +465,7 @@ static void wave_give(struct wsp *wsp, uint64_t minibatches, uint32_t count, boo
                                    .is_exact = wsp->sync.site.is_exact};
     memcpy(x->letter[place], &head, sizeof head);
     x->letter_bytes[place] = nodes->letter_bytes;
-    /* For the own part of its round: letters of this worker are this thread's. */
+    /* For the own part of the round: this thread, not the node's, writes own letters. */
     const size_t own = (size_t)x->worker * x->place_count + head.wave % x->place_count;
     CHECK(head.wave < waves_letters_added(x) + x->place_count);
     memcpy(x->come_letter[own], x->letter[place], nodes->letter_bytes);
@@ -475,8 +474,8 @@ static void wave_give(struct wsp *wsp, uint64_t minibatches, uint32_t count, boo
     nodes->letter_bytes = letter_begin(&wsp->sync.site);
     nodes->has_change = false;
     nodes->given++;
-    if (is_last) nodes->is_given = true; /* by who settles */
-    /* Relaxed: published by the release behind it, which pairs with the acquire of the node's thread. */
+    if (is_last) nodes->is_given = true; /* by the thread that settles */
+    /* Relaxed: published by the release after it, which pairs with the acquire of the node's thread. */
     atomic_fetch_or_explicit(&x->shared_busy, UINT32_C(1) << place, memory_order_relaxed);
     atomic_store_explicit(&x->shared_given, nodes->given, memory_order_release);
     nodes->exchange->vt->carry(nodes->exchange);
@@ -510,12 +509,12 @@ void wsp_nodes_begin(struct wsp *wsp)
 
 struct settling {
     struct wsp *wsp;
-    uint64_t rounds; /* until more than these are here, …                      */
-    bool of_sums;    /* … or it is known that there are no more of sums        */
-    uint32_t busy;   /* or, unless 0, until this place is free                 */
+    uint64_t rounds; /* waits until more than these are here, …  */
+    bool of_sums;    /* … or it is known that no more sums come  */
+    uint32_t busy;   /* unless 0: waits until this place is free */
 };
 
-/* The round of values of the job; UINT64_MAX: it is not known yet. */
+/* The job's round of values; UINT64_MAX: not known yet. */
 static uint64_t end_of(const struct wsp_nodes *nodes)
 {
     /* Acquire pairs with wave_note(): the letters of all. */
@@ -527,7 +526,7 @@ static bool settle_look(void *context)
 {
     const struct settling *s = context;
     const struct wsp_nodes *nodes = s->wsp->nodes;
-    /* Acquire, all: what belongs to it is there. */
+    /* Acquire, all: what each of them announces is there. */
     if (atomic_load_explicit(&nodes->shared_is_failed, memory_order_acquire)) return true;
     if (s->busy) return (atomic_load_explicit(&nodes->x->shared_busy, memory_order_acquire) & s->busy) == 0;
     return atomic_load_explicit(&nodes->x->shared_rounds, memory_order_acquire) > s->rounds ||
@@ -542,7 +541,7 @@ static status settle_await(struct settling *s)
     return failure_adopt(&nodes->failure);
 }
 
-/* Gives what is left of the last wave. */
+/* Gives the last wave, of what is left. */
 static status last_give(struct wsp *wsp)
 {
     struct wsp_nodes *nodes = wsp->nodes;
@@ -568,7 +567,7 @@ static status sums_add(struct wsp *wsp, uint64_t *end)
     }
 }
 
-/* Copies floats [begin, end) of the dense part, in one of both directions. */
+/* Copies floats [begin, end) of the dense part to the model, or from it. */
 static void dense_copy(const struct wsp *wsp, float *floats, uint64_t begin, uint64_t end, bool to_model)
 {
     const struct graph_header *h = wsp->sync.site.graph->header;
@@ -589,7 +588,7 @@ status wsp_nodes_settle(struct wsp *wsp)
     struct wsp_nodes *nodes = wsp->nodes;
     struct exchange_waves *x = nodes->x;
     uint64_t end;
-    /* Relaxed: for who says for whom a node waits. */
+    /* Relaxed: it only says for whom a node waits. */
     atomic_store_explicit(&x->shared_needed, UINT64_MAX, memory_order_relaxed);
     TRY(last_give(wsp));
     TRY(sums_add(wsp, &end));
@@ -630,8 +629,8 @@ void wsp_nodes_open(struct wsp *wsp)
 {
     struct wsp_nodes *nodes = wsp->nodes;
     struct exchange_waves *x = nodes->x;
-    /* Beyond what all have done, and is told with waves only, a worker may have all that the clock lets in; that much
-     * is granted as long as half of it is left. */
+    /* Waves alone tell what all have done; a worker may be ahead of it by all that the clock lets in. Steps are granted
+     * that far ahead, anew when half are used. */
     x->ahead_steps = wsp->record_count;
     x->come = letter_come;
     x->context = wsp;

@@ -1,4 +1,4 @@
-/* Rows of waves: a hash table of those that own waves have changed, and sums. A few thousand rows a wave. */
+/* Rows of waves: a hash table of the rows that own waves have changed, and sums. A few thousand rows a wave. */
 #include "engine/sync/wsp_rows.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ bool letter_rows_at(const struct graph *g, const uint8_t *letter, size_t bytes, 
 
 /* --- own rows ----------------------------------------------------------------------------------- */
 
-/* Own waves whose rounds are not here are D + 1 at most, the one under way and one that is being sent aside. */
+/* Besides the wave under way and one that is being sent, at most D + 1 own waves have no round here yet. */
 void own_rows_layout(struct own_rows *out, struct layout *l, const struct sync_site *site, uint32_t table)
 {
     const size_t floats = site->graph->tables[table].span_floats;
@@ -57,7 +57,7 @@ static uint32_t *bucket_of(const struct own_rows *rows, const float *span)
     return &rows->bucket[(((uintptr_t)span >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32) & rows->bucket_mask];
 }
 
-/* The number of the row there, or ROW_NONE. */
+/* The number of the row of this span, or ROW_NONE. */
 static uint32_t own_row_of(const struct own_rows *rows, const float *span)
 {
     uint32_t row = *bucket_of(rows, span);
@@ -105,7 +105,7 @@ static void row_add(const struct own_rows *rows, uint64_t own_wave, float *span,
     if (rows->row[row].last_wave == own_wave) floats_add(rows->base + (size_t)row * floats, change, floats);
 }
 
-/* A round has what this node has changed itself; with the last of it the row is as on all nodes. */
+/* Adds what this node itself has changed of a row; with the last own wave the row is as on all nodes. */
 static void own_row_add(struct own_rows *rows, uint64_t round, float *span, const float *change, uint32_t floats)
 {
     const uint32_t row = own_row_of(rows, span);

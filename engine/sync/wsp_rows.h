@@ -1,14 +1,14 @@
 /* Rows of a table that a worker's own waves have changed (wsp_nodes.c), and rows in letters (waves.h).
  *
- * Each node adds waves in the same order, round by round and in order of workers, also its own. Beside a row that own
- * waves have changed it keeps what rounds alone make of it, which the row becomes when the last of these waves is among
- * them:
+ * Each node adds waves, also its own, in the same order: round by round, and in order of workers. Beside a row that own
+ * waves have changed it keeps what rounds alone make of the row, which the row becomes when rounds have the last of
+ * these waves:
  *
  *     the row     own update, others' round 0, own update, others' round 1 …     what forward passes read
  *     beside it   round 0, own part included, round 1, …                         the same bytes on all nodes
  *
- * Per table a letter has the number of rows, their keys, and what their spans have changed by. Under the turn of the
- * stage that looks the table up. */
+ * A letter has for each table the number of changed rows, their keys, and changes of spans. Under the turn of the stage
+ * that looks the table up. */
 #ifndef HETERPS_ENGINE_SYNC_WSP_ROWS_H
 #define HETERPS_ENGINE_SYNC_WSP_ROWS_H
 
@@ -17,28 +17,28 @@
 #include "engine/sync/sync.h"
 #include "io/store/store.h"
 
-/* A row that own waves have changed whose rounds are not all here: what it would be without them is kept beside it. */
+/* A row that own waves have changed whose rounds are not all here. */
 struct own_row {
     float *span;
-    uint64_t key, last_wave; /* that has changed it                     */
-    uint32_t next;           /* of its bucket, or of those that are free */
+    uint64_t key, last_wave; /* the last own wave that has changed it */
+    uint32_t next;           /* in its bucket, or of the free ones    */
 };
-/* Those of a table; ROW_NONE: there is none. By own_rows_*. */
+/* Such rows of a table, for own_rows_*. ROW_NONE: no row. */
 struct own_rows {
     uint32_t max, count, free, used; /* used: numbers below it have been given */
     uint32_t *bucket;                /* [bucket_mask + 1]                   */
     uint32_t bucket_mask;
-    struct own_row *row; /* [max]                               */
-    float *settled;      /* [max, span_floats]: values by rounds alone                      */
-    float *base;         /* [max, span_floats]: of those of the wave under way, before it   */
-    uint32_t *of_wave;   /* [of_wave_count]: these                                          */
+    struct own_row *row; /* [max]                                                        */
+    float *settled;      /* [max, span_floats]: values by rounds alone                   */
+    float *base;         /* [max, span_floats]: of rows of_wave, values before this wave */
+    uint32_t *of_wave;   /* [of_wave_count]: that the wave under way has changed         */
     uint32_t of_wave_count, of_wave_max;
     /* what the store fills, some keys at a time */
     struct ticket_table found;
     uint32_t *unique, found_max;
 };
 
-/* Of a letter: the rows of a table behind it, keys and then floats. */
+/* Stands in a letter before the rows of a table: their keys, then their floats. */
 struct letter_rows {
     uint64_t table, count;
 };
@@ -47,12 +47,12 @@ struct letter_rows {
 uint64_t wave_rows_max(const struct sync_site *site, uint32_t table);
 /* Bytes of a letter's rows of a table. */
 size_t letter_rows_bytes(const struct graph *g, uint64_t table, uint64_t count);
-/* The rows at `at` of a letter that has so many bytes; false: there are none, or they are none. */
+/* Reads the head of the rows at byte `at` of a letter of `bytes`; false: no valid rows are there. */
 bool letter_rows_at(const struct graph *g, const uint8_t *letter, size_t bytes, size_t at, struct letter_rows *rows);
 
-/* While the layout only adds up, rows are not used. */
+/* `rows` is not used while the layout only adds up. */
 void own_rows_layout(struct own_rows *rows, struct layout *l, const struct sync_site *site, uint32_t table);
-/* Before an update of these rows in the own wave. `floats` of a span. */
+/* Before the own wave updates these rows. `floats` are those of a span. */
 void own_rows_note(struct own_rows *rows, const struct step_rows *step, uint64_t wave, uint32_t floats);
 /* Writes what the wave has changed to `at`; returns how many bytes. */
 size_t own_rows_write(struct own_rows *rows, const struct graph *g, uint32_t table, uint8_t *at);

@@ -1,9 +1,10 @@
 #!/bin/sh
 # Usage: sh tests/quality/apart.sh [RUNS] [PROGRAM]       defaults: 20, ./heterps-run; SEED=N repeats a series
-# Trainings on 2 to 4 nodes that share no directory: node 0 writes all saves, and serves them. At a random moment one of them
-# is killed: a survivor starts anew and is served; where node 0 goes, or too few are left, all are started again, as another
-# number of nodes, of which some have lost what they had. Each has to end with the bytes of one node, of a table whose rows come
-# and go, and no other node may leave a file. Prints a line a run that does not; status 1 if one did not.
+# Trainings on 2 to 4 nodes that share no directory: node 0 writes all saves, and serves them. At a random moment one
+# node is killed. A survivor starts anew and is served. Where node 0 is killed, or too few nodes are left, all are
+# started again, as another number of nodes, some of which have lost what they had. Each training has to end with the
+# bytes of one node, of a table whose rows come and go, and only node 0 may leave files. Prints a line a wrong run;
+# status 1 if there was one.
 set -u
 runs=${1:-20} h=${2:-./heterps-run}
 case $h in /*) ;; *) h=$PWD/$h ;; esac

@@ -3,10 +3,10 @@
 
     python3 tests/quality/bf16_rows.py DATA [--heterps PATH] [--only NAME] [--seeds 10] [--rows 2000000]
 
-DATA is a folder with adult, criteo_kaggle and frappe (tests/e2e/lib.sh says which files); a set that is not there is left out. `gen` is generated
-rows: --rows to train on, a tenth of them to measure on. A line a set: the mean of the paired differences (bf16 less float32) and its 95 %
-interval by Student's t; ! before it where the mean is farther than 0.001 from 0. With few rows a seed's differences are noise of the order of
-the interval that is printed."""
+DATA is a folder with adult, criteo_kaggle and frappe (tests/e2e/lib.sh says which files); a set that is not there is
+left out. `gen` is generated rows: --rows to train on, a tenth of them to measure on. Prints a line a set: the mean of
+the paired differences (bf16 less float32) and its 95 % interval by Student's t, with ! before it where the mean is
+farther than 0.001 from 0. With few rows a seed's differences are noise of the order of this interval."""
 import argparse, math, os, re, statistics, subprocess, tempfile
 
 import defaults

@@ -1,11 +1,13 @@
 #!/bin/sh
 # Usage: sh tests/quality/bytes.sh [HETERPS]        (default ./heterps-run; takes about a minute)
-# Shows whether two binaries train the same bytes. Prints a table, a line a sample, way and instruction set of this processor: the first 16
-# digits of SHA-256 of all exported values, and of the predictions for the training data. A change of structure leaves the table as it was:
+# Shows whether two binaries train the same bytes. Prints a table, a line for each sample, way and instruction set of
+# this processor: the first 16 digits of SHA-256 of all exported values, and of the predictions for the training data.
+# A change of structure leaves the table as it was:
 #     sh tests/quality/bytes.sh OLD >old; sh tests/quality/bytes.sh NEW >new; diff old new
-# Every model text in samples/ trains some 32 steps, the last one ragged, on generated data; some train in further ways, and so does a model
-# of the ops that no sample has. A line `data` has the generated data themselves. What depends on time is left out: asp, and wsp with more
-# than one micro-batch in flight or more than one pipeline. Tables of two machines may differ. Exit status 1: some run has failed; its line says so.
+# Every model text in samples/ trains some 32 steps, the last one ragged, on generated data. Some train in further
+# ways, and so does a model of the ops that no sample has. A line `data` has the generated data themselves. Left out
+# is what depends on time: asp, and wsp with more than one micro-batch in flight or more than one pipeline. Tables of
+# two machines may differ. Exit status 1: a run has failed; its line says so.
 set -eu
 h=${1:-./heterps-run}
 case $h in /*) ;; *) h=$PWD/$h ;; esac

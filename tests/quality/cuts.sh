@@ -1,11 +1,12 @@
 #!/bin/sh
 # Usage: sh tests/quality/cuts.sh [RUNS] [PROGRAM]       defaults: 20, ./heterps-run; SEED=N repeats a series; VERBOSE=1: a line a run
-# Trainings on four nodes, each in a network namespace, with a cable between every two of them. At random moments cables are cut for 0.2 to 3 s: one
-# of them in one direction or in both, or all of a node's, so that it does not send, does not receive, or neither. A cut that lasts loses nodes
-# (cluster.timeout = 1, cluster.min = 2), which join again when the next one is lost; a node that may go on (75) is started again, unless the training
-# has ended without it. Every training has to end, with the bytes and the last figures of one node, of a table whose rows come and go. Prints a line a
-# run that is wrong, and how many cuts of each kind there were and how many of them lost a node; status 1 if a run was wrong, 77 with a sentence where
-# there can be no namespaces.
+# Trainings on four nodes, each in a network namespace, with a cable between every two of them. At random moments
+# cables are cut for 0.2 to 3 s: one cable in one direction or in both, or all cables of a node, so that it does not
+# send, does not receive, or neither. A cut that lasts loses nodes (cluster.timeout = 1, cluster.min = 2), which join
+# again when the next one is lost. A node that may go on (75) is started again, unless the training has ended without
+# it. Every training has to end with the bytes and the last figures of one node, of a table whose rows come and go.
+# Prints a line a wrong run, how many cuts of each kind there were, and how many of them lost a node. Status 1 if a
+# run was wrong; 77 with a sentence where there can be no namespaces.
 set -u
 runs=${1:-20} h=${2:-./heterps-run}
 case $h in /*) ;; *) h=$PWD/$h ;; esac

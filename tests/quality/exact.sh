@@ -1,8 +1,8 @@
 #!/bin/sh
 # Usage: sh tests/quality/exact.sh [RUNS [PROGRAM]]       defaults: 20, ./heterps-run; SEED=N repeats a series
-# train.exact on 2, 3 and 4 nodes over loopback, of a model with a table: RUNS runs of each, in which nodes stand still
-# for random times, have to end with equal bytes, and to find the same in evaluations on the way; without it, runs of
-# three nodes have not. Status 1 if one did not.
+# train.exact on 2, 3 and 4 nodes over loopback, of a model with a table. RUNS runs of each, in which nodes stand
+# still for random times, have to end with equal bytes, and to find equal figures in evaluations on the way. Without
+# train.exact, some of a few runs of three nodes have to differ. Status 1 if it is otherwise.
 set -u
 runs=${1:-20} h=${2:-./heterps-run}
 case $h in /*) ;; *) h=$PWD/$h ;; esac

@@ -3,14 +3,16 @@
 
     python3 tests/quality/experts_gradients.py >tests/golden/experts        pip install torch
 
-Everything that goes in follows from the text and from value(a, i), as tests/quality/trees_gradients.py has it. Array 100 is x [B, K], array 101
-the gate's logits [B, E], array 102 the factors of the output [B, N], by which it is summed; arrays 0, 1, … are the parameters: with a hidden layer
-its weights [E, K, H] and biases [E, H], then the outputs' weights [E, H or K, N] and biases [E, N].
+All inputs follow from the text and from value(a, i), as in tests/quality/trees_gradients.py. Array 100 is x [B, K],
+array 101 the gate's logits [B, E], array 102 the factors [B, N] by which the output is summed. Arrays 0, 1, … are the
+parameters: with a hidden layer its weights [E, K, H] and biases [E, H], then the outputs' weights [E, H or K, N] and
+biases [E, N].
 
-A line: experts B K E N H top capacity balance activation | ARRAY a b n | …; of out, dx, dg, then d0, d1, … of the parameters: gradients of
-f = sum(out * factors) + balance * E * sum over examples of sum_e s_e p_e, s_e the share of all choices that are e, p the softmax of the logits.
-An example's first choice is the greatest logit, of equals the first, and so on. An expert takes ceil(capacity * top * B / E) choices (0: all),
-first choices before second ones, then in the order of examples. Projections a, b and norm n as in trees_gradients.py."""
+A line: experts B K E N H top capacity balance activation | ARRAY a b n | …; for out, dx, dg, then d0, d1, … of the
+parameters: gradients of f = sum(out * factors) + balance * E * sum over examples of sum_e s_e p_e, where s_e is the
+share of e in all choices, and p the softmax of the logits. An example's first choice is the greatest logit, of equal
+ones the first, and so on. An expert takes ceil(capacity * top * B / E) choices (0: all), first choices before second
+ones, then in the order of examples. Projections a, b and norm n are as in trees_gradients.py."""
 import math
 import os
 import sys

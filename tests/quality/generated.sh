@@ -1,7 +1,8 @@
 #!/bin/sh
 # Usage: sh tests/quality/generated.sh [ROWS]        (default 2,000,000; needs ./heterps-run and about 300 bytes of disk a row)
-# Generated clicks, whose best possible AUC is known: samples/ctrdnn.cfg after one epoch must come within 0.015 of it, while a logistic
-# regression over the same columns stays at least 0.03 below: so the difference is what the net has learned of pairs of fields.
+# Generated clicks, whose best possible AUC is known. samples/ctrdnn.cfg after one epoch must come within 0.015 of it,
+# while a logistic regression over the same columns stays at least 0.03 below: the difference is what the net has
+# learned of pairs of fields.
 set -eu
 cd "$(dirname "$0")/../.."
 rows=${1:-2000000}

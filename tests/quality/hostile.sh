@@ -1,11 +1,12 @@
 #!/bin/sh
 # Usage: sh tests/quality/hostile.sh [CONNECTIONS] [PROGRAM]       defaults: 1000000, ./heterps-run; RATE=5000 a second, PROCESSES=2,
 #                                                                  EPOCHS=300: of a training; ten minutes on two cores that do nothing else
-# Three nodes train behind a key while others connect to them as fast as RATE says: garbage, greetings sent again, cut short or reflected, of this key and
-# of another one, slow ones (hostile.py); and nodes of the right rank that are there already, with the right key and with a wrong one. In turn with them
-# the same load goes to a port where nobody listens, until there were CONNECTIONS of the first kind. Each training has to leave the bytes of one node; no
-# node may start anew. Prints seconds and processor seconds of each; status 1 if bytes are others, a node of too many gets in, or trainings under attack
-# take more than 5 % longer.
+# Three nodes train behind a key while others connect to them as fast as RATE says (hostile.py): with garbage; with
+# greetings of this key and of another, sent again, cut short or reflected; slowly; and as nodes of a rank that is
+# there already, with the right key and with a wrong one. In turn with these trainings the same load goes to a port
+# where nobody listens, until there were CONNECTIONS of the first kind. Each training has to leave the bytes of one
+# node; no node may start anew. Prints seconds and processor seconds of each. Status 1 if bytes are others, a node too
+# many gets in, or trainings under attack take more than 5 % longer.
 set -u
 wanted=${1:-1000000} h=${2:-./heterps-run} rate=${RATE:-5000} processes=${PROCESSES:-2} began=$(date +%s)
 case $h in /*) ;; *) h=$PWD/$h ;; esac

@@ -1,9 +1,10 @@
 #!/bin/sh
 # Usage: sh tests/quality/hosts.sh [RUNS] [PROGRAM]       defaults: 12, ./heterps-run; SEED=N repeats a series
-# launch --hosts on three hosts, each a network namespace with an sshd and a cable of its own: trainings of a model with tables, of which a node is
-# killed, or a connection of ssh, or a host's cable is out for some seconds, or nothing happens; each has to end with the bytes of one node. Then a
-# host whose cable is out before the start, which has to be said in one sentence. Prints a line a run; status 1 if one is wrong, 77 with a sentence
-# where there is no sshd, or there can be no namespaces.
+# launch --hosts on three hosts, each a network namespace with an sshd and a cable of its own. Trainings of a model
+# with tables, in which a node or a connection of ssh is killed, a host's cable is out for some seconds, or nothing
+# happens; each has to end with the bytes of one node. Then a host whose cable is out before the start, which one
+# sentence has to say. Prints a line a run. Status 1 if one is wrong; 77 with a sentence where there is no sshd, or
+# there can be no namespaces.
 set -u
 runs=${1:-12} h=${2:-./heterps-run}
 case $h in /*) ;; *) h=$PWD/$h ;; esac

@@ -1,9 +1,10 @@
 """Usage: python3 tests/quality/loss.py [PROGRAM] [RUNS]       defaults: ./heterps-run, 12
 
-How soon nodes notice that one of them was killed, and train again. Three nodes on this machine train a model with a table; once there is a save,
-one of them, each in turn, is killed with -9. Prints the median and the greatest time from the kill to the first sentence of another node about
-the loss, and from there to the next save, 50 steps behind the last one. Status 1 if one is above 0.5 s or 3 s. (Of a node that
-dies on a machine that goes on; one whose machine or cable dies is noticed after cluster.timeout.)"""
+How soon nodes notice that one of them was killed, and train again. Three nodes on this machine train a model with a
+table; once there is a save, one of them, each in turn, is killed with -9. Prints the median and the greatest time from
+the kill to another node's first sentence about the loss, and from there to the next save, 50 steps after the last one.
+Status 1 if a time is above 0.5 s or 3 s. (The killed node's machine goes on; where a machine or a cable dies, nodes
+notice the loss after cluster.timeout.)"""
 import os
 import re
 import shutil

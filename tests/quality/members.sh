@@ -1,7 +1,8 @@
 #!/bin/sh
 # Usage: sh tests/quality/members.sh [SEEDS [FIRST]]
-# The membership of nodes (engine/node/member.h) under SEEDS (100,000) seeds of its simulator from FIRST (1) on, shared by the processors: prints what
-# it finds, each with the seed that repeats it (test_member 1 SEED), and how many seeds a second a core that was. Needs `./build.sh tests`.
+# The membership of nodes (engine/node/member.h) under SEEDS (100,000) seeds of its simulator, from FIRST (1) on,
+# shared by the processors. Prints what it finds, each with the seed that repeats it (test_member 1 SEED), and how
+# many seeds a second a core has done. Needs `./build.sh tests`.
 set -u
 cd "$(dirname "$0")/../.."
 seeds=${1:-100000} first=${2:-1} cores=$(nproc)

@@ -1,9 +1,10 @@
 #!/bin/sh
 # Usage: [MPICH=mpirun.mpich] [OPENMPI=mpirun.openmpi] sh tests/quality/mpi.sh [PROGRAM]       default: ./heterps-run
-# Trainings on three nodes of this machine that samples/nodes.mpirun starts, by MPICH's mpirun and by Open MPI's, to the bytes of one node; then one
-# that is ended by a signal to mpirun, and goes on when it is started again. MPICH and OPENMPI say where these are, and each has to be the one that it
-# is called; what is not there is skipped, with a line that says so. Prints a line a job; status 1 if one is wrong, 77 where there is neither.
-# A minute.
+# Trainings on three nodes of this machine that samples/nodes.mpirun starts, by MPICH's mpirun and by Open MPI's,
+# which have to end with the bytes of one node. Then a training that is ended by a signal to mpirun, and goes on when
+# it is started again. MPICH and OPENMPI say where the two are, and each has to be what it is called; one that is not
+# there is skipped, with a line that says so. Prints a line a job. Status 1 if one is wrong; 77 where there is
+# neither. A minute.
 set -u
 h=${1:-./heterps-run}
 case $h in /*) ;; *) h=$PWD/$h ;; esac

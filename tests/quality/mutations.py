@@ -1,11 +1,11 @@
-"""Small bugs in C: where a source has room for one, and which. Knows C by its tokens alone: what does not compile is
-for the caller to drop.
+"""Small bugs in C: where a source has room for a bug, and for which. Knows C by its tokens alone: the caller drops
+what does not compile.
 
-A Mutation replaces source[begin:end] by `text`; lines stay where they are. Left alone are comments, strings (but
-numbers and yes/no in .def tables), includes and conditions of the preprocessor, assertions, what a message of an error
-is made of, and what the plain build's tests cannot see, whatever they look at: hints to the processor and the compiler,
-locks, sizes of arrays and of what is allocated, and what frees memory, with the loop around it (AddressSanitizer's and
-ThreadSanitizer's builds see these)."""
+A Mutation replaces source[begin:end] by `text`; lines stay where they are. Left alone are comments, strings (but not
+numbers and yes/no in .def tables), includes and conditions of the preprocessor, assertions, and the parts of an error's
+message. So is what no test of the plain build can see: hints to the processor and the compiler, locks, sizes of arrays
+and of allocations, and what frees memory, with the loop around it (the builds of AddressSanitizer and ThreadSanitizer
+see these)."""
 import hashlib, re
 from collections import Counter
 

@@ -1,12 +1,14 @@
 #!/bin/sh
 # Usage: sh tests/quality/nodes.sh [RUNS] [PROGRAM]       defaults: 100, ./heterps-run; SEED=N repeats a series; MODEL=dense: numbers alone;
 #                                                         LONG=1: pauses of 10 to 60 s; VERBOSE=1: a line a run
-# Trainings on 2 to 4 nodes over loopback, of any lanes each, or of none, which serve rows and slices alone or with the
-# others, of which one is killed, or stands still for a while, or none is and nothing is saved: each has to end, and with the bytes and the last figures of
-# one node, of a table whose rows come and go. A third of the moments are random; the others are of a kind that aim.py waits for, in turn: handshake, recovery
-# (behind another kill, once there is a save), reading, rows, sums, update, save. Or one is killed, and another when who comes in its place waits. One training in five goes on from a day before (--continue), one in five
-# from what so many other nodes have left at a signal (--resume). Prints a line a run that is wrong, how many of each kind there were, and how often a
-# hit node was at what, of which several things may go on at once; status 1 if a run was wrong.
+# Trainings on 2 to 4 nodes over loopback, each of any lanes, or of none: then it serves rows and slices, alone or
+# with the others. One node is killed, or stands still for a while; or nothing happens, and nothing is saved. Each
+# training has to end with the bytes and the last figures of one node, of a table whose rows come and go. A third of
+# the moments are random. The others are of a kind that aim.py waits for, in turn: handshake, recovery (after another
+# kill, once there is a save), reading, rows, sums, update, save. Or one node is killed, and another when the one that
+# comes in its place waits. One training in five goes on from a day before (--continue), one in five from what another
+# number of nodes have left at a signal (--resume). Prints a line a wrong run, how many of each kind there were, and
+# how often hit nodes were at what: a node may be at several things at once. Status 1 if a run was wrong.
 set -u
 runs=${1:-100} h=${2:-./heterps-run}
 case $h in /*) ;; *) h=$PWD/$h ;; esac

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Usage: sh tests/quality/nodes_samples.sh [NODES...] [-- SAMPLE...]       default: 2 3, and all of samples/; H=PROGRAM
-# Trains every sample on so many nodes over loopback, and compares what is exported with one node's, byte for byte. Its
-# lines come from `gen`, or are drawn here where a vocabulary is counted, or nodes are a chain. A line a sample; status 1 if
-# one differs. A sample that one node does not train as it stands is left out, and said so.
+# Trains every sample on each of these numbers of nodes over loopback, and compares what is exported with one node's,
+# byte for byte. Lines come from `gen`; where a vocabulary is counted, or nodes are a chain, they are drawn here. A
+# sample that one node does not train as it stands is left out, with a line that says so. Status 1 if one differs.
 set -u
 h=${H:-./heterps-run}
 case $h in /*) ;; *) h=$PWD/$h ;; esac

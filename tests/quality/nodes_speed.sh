@@ -1,10 +1,11 @@
 #!/bin/sh
 # Usage: sh tests/quality/nodes_speed.sh [ROUNDS] [PROGRAM]       defaults: 5 rounds, ./heterps-run; BATCH=4096 ROWS=131072 PASSES=4
-# Two nodes of one core each beside one node of two threads, of samples/ctrdnn.cfg and ctrdnn2.cfg: the same graph and two
-# lanes on both sides, from memory: PASSES further passes over ROWS generated lines that the first pass has kept, whose
-# time is taken off (a run of one pass is measured beside). A round runs both in turn, the next in the other order.
-# Prints, of each model, the medians of examples/s and of the rounds' ratios two nodes / one, with the least and the greatest,
-# and the ratio of processor time that an example takes, one / two, which what else the machine does changes less.
+# Two nodes of one core each beside one node of two threads, of samples/ctrdnn.cfg and ctrdnn2.cfg: the same graph,
+# with two lanes on both sides, from memory. What counts is PASSES further passes over ROWS generated lines that the
+# first pass has kept; the time of a run of one pass, which is measured beside, is taken off. A round runs both in
+# turn, the next round in the other order. Prints for each model the medians of examples/s and of the rounds' ratios
+# two nodes / one, with the least and the greatest; and the ratio one / two of the processor time of an example, which
+# other work of the machine changes less.
 set -eu
 rounds=${1:-5} h=${2:-./heterps-run}
 case $h in /*) ;; *) h=$PWD/$h ;; esac

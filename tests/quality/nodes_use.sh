@@ -1,8 +1,8 @@
 #!/bin/sh
 # Usage: sh tests/quality/nodes_use.sh [RUNS] [PROGRAM]       defaults: 30, ./heterps-run; SEED=N repeats a series
-# A saved model predicts, is exported and is measured on 2 to 4 nodes over loopback, of any lanes each, of which one is
-# killed at a random moment or stands still: each run has to end with what one node gives, byte for byte. Prints a line
-# a run that does not, and how many of each kind there were; status 1 if one did not.
+# A saved model predicts, is exported and is measured on 2 to 4 nodes over loopback, of any lanes each. One node is
+# killed at a random moment, or stands still. Each run has to end with what one node gives, byte for byte. Prints a
+# line a wrong run, and how many of each kind there were; status 1 if one was wrong.
 set -u
 runs=${1:-30} h=${2:-./heterps-run}
 case $h in /*) ;; *) h=$PWD/$h ;; esac

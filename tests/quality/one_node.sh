@@ -1,5 +1,5 @@
-# What the programs here that train on several nodes share, sourced in an empty folder: a model with a table, and what one node makes of it. $h is the
-# program, $root the project.
+# What the programs here that train on several nodes share: a model with a table, and what one node makes of it.
+# Sourced in an empty folder. $h is the program, $root the project.
 
 . "$root/tests/e2e/nodes.sh"
 

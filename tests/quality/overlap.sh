@@ -1,11 +1,13 @@
 #!/bin/sh
 # Usage: sh tests/quality/overlap.sh [REPEATS] [PROGRAM]       defaults: 3, ./heterps-run; RATE=400mbit LAYERS=16 UNITS=512 STEPS=20 MICROS='1 2 4'
-# How much of a step the wire adds where it takes half as long as the computation: two nodes, in network namespaces joined by a cable that tc's tbf
-# shapes, train LAYERS equal layers of UNITS, a lane each, of each of MICROS micro-batches. The computation is that of a paced device: each pass
-# takes the time that a plan says, most of which it sleeps, so that two nodes may share a core and be disturbed. In turn: the cable as it is, shaped,
-# and shaped with cluster.bucket = 0, which sends all behind the last backward pass. Prints seconds a step of each, the wire's own time at that rate,
-# and what is exposed: a shaped step less one of the cable as it is, over a shaped step. Status 1 if buckets expose more than 0.10 with one
-# micro-batch, (1/2 - 1/m) + 0.05 with m; 77 with a sentence where there can be no namespaces.
+# How much of a step the wire adds where it takes half as long as the computation. Two nodes, in network namespaces
+# joined by a cable that tc's tbf shapes, train LAYERS equal layers of UNITS, a lane each, of each of MICROS
+# micro-batches. The computation is that of a paced device: each pass takes the time that a plan says and sleeps for
+# most of it, so two nodes may share a core and be disturbed. In turn: the cable as it is; shaped; and shaped with
+# cluster.bucket = 0, which sends all after the last backward pass. Prints seconds a step of each, the wire's own time
+# at that rate, and what is exposed: a shaped step less one of the cable as it is, over a shaped step. Status 1 if
+# buckets expose more than 0.10 with one micro-batch, or than (1/2 - 1/m) + 0.05 with m; 77 with a sentence where
+# there can be no namespaces.
 set -u
 repeats=${1:-3} h=${2:-./heterps-run} rate=${RATE:-400mbit} layers=${LAYERS:-16} units=${UNITS:-512} steps=${STEPS:-20} all_micros=${MICROS:-1 2 4}
 case $h in /*) ;; *) h=$PWD/$h ;; esac

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Usage: sh tests/quality/pairs.sh OLD NEW [ROUNDS]        (default 5 rounds, which take 3 to 5 minutes on two cores)
-# Compares the speed of two binaries. A round runs every case twice with each of them, in the order old new new old, the next round new old
-# old new; the better of its two speeds is a binary's speed in that round, for what else the machine does only slows. Prints for each case
-# the medians of samples/s and of the rounds' ratios NEW/OLD, and the least and the greatest ratio; the last line has the smallest median.
-# Cases: ctrdnn and ctrdnn1, from text (a whole training) and from memory (`bench train`, which replays micro-batches); and ctrdnn1 with
-# most of its rows on the disk of TMPDIR, which has to have 250 MB free. All cores. If a run fails, the exit status is 1.
+# Compares the speed of two binaries. A round runs every case twice with each of them, in the order old new new old,
+# the next round new old old new. The better of its two speeds is a binary's speed in that round, since other work of
+# the machine only slows. Prints for each case the medians of samples/s and of the rounds' ratios NEW/OLD, and the
+# least and the greatest ratio; the last line has the smallest median. Cases: ctrdnn and ctrdnn1, from text (a whole
+# training) and from memory (`bench train`, which replays micro-batches); and ctrdnn1 with most of its rows on the
+# disk of TMPDIR, which has to have 250 MB free. All cores. If a run fails, the exit status is 1.
 set -eu
 [ $# -ge 2 ] || { echo 'usage: sh tests/quality/pairs.sh OLD NEW [ROUNDS]' >&2; exit 2; }
 case $1 in /*) old=$1 ;; *) old=$PWD/$1 ;; esac

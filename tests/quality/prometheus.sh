@@ -1,8 +1,8 @@
 #!/bin/sh
 # Usage: sh tests/quality/prometheus.sh [PROGRAM]       default: ./heterps-run
-# Debian's prometheus scrapes a training on two nodes while it runs: both are up, and what is asked of it afterwards is
-# what the nodes have said; promtool finds nothing wrong with their figures. Without prometheus (apt-get install
-# prometheus) it says so, with status 77.
+# Debian's prometheus scrapes a training on two nodes while it runs: both are up, and prometheus then answers what the
+# nodes have said; promtool finds nothing wrong with their figures. Without prometheus (apt-get install prometheus) it
+# says so, with status 77.
 set -u
 h=${1:-./heterps-run}
 case $h in /*) ;; *) h=$PWD/$h ;; esac

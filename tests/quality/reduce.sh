@@ -1,7 +1,8 @@
 #!/bin/sh
 # Usage: [HETERPS=./heterps-run] sh tests/quality/reduce.sh [LANES [SEEDS]]        (default 16 lanes, 8 seeds: two minutes on two cores)
-# What train.reduce = bf16 costs: samples/ctrdnn.cfg with batch 512, one pass over 200,000 generated lines, trained with sums in float32 and in
-# bfloat16 from each seed. A line a seed: both AUC and their difference; the last line has the mean difference.
+# What train.reduce = bf16 costs: samples/ctrdnn.cfg with batch 512, one pass over 200,000 generated lines, trained
+# with sums in float32 and in bfloat16 from each seed. Prints a line a seed, both AUC and their difference; the last
+# line has the mean difference.
 set -eu
 cd "$(dirname "$0")/../.."
 lanes=${1:-16} seeds=${2:-8}

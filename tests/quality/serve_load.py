@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""`heterps-run serve` while its model changes and while others do it harm: no answer may be lost, mixed or wrong, and those who ask must
-not wait much longer.
+"""`heterps-run serve` while its model changes and while others do it harm: no answer may be lost, mixed or wrong, and
+clients must not wait much longer.
 
     python3 tests/quality/serve_load.py [--heterps PATH] [--only versions,rows,hostile] [--versions 1000] [--rows 1000000]
                                         [--requests 1000000] [--rate 2000] [--idle 10000]
 
-versions: 64 clients ask for predictions while the version is changed so many times: each answer is that of the version it names.
-rows:     a save with at least so many changed rows is taken while clients ask.
-hostile:  so many requests at random, RATE a second (bytes, methods, heads, bodies, JSON, tensors), while connections stay idle and others
-          send a byte a second.
+versions: 64 clients ask for predictions while the version changes --versions times: each answer is that of the version
+          that it names.
+rows:     a save with at least --rows changed rows is taken while clients ask.
+hostile:  --requests requests at random, --rate a second (bytes, methods, heads, bodies, JSON, tensors), while --idle
+          connections stay idle and others send a byte a second.
 
-rows and hostile print the 99th percentile of the answers' times before and meanwhile, and hostile what the server's memory grew by. The
-server has a core of its own, if there are two. Status 1 if an answer is lost, mixed or wrong, if a percentile more than doubles, or if
-the server grows by more than what it may hold (serve.body four times, and 64 KiB a connection)."""
+rows and hostile print the 99th percentile of the answers' times before and meanwhile; hostile also prints by how much
+the server's memory grew. The server has a core of its own, if there are two. Status 1 if an answer is lost, mixed or
+wrong, if a percentile more than doubles, or if the server grows by more than it may hold (four times serve.body, and
+64 KiB a connection)."""
 import argparse, json, multiprocessing, os, random, resource, shutil, socket, subprocess, sys, tempfile, threading, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Usage: sh tests/quality/slurm.sh [PROGRAM]       default: ./heterps-run
-# samples/nodes.slurm under a real Slurm: munged, slurmctld and two slurmd under a temporary directory, in namespaces of their own, in which both
-# nodes are this machine. A job of two nodes has to end with the bytes of one; with a node killed on the way as well; and ended by SIGTERM and
-# submitted again. Prints a line a job; status 1 if one is wrong, 77 with a sentence where there is no Slurm, or there can be no namespaces.
+# samples/nodes.slurm under a real Slurm: munged, slurmctld and two slurmd under a temporary directory, in namespaces
+# of their own, in which both nodes are this machine. A job of two nodes has to end with the bytes of one:
+# undisturbed, with a node killed on the way, and ended by SIGTERM and submitted again. Prints a line a job. Status 1
+# if one is wrong; 77 with a sentence where there is no Slurm, or there can be no namespaces.
 set -u
 h=${1:-./heterps-run}
 case $h in /*) ;; *) h=$PWD/$h ;; esac

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Usage: [MINUTES=60] [FOLDER=DIRECTORY] sh tests/quality/soak.sh [SETTING...]
-# What a long run takes of memory: trains ctrdnn1 on rows in RAM and on disk, with saves and evaluations, and each 10 seconds takes down how much
-# of its memory is resident, beside the plan that it has printed. Last line: the greatest resident memory over the plan. Exit status 1: more than
-# 1.05, or the run failed. Needs ./heterps-run, some GB in FOLDER, and Linux' /proc.
+# How much memory a long run takes: trains ctrdnn1 on rows in RAM and on disk, with saves and evaluations. Every 10
+# seconds it notes how much of the run's memory is resident, beside the plan that the run has printed. Last line: the
+# greatest resident memory over the plan. Exit status 1: more than 1.05, or the run failed. Needs ./heterps-run, some
+# GB in FOLDER, and Linux' /proc.
 set -eu
 cd "$(dirname "$0")/../.."
 h=./heterps-run

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Usage: sh tests/quality/stages.sh [RUNS] [PROGRAM]       defaults: 30, build/release/heterps-emu; SEED=N repeats a series
-# Plans whose stages lie on 2 to 4 nodes over loopback, drawn at random, for three models (a CTR net, three towers of one
-# table with skips between, DLRM), on cores and on emulated cards. Of every run one node is killed at a random moment
-# behind the first save, and before and after that nodes stand still for a while: each has to end with the bytes that the
-# same devices have on one node. Prints a line a run that goes wrong; status 1 if one did.
+# Plans whose stages lie on 2 to 4 nodes over loopback, drawn at random, for three models (a CTR net, three towers of
+# one table with skips between, DLRM), on cores and on emulated cards. In every run one node is killed at a random
+# moment after the first save; before and after that nodes stand still for a while. Each run has to end with the bytes
+# that the same devices have on one node. Prints a line a wrong run; status 1 if there was one.
 set -u
 runs=${1:-30} h=${2:-build/release/heterps-emu}
 case $h in /*) ;; *) h=$PWD/$h ;; esac

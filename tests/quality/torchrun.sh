@@ -1,8 +1,9 @@
 #!/bin/sh
 # Usage: sh tests/quality/torchrun.sh [PROGRAM] [TORCHRUN]       defaults: ./heterps-run; torchrun of build/torch, or of PATH
-# Trainings that a real torchrun starts: three processes of one agent; two agents that meet, with a process each; and one of whose processes one is
-# killed, on which torchrun ends the others and starts all anew. Each has to end with the bytes of one node. Prints a line a job; status 1 if one is
-# wrong, 77 with a sentence where there is no torchrun (python3 -m venv build/torch && build/torch/bin/pip install torch: some GiB).
+# Trainings that a real torchrun starts: three processes of one agent; two agents that meet, with a process each; and
+# a training of which one process is killed, on which torchrun ends the others and starts all anew. Each has to end
+# with the bytes of one node. Prints a line a job. Status 1 if one is wrong; 77 with a sentence where there is no
+# torchrun (python3 -m venv build/torch && build/torch/bin/pip install torch: some GiB).
 set -u
 h=${1:-./heterps-run}
 case $h in /*) ;; *) h=$PWD/$h ;; esac

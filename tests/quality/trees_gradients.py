@@ -2,22 +2,23 @@
 """Golden numbers of the cells of trees, by PyTorch's autograd in double precision: outputs and gradients of 50 random trees a cell.
 
     python3 tests/quality/trees_gradients.py >tests/golden/trees            pip install torch
-    python3 tests/quality/trees_gradients.py CELL TREE                      that tree's arrays whole, to look into a difference
+    python3 tests/quality/trees_gradients.py CELL TREE                      whole arrays of this tree, to look into a difference
 
-Dimensions: words of 3, states of 4. Everything that goes in follows from the text and from value(a, i) = element i of array a, exact in float32:
+Dimensions: words of 3, states of 4. All inputs follow from the text and from value(a, i) = element i of array a, exact in float32:
     uint32_t v = (i + 1) * 2654435761u + (a + 1) * 2246822519u;
     v = (v ^ v >> 15) * 2246822519u, v ^= v >> 13;
     value(a, i) = (v >> 24) / 128.0 - 1
-A cell has products: affine maps of the same inputs, in order of their first appearance in its lines; the cells below say it. Weight of product p
-of the cell (counted over all its kinds) is array 2p, [inputs, outputs * 4] with columns in the order of the affine(…) in the text; its bias array
-2p + 1. Words of tree t are array 100 + 2t, [nodes with a word, 3] in node order; the factors of h, by which it is summed, array 101 + 2t [nodes, 4].
+A cell has products: affine maps of the same inputs, in order of their first appearance in the cell's lines below. The
+weight of product p of the cell (counted over all its kinds) is array 2p, [inputs, outputs * 4] with columns in the order
+of the affine(…) in the text; its bias is array 2p + 1. Words of tree t are array 100 + 2t, [nodes with a word, 3] in
+node order; the factors by which h is summed are array 101 + 2t [nodes, 4].
 
 The text: a line `cell NAME`; a line `kind NAME EQUATION; …` each; then, for t = 0 …, a line
     tree COUNT … | ARRAY a b n | …
-COUNT: children of each node, children before parents, those that stand last on the stack taken (engine/base/tree.h). The kind is the first one for
-nodes without children, the last for others. ARRAY: h of all nodes, dx, then dw and db of each product, gradients of f = sum(h * factors).
-Of an array A of n elements are told a = sum(A[i] value(300, i)), b = sum(A[i] value(301, i)) and n, the root of the sum of squares, to scale
-tolerances by."""
+COUNT: children of each node, children before parents; a node takes those that stand last on the stack
+(engine/base/tree.h). Nodes without children are of the first kind, others of the last. ARRAY: h of all nodes, dx, then
+dw and db of each product, gradients of f = sum(h * factors). Of an array A the text has a = sum(A[i] value(300, i)),
+b = sum(A[i] value(301, i)) and n, the root of the sum of squares, by which tolerances are scaled."""
 import math
 import random
 import sys

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""A Tree-LSTM of PyTorch's, its weights imported: whether ours predicts the same.
+"""Whether our Tree-LSTM, with the imported weights of PyTorch's, predicts the same.
 
     python3 tests/quality/trees_import.py DATA PROGRAM [--trees 200]
 
-DATA is a folder with train.txt of the Stanford Sentiment Treebank. For each cell of trees_net.py a net with random weights and biases is written
-as a .safetensors file, as PyTorch has it: weights [outputs, inputs], gates one below the other. PROGRAM imports it by a map of names and
-predicts every node's classes. Prints the greatest difference of a probability. Exit status 1: one is above 1e-5."""
+DATA is a folder with train.txt of the Stanford Sentiment Treebank. For each cell of trees_net.py a net with random
+weights and biases is written as a .safetensors file, as PyTorch has it: weights [outputs, inputs], gates one below the
+other. PROGRAM imports it by a map of names and predicts every node's classes. Prints the greatest difference of a
+probability. Exit status 1: a difference is above 1e-5."""
 import argparse, json, os, struct, subprocess, sys, tempfile
 
 import torch

@@ -3,8 +3,8 @@
 Cell paper   DynPartition's: leaf c = Wx + b, h = sigmoid(W'x + b') tanh(c); inner i, f_l, f_r, u affine in [h_l; h_r],
              c = i u + f_l c_l + f_r c_r, h = tanh(c)
 Cell tai     Tai et al. 2015, section 3.2: leaf i, o, u of x; inner i, f_l, f_r, u, o; h = o tanh(c)
-At every labelled node: an affine map to classes and log-softmax loss, summed, divided by the batch's trees. Words seen in training have a row
-each, all others one of zeros."""
+At every labelled node: an affine map to classes and log-softmax loss; the sum is divided by the batch's trees. Each word
+seen in training has a row; all others share one of zeros."""
 import re
 
 import torch

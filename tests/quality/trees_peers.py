@@ -4,18 +4,20 @@
     python3 tests/quality/trees_peers.py DATA [--rounds 5] [--seconds 3] [--only PATTERN] [--json FILE]
         [--dgl-python PYTHON] [--heterps PROGRAM]
 
-DATA has train.txt. Words of 300, 150 units, five classes at every node (trees_net.py: cells paper and tai). Peers, each in a process of its own,
-left out with a sentence if it is not installed:
+DATA has train.txt. Words of 300, 150 units, five classes at every node (trees_net.py: cells paper and tai). Each peer
+runs in a process of its own, and is left out with a sentence if it is not installed:
     node    PyTorch 2, a node at a time, as the paper's code does              pip install torch
     level   PyTorch 2, all nodes of equal height of the batch at once          (measured with 2.15.0)
     dynet   DyNet with autobatching; its CPU form has one thread               pip install dynet38 (2.2)
     dgl     DGL, prop_nodes_topo                                               of PYTHON: it needs another PyTorch than the newest; pip install
             dgl==2.1.0 torch==2.2.1 torchdata==0.7.1 'numpy<2' 'setuptools<70' pandas pyyaml pydantic
-A case is PEER-CELL-train|infer-BATCH-THREADS; train is forward, backward and Adagrad's update; --only is a regular expression that cases
-match. Trees are parsed before the clock starts; what a peer makes of a batch, levels or graphs, is on it. A round runs each case once; the figure
-is the rounds' median. With --heterps ours, of the same cell, sizes and recipe, is run in turn with every training case, and each round gives two ratios
-of two neighbours in time: of trees a second by the clock, and by the processor's time of one thread, which is what counts on a machine that others use.
-Ours reads its text within the time. Its share of the peak is of the products' multiply-adds, of which `heterps-run bench gemm` measures the peak."""
+A case is PEER-CELL-train|infer-BATCH-THREADS; train is forward, backward and Adagrad's update; --only is a regular
+expression that cases match. Trees are parsed before the clock starts; what a peer makes of a batch, levels or graphs, is
+on the clock. A round runs each case once; the figure is the rounds' median. With --heterps ours, of the same cell, sizes
+and recipe, runs in turn with every training case. Each round then gives two ratios of two neighbours in time: of trees a
+second by the clock, and by the processor's time of one thread, which is what counts on a machine that others use. Ours
+reads its text within the time. Its share of the peak is that of the products' multiply-adds, whose peak `heterps-run
+bench gemm` measures."""
 import argparse, json, os, re, resource, statistics, subprocess, sys, tempfile, time
 
 DIM, UNITS, CLASSES, RATE, TREES = 300, 150, 5, 0.05, 1000

@@ -4,9 +4,9 @@
     python3 tests/quality/trees_sst.py DATA [--classes 5|2] [--seeds N] [--cell paper|tai]
     python3 tests/quality/trees_sst.py DATA [--classes 5|2] [--seeds N] --ours PROGRAM
 
-DATA is a folder with train.txt, dev.txt and test.txt. Prints the recipe, then a line a seed: test accuracy at the root after the pass that is
-best on dev, and the mean. Two classes: labels below and above 2; trees whose root is 2 are dropped, other nodes of label 2 have no loss.
-PyTorch: pip install torch; one thread. --ours compiles samples/sst.cfg, whose recipe is this one. Exit status 1: --ours could not be run."""
+DATA is a folder with train.txt, dev.txt and test.txt. Prints the recipe, then a line a seed, test accuracy at the root
+after the pass that is best on dev, and the mean. Two classes: labels below and above 2; trees whose root is 2 are
+dropped, other nodes of label 2 have no loss. PyTorch: pip install torch; one thread. --ours compiles samples/sst.cfg, whose recipe is this one. Exit status 1: --ours could not be run."""
 import argparse, json, os, random, statistics, subprocess, sys, tempfile, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Usage: sh tests/quality/twice.sh
-# Builds the commit that is checked out twice, in two new directories of different names, and compares the programs byte by byte.
-# Takes two whole builds. Prints their SHA-256; exit status 1 if they differ.
+# Builds the checked-out commit twice, in two new directories of different names, and compares the programs byte by
+# byte. Takes two whole builds. Prints their SHA-256; exit status 1 if they differ.
 set -eu
 cd "$(dirname "$0")/../.."
 tree=$PWD

@@ -4,17 +4,18 @@
 How long nodes take to an AUC under train.sync = wsp, by clock distance D; needs ./heterps-run.
 
 Workers are processes over loopback, each a pipeline of two stages on `paced` devices, which compute for real and take the
-time of a plan. One worker is slow at a time, by turns: FACTOR times as slow for TURN waves, then the next one. DATA is a
-folder with adult/adult.data and adult/adult.test (UCI Adult); without it clicks of `gen criteo`. Beside them one process
-under bsp, of the same minibatches, passes and seed: an AUC that every D has to come within BOUND of. The time to an AUC is
-the clock's from the first step on, less that of evaluations, to where the line between two evaluations first is as high
-as what bsp ends with less BOUND. Means over seeds. Staleness: updates of another worker that a forward pass missed.
+time of a plan. One worker at a time is slow, in turn: FACTOR times as slow for TURN waves, then the next one. DATA is a
+folder with adult/adult.data and adult/adult.test (UCI Adult); without it the data are clicks of `gen criteo`. Beside the
+workers one process trains under bsp, with the same minibatches, passes and seed: every D has to come within BOUND of its
+AUC. The time to an AUC is the clock's from the first step on, less that of evaluations, to where the line between two
+evaluations first reaches bsp's last AUC less BOUND. Means over seeds. Staleness: updates of another worker that a
+forward pass missed.
 
-`bounds` has a worker that is always slow, so that others run as far ahead as D lets them: staleness has to reach its
-bounds, the own of Nm - 1 and the others' of (D + 1) Nm + Nm - 2, and never to exceed them.
+`bounds` has a worker that is always slow, so that others run as far ahead as D lets them. Staleness has to reach its
+bounds, Nm - 1 of own updates and (D + 1) Nm + Nm - 2 of another worker's, and never to exceed them.
 
-`--exact`: train.exact, so that a minibatch misses all that D lets it miss, always; of one stage, for it has one minibatch
-under way. For comparison: only staleness is checked.
+`--exact`: train.exact, so that a minibatch always misses all that D lets it miss; of one stage, since a worker then has
+one minibatch under way. For comparison: only staleness is checked.
 
 Source: HetPipe (Park et al., USENIX ATC 2020), sections 5 and 8.4: D = 4 takes 28 % less than D = 0, D = 32 is 4.7 %
 behind D = 4. Status 1 unless D = 4 takes at most 0.85 of D = 0's time, D = 32 at least D = 4's, all have the AUC, and

@@ -1,9 +1,10 @@
 #!/bin/sh
 # Usage: sh tests/quality/web.sh [MIB] [TURNS] [RATE]         defaults: 256 MiB, 5 turns, 1gbit; needs root, nginx and ./build.sh bench
-# Reads a file that nginx has in a network namespace from another one, over a link that tc holds to RATE, as a source of data and, in
-# turn, by one plain connection that does nothing with the bytes (tests/bench/web_bench.c). Prints the latter's lines; status 1 if the
-# median of the ratios is below 0.95 at the default rate; of another one it prints the ratio alone, for what bounds it may be the machine.
-# Where namespaces are not to be had it says so, with status 77.
+# Reads a file that nginx has in a network namespace from another one, over a link that tc holds to RATE: as a source
+# of data and, in turn, by one plain connection that does nothing with the bytes. Prints the lines of
+# tests/bench/web_bench.c, which does both. Status 1 if the median of the ratios is below 0.95 at the default rate; at
+# another rate it only prints the ratio, which the machine may bound. Where there can be no namespaces it says so,
+# with status 77.
 set -u
 default_rate=1gbit
 mib=${1:-256} turns=${2:-5} rate=${3:-$default_rate}

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Usage: sh tests/quality/wsp.sh [ROWS [SEEDS [BOUND]]]        (default 2,000,000 rows, 3 seeds, 0.003; needs ./heterps-run)
-# Generated clicks: what wsp and asp lose against bsp. samples/ctrdnn1.cfg, one epoch, two pipelines of two stages (k = 1), in_flight as
-# the plan needs, wsp with a clock distance of 1. The AUC, a mean over seeds, must be no more than BOUND below bsp's. A seed's own AUC
-# differs from another's by about 0.002 at 300,000 rows, whatever the synchronisation; hence the mean.
+# Generated clicks: what wsp and asp lose against bsp. samples/ctrdnn1.cfg, one epoch, two pipelines of two stages (k
+# = 1), in_flight as the plan needs, wsp with a clock distance of 1. The AUC, a mean over seeds, must be no more than
+# BOUND below bsp's. The AUC of two seeds differs by about 0.002 at 300,000 rows, whatever the synchronisation; hence
+# the mean.
 set -eu
 cd "$(dirname "$0")/../.."
 rows=${1:-2000000} seeds=${2:-3} bound=${3:-0.003}
