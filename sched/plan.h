@@ -1,5 +1,5 @@
 /* A plan says which layers form a stage, on which type of resource, on how many units of it. The scheduler writes it
- * (solution_json of sched/solution.h), the pipeline honours it: plan.json.
+ * (solution_json of sched/solution.c), the pipeline honours it: plan.json.
  *
  *     {
  *       "format": "heterps-solution-1",

@@ -21,6 +21,8 @@ one() {
     begin=$(date +%s)
     timeout "${TEST_SECONDS:-600}" $runner "$test" >"$log" 2>&1 </dev/null
     status=$?
+    times >"$log.times" # the second line: of its children, user and system, as 1m2.3s
+    computed=$(sed -n '2s/[ms]/ /gp' "$log.times" | awk '{ printf "%.0f", $1 * 60 + $2 + $3 * 60 + $4 }')
     # cmocka writes a skip as "not ok … # SKIP".
     skip=$(grep -ciE '^(not )?ok .*# *skip' "$log")
     ok=$(grep '^ok ' "$log" | grep -civE '# *skip') bad=$(grep '^not ok ' "$log" | grep -civE '# *skip')
@@ -29,7 +31,7 @@ one() {
     elif [ $status = 0 ] && [ $((ok + skip + bad)) = 0 ]; then bad=1; echo "printed no result" >>"$log"; fi
     echo "$ok $bad $skip" >>"$out/counts"
     {
-        printf '%-58s %3d ok %3d failed %3d skipped %4d s\n' "$name" $ok $bad $skip $(($(date +%s) - begin))
+        printf '%-58s %3d ok %3d failed %3d skipped %4d s, %d of the processor\n' "$name" $ok $bad $skip $(($(date +%s) - begin)) "$computed"
         if [ $bad != 0 ]; then sed 's/^/    /' "$log" | grep -vE '^ +ok ' | tail -40; echo "    exit status $status"; fi
         grep -iE '^(not )?ok .*# *skip' "$log" | sed -E 's/^(not )?ok [0-9]* *-* */    skipped: /'
         grep '^# ' "$log" | grep -v '^# ok - tests' | sed 's/^# /    /'

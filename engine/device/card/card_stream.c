@@ -286,7 +286,7 @@ static status aliases_give(struct card_device *d, uint32_t lanes, uint64_t begin
 }
 
 /* Floats [begin, begin + count) of the lanes of the other cards come here, and are cleared there. */
-static status lanes_take(struct card_device *d, uint32_t lanes, uint64_t begin, uint64_t count)
+static status lanes_fetch(struct card_device *d, uint32_t lanes, uint64_t begin, uint64_t count)
 {
     const struct card_stage *s = d->stage;
     const uint64_t lane_floats = s->graph->header->grad_floats;
@@ -312,14 +312,14 @@ static status lanes_take(struct card_device *d, uint32_t lanes, uint64_t begin, 
 }
 
 /* What uses of the floats [begin, end) have added belongs to them. */
-static status sums_take(struct card_device *d, uint32_t lanes, uint64_t begin, uint64_t end)
+static status siblings_fetch(struct card_device *d, uint32_t lanes, uint64_t begin, uint64_t end)
 {
     const struct card_stage *s = d->stage;
     if (s->replica_count == 1) return ST_OK;
-    TRY(lanes_take(d, lanes, begin, end - begin));
+    TRY(lanes_fetch(d, lanes, begin, end - begin));
     for (uint32_t a = 0; a < s->alias_count; a++) {
         struct graph_alias alias = s->aliases[a];
-        if (alias_cut(&alias, begin, end)) TRY(lanes_take(d, lanes, alias.grad, alias.count));
+        if (alias_cut(&alias, begin, end)) TRY(lanes_fetch(d, lanes, alias.grad, alias.count));
     }
     return ST_OK;
 }
@@ -345,7 +345,7 @@ static status card_update_params(struct device *device, const struct param_updat
     card.state = s->state + (update->state - s->model->state);
     card.grad = s->grad_list;
     const bool is_summed = update->optimizer->clip_norm > 0; /* this card has the sums of its part, in the first lane */
-    if (!is_summed) TRY(sums_take(d, s->lanes, offset, offset + update->count));
+    if (!is_summed) TRY(siblings_fetch(d, s->lanes, offset, offset + update->count));
     if (!is_summed) TRY(aliases_give(d, s->lanes, offset, offset + update->count));
     TRY(gpu_update_params(&d->work, &card, offset));
     return spread(d, offset, update->count);
@@ -363,7 +363,7 @@ static status card_sum_params(struct device *device, const struct param_sums *su
     card.grad = s->grad_list;
     card.block = s->blocks + first;
     card.squares = s->squares + first;
-    TRY(sums_take(d, sums->lanes, sums->block->offset, last->offset + last->count));
+    TRY(siblings_fetch(d, sums->lanes, sums->block->offset, last->offset + last->count));
     TRY(aliases_give(d, sums->lanes, sums->block->offset, last->offset + last->count));
     TRY(gpu_sum_params(&d->work, &card));
     TRY(gpu_copy(d->work.gpu, d->work.stream, s->squares_host + first, card.squares,
