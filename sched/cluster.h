@@ -1,4 +1,4 @@
-/* What a user has, types of resources, and what the user wants of them. Text (cluster.cfg):
+/* The types of resources that a user has, and what the user wants of them. Text (cluster.cfg):
  *
  *     [type cpu]
  *     device = cpu

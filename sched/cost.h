@@ -6,11 +6,11 @@
  *     cost  = epochs M / throughput / 3600 * sum over stages of price_per_hour k        (6, 7)
  *
  * A stage is a maximal run of layers on one type. Its computation is the sum of its layers' parallel and sequential
- * seconds. Its communication is the one of the cut after its last layer; on a card it grows by INSTANCE_CANNOT if the
+ * seconds. Its communication is that of the cut after its last layer; on a card it grows by INSTANCE_CANNOT if the
  * stage leaves out layers that are tied to its own.
  *
- * A type may say that it does not move data while it computes, as cores do that read what others have written. For its
- * stages (3) is ET = CT + DT.
+ * A type may say that it does not move data while it computes, as with cores that read what other cores have written.
+ * For its stages (3) is ET = CT + DT.
  *
  * Where types lie on nodes, a cut between stages of two nodes a and b crosses the link between them, which takes
  *
@@ -18,7 +18,7 @@
  *
  * seconds an example; bytes are those of the cut there and back, half each way. The link belongs to no unit, so this
  * part does not divide among units. Cuts that cross one link share it: each takes the seconds of the bytes of all. A
- * node costs its price besides if any layer is on it, and the parameters of its layers must fit in its memory. */
+ * node with any layer on it also costs its own price, and the parameters of its layers must fit in its memory. */
 #ifndef HETERPS_SCHED_COST_H
 #define HETERPS_SCHED_COST_H
 
@@ -31,7 +31,7 @@ struct cost_time {
     double compute, compute_shared, move, move_shared;
 };
 
-/* Seconds of a link: for a byte of a cut there and back; and for an example, besides its bytes. */
+/* Seconds of a link: for a byte of a cut there and back; and for an example, beside its bytes. */
 struct cost_link {
     double a_byte, wait;
 };
@@ -49,7 +49,7 @@ struct cost_model {
     /* Ties: a stage on a card that begins with layer l must end before torn_at[l], and one that ends with l must begin
      * at whole_from[l] or later; other stages take `torn` seconds more an example. */
     bool *is_card;                  /* [T] */
-    bool *adds_moves;               /* [T] moves are part of what a stage computes */
+    bool *adds_moves;               /* [T] the time of moves is added to that of computing */
     uint32_t *torn_at, *whole_from; /* [L] */
     double torn;
     /* Nodes; where types lie on none, there is one node without a price. */
@@ -60,9 +60,9 @@ struct cost_model {
     double *weight_bytes;    /* [L + 1]: of the parameters of the layers before                     */
     double *node_memory;     /* [nodes]; infinite: not given                                        */
     double *node_price;      /* [nodes] USD an hour                                                 */
-    double links_most;       /* seconds an example: the longest that any stage has its cut on a link */
+    double links_most;       /* seconds an example: no stage's cut takes longer on a link */
     bool has_node_memory, has_node_price;
-    bool has_adding; /* a type adds moves */
+    bool has_adding; /* some type adds moves */
     void *memory;
 };
 MUST_USE status cost_model_open(struct cost_model *model, const struct instance *instance);
@@ -116,11 +116,11 @@ static inline double cost_link_seconds(const struct cost_model *m, uint32_t last
 {
     return link ? m->cut_bytes[last] * link->a_byte + link->wait : 0;
 }
-/* Adds links to the communication of all stages of a plan, which must have none yet; cost_stages does so. */
+/* Adds links to the communication of all stages of a plan, which must have none yet; cost_stages calls it. */
 void cost_links_add(const struct cost_model *model, struct cost_stage *stages, uint32_t count);
 /* USD an hour of the nodes on which stages lie. */
 double cost_nodes_price(const struct cost_model *model, const struct cost_stage *stages, uint32_t count);
-/* Finds a node whose memory is too small for the parameters of its layers; returns how many bytes it lacks; 0: none. */
+/* Finds the node that lacks most memory for its layers' parameters; returns the missing bytes; 0: no node lacks any. */
 double cost_memory_lack(const struct cost_model *model, const struct cost_stage *stages, uint32_t count,
                         uint32_t *node);
 /* Formula 13 as corrected: the least k with ET(k) <= tau; 0: there is none up to `limit`. The result is checked with
@@ -144,7 +144,7 @@ struct cost_result {
     bool is_limit_reached;   /* its type has no further unit; else more units would not help  */
     bool is_memory_short;    /* throughput 0: the node of the limiting stage lacks memory     */
 };
-/* Throughput and cost of stages whose k are set; is_feasible says only whether limits and throughput are kept. */
+/* Throughput and cost of stages whose k are set; is_limit_reached and is_memory_short are not told. */
 struct cost_result cost_of(const struct cost_model *model, const struct cost_stage *stages, uint32_t count);
 
 #endif

@@ -1,5 +1,5 @@
-/* Random numbers one after another, and random plans, for methods that sample. What a method draws depends on the
- * search's seed alone. */
+/* Random numbers one after another, and random plans, for methods that sample. A method's draws depend on the search's
+ * seed alone. */
 #ifndef HETERPS_SCHED_DRAW_H
 #define HETERPS_SCHED_DRAW_H
 
@@ -15,7 +15,7 @@ struct draw {
     uint32_t left; /* of word */
 };
 
-/* Who draws: two purposes with one seed draw different numbers. A seed must repeat its plan, so append only. */
+/* Draws of two purposes with one seed differ. A seed must repeat its plan, so append only. */
 enum draw_purpose {
     DRAW_CLIMB = 1,
     DRAW_GENETIC = 2,

@@ -1,5 +1,5 @@
 /* Instances without measuring: layers' flops and bytes, and types' declared rates. Layers come from a compiled graph,
- * or from a layer table (INI), for models that exist only on paper:
+ * or, for models that exist only on paper, from a layer table (INI):
  *
  *     [model]
  *     name = matchnet
@@ -27,7 +27,7 @@
 struct layer_facts {
     const char *name, *kind;
     double in_bytes, out_bytes, cut_bytes, touched_bytes; /* an example */
-    double weight_bytes, dense_bytes;                     /* in all; of these the ones synchronised every batch */
+    double weight_bytes, dense_bytes;                     /* in all; the part synchronised every batch */
     double flops;                                         /* forward, an example */
     uint32_t tied_before, tied_behind;                    /* as an instance's */
 };
@@ -35,7 +35,7 @@ struct layer_table {
     const char *name;
     struct layer_facts *layers;
     uint32_t layer_count;
-    struct ini ini; /* owns the texts, where read from one */
+    struct ini ini; /* owns the texts of a table read from one */
     void *memory;
 };
 /* The kinds of a layer table's sections: "model", "layer", NULL; and the keys of a kind (sched/cluster.def), or
@@ -47,8 +47,8 @@ const struct cfg_key *layer_table_keys(const char *kind, size_t *key_count);
 MUST_USE status layer_table_parse(struct layer_table *table, const char *path, const char *text, size_t bytes);
 MUST_USE status layer_table_read(struct layer_table *table, const char *path);
 /* The layers of a compiled graph, which lends the names. A layer's kind is the section of its op with the most flops,
- * or of its first op. Its touched bytes are those of as many rows as its fields may have keys. The number of a table's
- * rows is not known, so weight_bytes count dense parameters alone. */
+ * or of its first op. Its touched bytes are those of one row for each key that its fields may have. The number of a
+ * table's rows is not known, so weight_bytes count dense parameters alone. */
 MUST_USE status layer_table_of_graph(struct layer_table *table, const struct graph *graph);
 void layer_table_free(struct layer_table *table);
 

@@ -1,23 +1,23 @@
-/* What the two parts of method exact share: least paths over stages and the search for the least path within limits
- * (exact_paths.c); and the greatest throughput and the least cost (method_exact.c), which explains the whole. */
+/* Shared by the two parts of method exact: least paths over stages and the search for the least path within limits
+ * (exact_paths.c); the greatest throughput and the least cost (method_exact.c, which explains the whole). */
 #ifndef HETERPS_SCHED_EXACT_PATHS_H
 #define HETERPS_SCHED_EXACT_PATHS_H
 
 #include "sched/method.h"
 
 #define NO_TYPE UINT32_MAX
-#define GAP     1e-12 /* relative: a smaller saving is rounding, and not cheaper */
+#define GAP     1e-12 /* relative: a smaller saving may be rounding */
 
 struct segment {
     struct cost_time time;
     uint16_t first, last, type;
-    uint16_t next; /* node of the next stage; 0 for the last layer's */
+    uint16_t next; /* node of the next stage; 0 after the last layer */
 };
 
 /* A segment with its units for the tau at hand. */
 struct item {
     double weight; /* of the objective */
-    double least;  /* with multipliers: its weight and the least path after its last layer */
+    double least;  /* with multipliers: its weight and that of the least path after its last layer */
     uint32_t segment, k;
     uint16_t last, type, next;
 };
@@ -31,7 +31,7 @@ struct least_two {
 
 struct interval {
     double a, b;  /* both included */
-    double bound; /* USD: no plan at a tau in it costs less */
+    double bound; /* USD: no plan at a tau of the interval costs less */
     double split; /* a < split <= b: the halves are [a, before split] and [split, b] */
     uint32_t depth;
     size_t id_begin;
@@ -40,7 +40,7 @@ struct interval {
 
 /* A beginning of plans in the depth-first search: up to a layer and its type. A second beginning up to the same layer
  * and type leads nowhere better, if it is no cheaper and uses no fewer units of any scarce type. */
-#define LABEL_TYPES  32   /* scarce types; with more of them beginnings are not compared */
+#define LABEL_TYPES  32   /* scarce types; where there are more, beginnings are not compared */
 #define LABEL_GROUPS 1024 /* of states, by hash                                           */
 #define LABEL_PLACES 16   /* the latest of a group                                        */
 struct label {
@@ -57,9 +57,9 @@ struct exact {
     const struct cost_model *model;
     uint32_t layer_count, type_count;
     uint32_t node_count;
-    bool is_coupled;       /* paths come to more than their segments */
+    bool is_coupled;       /* a path weighs more than its segments */
     struct search *search; /* says when to stop */
-    bool offers;           /* the search is offered the plans that come up */
+    bool offers;           /* plans that come up are offered to the search */
     uint64_t look_ns;
     bool is_cut;
     /* all segments that fit the limits at the greatest tau, ordered by first layer */
@@ -73,13 +73,13 @@ struct exact {
     /* the problem at hand: items of layer l are begin[l] … begin[l + 1] - 1 */
     struct item *items;
     uint32_t *begin;                  /* [L + 1] */
-    struct least_two *ahead, *behind; /* [L + 1, nodes]: of layers l … L - 1, that begin on a node; of 0 … l - 1,
-                                             for which the next one is on it */
+    struct least_two *ahead, *behind; /* [L + 1, nodes]: paths of layers l … L - 1 that begin on a node; paths of layers
+                                             0 … l - 1 before a stage on it */
     double a, b;                      /* the interval of tau */
     /* [T] */
     double *multiplier, *multiplier_best;
     uint64_t *used;                       /* [T] units on the path */
-    uint64_t *units;                      /* [T] the same as coupled */
+    uint64_t *units;                      /* [T] the same, of a coupled path */
     double cutoff;                        /* only smaller weights matter */
     bool wants_any;                       /* any path within the limits will do */
     type_index *types;                    /* [L]: the path */
@@ -91,16 +91,16 @@ struct exact {
     struct label_group *groups; /* [LABEL_GROUPS] */
     uint32_t *scarce;           /* [T] types whose limit a path could break */
     uint32_t scarce_count;      /* 0: beginnings are not compared           */
-    double *held;               /* [nodes] of a beginning: bytes of parameters */
-    uint32_t *visits;           /* [nodes] and stages                          */
+    double *held;               /* [nodes] bytes of parameters of a beginning */
+    uint32_t *visits;           /* [nodes] and its stages                      */
     uint32_t *reserve;          /* [L + 1, T] units that layers l … L - 1 may want, at most their type's limit */
 };
 
-/* Opens the search for plans with ET <= tau. is_cut: some stages may be missing, and nothing may follow. INVALID: there
- * are too many possible stages; MEMORY. exact_close also frees what a failure leaves. */
+/* Opens the search for plans with ET <= tau. If is_cut is set then, some stages may be missing, and only exact_close
+ * may follow. INVALID: there are too many possible stages; MEMORY. exact_close also frees what a failure leaves. */
 MUST_USE status exact_open(struct exact *x, const struct cost_model *m, double tau);
 void exact_close(struct exact *x);
-/* Whether the time is up. Looks at the clock, and lets the search look at it, a few hundred times a second. */
+/* Whether the time is up. Looks at the clock, and lets the search look at it, at most a few hundred times a second. */
 bool exact_cut(struct exact *x);
 
 /* Makes the items of listed segments for tau in [a, b]. The objective: money, or shares of the limits with

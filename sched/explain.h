@@ -22,15 +22,15 @@ struct explain_change {
  * Borrows all. */
 struct explain_change explain_layer(const struct cost_model *model, const struct solution *chosen, uint32_t layer,
                                     type_index *types, struct cost_stage *stages);
-/* What else changes, in a few words, into buffer, cut where it is too short: "2 further cuts, 1.2 KiB more to move an
- * example; 5 more gpu1, 2 fewer cpu-core; …"; or why the change is infeasible. `stages` as explain_layer left them. */
+/* Writes what else changes into buffer: "2 further cuts, 1.2 KiB more to move an example; 5 more gpu1, 2 fewer
+ * cpu-core; …"; or why the change is infeasible. Cuts a text that is too long. `stages` as explain_layer left them. */
 char *explain_change_text(const struct cost_model *model, const struct solution *chosen,
                           const struct explain_change *change, const struct cost_stage *stages, char *buffer,
                           size_t bytes);
-/* Bytes at the front of such a text that only say that the change is infeasible. */
+/* Bytes at the front of a text of explain_change_text that only say that the change is infeasible. */
 size_t explain_prefix(const char *text);
-/* Whether the layer's type is the cheapest for computing it; if not, what the layer would cost on the cheapest.
- * types[L], stages[L]: scratch. */
+/* Says whether the layer's type computes it most cheaply; if not, what the cheapest type would cost. types[L],
+ * stages[L]: scratch. */
 char *explain_layer_text(const struct cost_model *model, const struct solution *chosen, uint32_t layer,
                          type_index *types, struct cost_stage *stages, char *buffer, size_t bytes);
 /* Why a solution is infeasible: "at most 147,890 of 396,015 examples/s, because …", into buffer, cut where it is
@@ -55,14 +55,14 @@ uint32_t explain_provisions(const struct cost_model *model, const struct solutio
  * asks for errors of `out` (ferror). */
 MUST_USE status explain_write(FILE *out, const struct solution *chosen);
 
-/* Writes a table, a line a method: cost; gap to the proven cost, else to the least cost here; throughput over what is
- * asked; stages, evaluations, seconds, and what ended the method; for infeasible plans, how far they are from feasible.
- * All are of one instance; the first is the chosen one. */
+/* Writes a table, a line a method: cost; gap to the proven cost, else to the least cost here; throughput over the one
+ * asked for; stages, evaluations, seconds, and what ended the method; for infeasible plans, how far they are from
+ * feasible. All solutions are of one instance; the first is the chosen one. */
 void compare_write(FILE *out, const struct solution *solutions, uint32_t count);
-/* The link that each cut crosses, a line a plan; nothing of plans without nodes. MEMORY. */
+/* Writes the link that each cut crosses, a line a plan; writes nothing unless there are two nodes. MEMORY. */
 MUST_USE status compare_links_write(FILE *out, const struct solution *solutions, uint32_t count);
-/* A line for each plan that was tried (engine/plan/trial.h): predicted and measured figures, and for what share of the
- * time it waited for processors. */
+/* Writes a line for each plan that was tried (engine/plan/trial.h): predicted and measured figures, and the share of
+ * the time in which it waited for processors. */
 void trials_write(FILE *out, const struct solution *solutions, uint32_t count);
 /* The cost to which gaps of a comparison refer: the proven cost, else the least; 0: none is feasible. */
 double compare_reference(const struct solution *solutions, uint32_t count, bool *is_proven);

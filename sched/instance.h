@@ -18,10 +18,10 @@
  *     }
  *
  * "overlaps": false, and the last two lines with a link from each node to each other and "node": 0 of each type, are of
- * the format "heterps-instance-2", so that a program which knows nothing of them refuses it.
+ * the format "heterps-instance-2", so that a program that does not know them refuses the file.
  *
  * Source: HeterPS, section 4.1, Table 1, with the units of the corrected reading: oct and odt are seconds for B_o
- * examples on one unit; a share alpha of oct and beta of odt divides among k units. Unknown keys pass (a proven
+ * examples on one unit; a share alpha of oct and a share beta of odt divide among k units. Unknown keys pass (a proven
  * optimum in the same file, a seed). */
 #ifndef HETERPS_SCHED_INSTANCE_H
 #define HETERPS_SCHED_INSTANCE_H
@@ -42,20 +42,20 @@ extern const char
 
 struct instance_type {
     struct resource_type resource; /* limit >= 1; where the file gives no device: sim            */
-    enum instance_source source;   /* where its times come from                                  */
+    enum instance_source source;   /* where the type's times come from                           */
 };
 
-/* Seconds of a layer on a type that cannot run it, and of a stage on a card that leaves out a layer that is
- * tied to one of its own: no plan that asks for any throughput has it. */
+/* Seconds of a layer on a type that cannot run it, and of a stage on a card that leaves out a layer tied to one of its
+ * own: a plan with them reaches no throughput worth asking for. */
 #define INSTANCE_CANNOT 1e9
 /* Seconds of a layer on one unit of a type, for B_o examples. */
 struct instance_time {
     double oct;                   /* > 0: forward, backward, update, synchronisation                               */
     double alpha;                 /* 0 … 1: the share of oct that divides among units                              */
-    double odt;                   /* >= 0: moving all that is live across the cut behind the layer, there and back */
-    double beta;                  /* 0 … 1: of odt                                                                 */
-    double fixed;                 /* of oct, per batch whatever its size; 0: not known                             */
-    double update;                /* of oct, spent at the end of a step and not batch by batch; 0: not known       */
+    double odt;                   /* >= 0: moving all that is live across the cut after the layer, there and back */
+    double beta;                  /* 0 … 1: the share of odt that divides                                          */
+    double fixed;                 /* part of oct: a batch's, whatever its size; 0: not known                       */
+    double update;                /* part of oct: spent once at the end of a step; 0: not known                    */
     double alpha_low, alpha_high; /* 95 % interval of alpha; both 0: not known                     */
 };
 
@@ -64,21 +64,21 @@ struct instance_layer {
     const char *kind;    /* "embedding", "fc", …: the file's "type"                                     */
     double in_bytes;     /* of its input, an example                                                */
     double weight_bytes; /* of its parameters, in all                                               */
-    double cut_bytes;    /* across the cut behind it, an example, there and back; 0: not known      */
-    /* So many layers before it and behind it look up a table or use parameters that it does, or lie between
-     * (graph_ties): a card has them all in one stage, or none. */
+    double cut_bytes;    /* across the cut after it, an example, there and back; 0: not known       */
+    /* Numbers of layers before and after it that share a table or parameters with it, or lie between such layers
+     * (graph_ties): a card has all of them in one stage, or none. */
     uint32_t tied_before, tied_behind;
 };
 
-/* A node that types lie on: what its units have in common. */
+/* A node that types lie on. */
 struct instance_node {
     char name[INSTANCE_NODE_BYTES + 1];
-    double memory_bytes;   /* that parameters of the layers on it must fit in; 0: not given         */
-    double price_per_hour; /* USD, of a node that any layer is on, whatever its units cost besides  */
+    double memory_bytes;   /* must hold the parameters of the layers on it; 0: not given            */
+    double price_per_hour; /* USD of a node with any layer on it, beside the price of its units     */
 };
 /* From one node to another. */
 struct instance_link {
-    double bandwidth; /* bytes a second > 0; 0: a cluster text that does not say */
+    double bandwidth; /* bytes a second > 0; 0: the cluster text does not say */
     double latency;   /* seconds a message >= 0                                  */
 };
 struct instance_nodes {
@@ -105,7 +105,7 @@ struct instance {
     double server_seconds,
         server_price;             /* parameter server: push and pull of an example on one core; USD an hour a core;
                                             seconds 0: no such data                                 */
-    struct instance_nodes *nodes; /* or NULL; else each type is on one: resource.node_plus         */
+    struct instance_nodes *nodes; /* or NULL; else each type is on a node: resource.node_plus      */
     /* owns: */
     void *memory;
 };
@@ -115,13 +115,13 @@ static inline const struct instance_time *instance_time(const struct instance *i
     return &i->times[(size_t)layer * i->type_count + type];
 }
 
-/* An instance of zeros with room for names: every name is a text that outlives it, or is copied by instance_text.
- * MEMORY; INVALID where it would be too large. */
+/* An instance of zeros with room for names: every name is a text that outlives the instance, or is copied by
+ * instance_text. MEMORY; INVALID where the instance would be too large. */
 MUST_USE status instance_make(struct instance *instance, uint32_t layer_count, uint32_t type_count);
-/* A copy of the text that lives as long as the instance; cut to INSTANCE_NAME_BYTES. At most 2 L + T + 1 of them. */
+/* A copy of the text, cut to INSTANCE_NAME_BYTES, that lives as long as the instance. At most 2 L + T + 1 calls. */
 const char *instance_text(struct instance *instance, const char *text);
-/* Nodes without names, memory, price and links. INVALID: not 1 to INSTANCE_NODES_MAX; MEMORY. instance_nodes_free; an
- * instance's are freed with it. */
+/* Nodes without names, memory, price and links. INVALID: not 1 to INSTANCE_NODES_MAX; MEMORY. Freed by
+ * instance_nodes_free, or with the instance that has them. */
 MUST_USE status instance_nodes_make(struct instance_nodes **nodes, uint32_t count, double message);
 MUST_USE status instance_nodes_copy(struct instance_nodes **to, const struct instance_nodes *from); /* also of NULL */
 void instance_nodes_free(struct instance_nodes *nodes);
@@ -136,10 +136,10 @@ void instance_free(struct instance *instance);
  * layers[3].oct[1]), what was expected and found. A text of at most 64 MiB. On failure *instance is empty. */
 MUST_USE status instance_parse(struct instance *instance, const char *path, const char *text, size_t bytes);
 MUST_USE status instance_read(struct instance *instance, const char *path);
-/* Writes it whole or not at all (engine/base/file.h); numbers read back as the same doubles. */
+/* Writes the instance whole or not at all (engine/base/file.h); numbers read back as the same doubles. */
 MUST_USE status instance_write(const struct instance *instance, const char *path);
-/* INVALID with a sentence without place if a number is outside what the struct says, or none from RESOURCE_FIGURE_MIN
- * to RESOURCE_FIGURE_MAX: for instances made otherwise. */
+/* INVALID, with a sentence without place, if a number is outside the range that the struct gives, or above
+ * RESOURCE_FIGURE_MAX, or a figure above 0 is below RESOURCE_FIGURE_MIN. For instances that were not read. */
 MUST_USE status instance_check(const struct instance *instance);
 
 /* A plausible random instance, the same for the same arguments: an embedding, pooling and concat layer, then fully

@@ -5,13 +5,14 @@
 #include "sched/instance.h"
 #include "sched/json_read.h"
 
-/* Reads "nodes", "links" and "message"; and behind them, of an instance that has nodes, a type's "node". */
+/* The first reads "nodes", "links" and "message"; the second, called after it, reads a type's "node" if the instance
+ * has nodes. */
 MUST_USE status instance_nodes_read(struct instance *instance, const struct json_part *whole);
 MUST_USE status instance_type_node_read(const struct instance *instance, const struct json_part *part,
                                         struct resource_type *type);
-/* As instance_check does, which calls it. */
+/* The part of instance_check for nodes. */
 MUST_USE status instance_nodes_check(const struct instance *instance);
-/* False for want of memory. */
+/* False: memory is short. */
 bool instance_nodes_put(json_t *whole, const struct instance *instance);
 
 #endif

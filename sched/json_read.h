@@ -1,5 +1,5 @@
-/* Reads JSON that anybody may have written: plans and instances. Every value is checked, and a wrong one is told by
- * its file, its place (stages[1].k), what was expected and found. Once a start. */
+/* Reads JSON that anybody may have written: plans and instances. Every value is checked; the error names the file, the
+ * place (stages[1].k), what was expected and found. Once a start. */
 #ifndef HETERPS_SCHED_JSON_READ_H
 #define HETERPS_SCHED_JSON_READ_H
 
@@ -14,21 +14,21 @@
 /* Values of a text, unknown ones included. A value takes up to 200 bytes once read, so this bounds the memory. */
 #define JSON_VALUES_MAX ((size_t)1 << 21)
 
-/* An object of the file, with its place: "stages[1]", or "" for the whole. */
+/* An object of the file, with its place in it: "stages[1]", or "" for the whole. */
 struct json_part {
     const char *path;
     json_t *object;
     char place[32];
 };
 
-/* Parses a text whose whole is an object with this "format", or with the other one, if there is any; `noun` is for
- * messages ("a plan"). INVALID with line and column where it is not JSON, or has a key
- * twice. On success json_part_close frees what all its parts borrow. */
+/* Parses a text that is an object with this "format", or with the other one if that is not NULL; `noun` is for messages
+ * ("a plan"). INVALID, with line and column, if the text is no JSON or has a key twice. All parts borrow from the
+ * whole; after a success, json_part_close frees it. */
 MUST_USE status json_part_open(struct json_part *whole, const char *path, const char *text, size_t bytes,
                                const char *noun, const char *format, const char *other_format);
 void json_part_close(struct json_part *whole);
 
-/* Always returns INVALID: "PATH: PLACE.KEY: expected …, found VALUE". value NULL: it is not there. */
+/* Always returns INVALID: "PATH: PLACE.KEY: expected …, found VALUE". value NULL: the key is absent. */
 PRINTF_LIKE(4, 5)
 MUST_USE status json_part_wrong(const struct json_part *part, const char *key, const json_t *value,
                                 const char *expected_format, ...);
@@ -41,37 +41,37 @@ bool json_is_plain(const char *text);
 
 enum json_need { JSON_OPTIONAL, JSON_REQUIRED };
 
-/* Each leaves what it is to fill as it is where an optional key is not given. */
+/* Each function below leaves its output as it is if an optional key is absent. */
 MUST_USE status json_part_u64(const struct json_part *part, const char *key, enum json_need need, uint64_t min,
                               uint64_t max, uint64_t *number);
 MUST_USE status json_part_u32(const struct json_part *part, const char *key, enum json_need need, uint32_t min,
                               uint32_t max, uint32_t *number);
-/* max RESOURCE_FIGURE_MAX and min RESOURCE_FIGURE_MIN are told as "at least" and "above 0". */
+/* Messages say "at least" for max RESOURCE_FIGURE_MAX, and "above 0" for min RESOURCE_FIGURE_MIN. */
 MUST_USE status json_part_real(const struct json_part *part, const char *key, enum json_need need, double min,
                                double max, double *number);
-/* The same of a value that is at hand. */
+/* The same for a value that was read already. */
 MUST_USE status json_value_real(const struct json_part *part, const char *key, const json_t *value, double min,
                                 double max, double *number);
-/* Copies a text of up to bytes_max bytes, without control characters, and of at least one where it is required, into
- * buffer[bytes_max + 1]. */
+/* Copies a text without control characters into buffer[bytes_max + 1]: up to bytes_max bytes, at least one if
+ * required. */
 MUST_USE status json_part_text(const struct json_part *part, const char *key, enum json_need need, uint32_t bytes_max,
                                char *buffer);
 /* 16 digits 0-9a-f; optional. */
 MUST_USE status json_part_hash(const struct json_part *part, const char *key, bool *is_given, uint64_t *hash);
-/* A list of 1 to count_max objects, and one of them as a part. */
+/* A list of 1 to count_max objects; and an object of the list as a part. */
 MUST_USE status json_part_list(const struct json_part *part, const char *key, uint32_t count_max, json_t **list);
 MUST_USE status json_part_item(const struct json_part *whole, const char *key, json_t *list, uint32_t index,
                                struct json_part *part);
-/* An optional object; part->object is NULL where it is not given. */
+/* An optional object; part->object is NULL if it is absent. */
 MUST_USE status json_part_member(const struct json_part *whole, const char *key, struct json_part *part);
 
 /* "slow", "slow_from", "slow_for" and "slow_every" of a type; optional. */
 MUST_USE status json_part_slow(const struct json_part *part, struct resource_slow *slow);
-/* Puts them, where something is slowed, into an object; false for want of memory. */
+/* Puts them into an object if something is slowed; false: memory is short. */
 bool json_slow_put(json_t *object, const struct resource_slow *slow);
 
-/* For writing: a whole number without point or exponent, so that it reads as people write it; else with all digits of
- * a double (json_text with JSON_REAL_PRECISION(17)). */
+/* For writing: a whole number without point or exponent, as people write it; any other with all digits of a double
+ * (json_text with JSON_REAL_PRECISION(17)). */
 json_t *json_figure(double number);
 
 #endif

@@ -16,28 +16,27 @@ struct method {
     const char *name;
     enum method_kind kind;
     const char *meaning;
-    /* Searches until it is done or search_is_over(); MEMORY, or INVALID where the method cannot work on the
-     * instance (with a sentence: "brute: 4^20 plans are too many"). Uses no other source of randomness than the
-     * search's seed. */
+    /* Searches until it is done or search_is_over(); MEMORY; INVALID, with a sentence ("brute: 4^20 plans are too
+     * many"), if the method cannot work on the instance. Its only source of randomness is the search's seed. */
     status (*run)(struct search *);
 };
 extern const struct method method_table[METHOD_ID_COUNT];
-/* GRAPH_NONE if there is none of that name. */
+/* GRAPH_NONE: no method has this name. */
 uint32_t method_find(const char *name);
 
 #define METHOD(id, ...) MUST_USE status method_##id(struct search *search);
 #include "sched/methods.def"
 #undef METHOD
 
-/* Which types are CPUs: by device; where all are sim, as in an instance that gives none: type 0. */
+/* Whether a type is a CPU: by its device; if all devices are sim (given or by default) or paced, type 0 alone. */
 bool method_type_is_cpu(const struct instance *instance, uint32_t type);
 
 /* The greatest throughput that any plan reaches within the limits, and that plan (types[L], stages[L]). By branch and
- * bound on tau, in method_exact.c; where the options' seconds or progress end it first, or the instance has too many
- * possible stages for it, the best plan found, not proven. Of `options` only these count; NULL: nothing ends it. */
+ * bound on tau, in method_exact.c. If the options' seconds or progress end it first, or the instance has too many
+ * possible stages, it is the best plan found, not proven. No other option counts; NULL: nothing ends it. */
 struct fastest {
     double throughput; /* 0: no plan gives every stage a unit */
-    double bound;      /* none reaches more                   */
+    double bound;      /* no plan reaches more                */
     uint32_t stage_count;
     bool is_proven;
     enum search_end ended_by;

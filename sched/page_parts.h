@@ -1,4 +1,4 @@
-/* What the files of the page share (sched/plan_page.h). */
+/* Shared by the files of the page (sched/plan_page.h). */
 #ifndef HETERPS_SCHED_PAGE_PARTS_H
 #define HETERPS_SCHED_PAGE_PARTS_H
 
@@ -20,7 +20,7 @@ struct page {
     const struct instance *instance;
     struct cost_model model;
     bool is_proven;   /* some solution is   */
-    double reference; /* what gaps are to: compare_reference */
+    double reference; /* the cost that gaps refer to: compare_reference */
     /* scratch */
     struct page_mark *marks; /* [count] */
     type_index *types;
@@ -30,8 +30,8 @@ struct page {
 };
 
 #define PAGE_NAME_BYTES 1024
-/* A name for text and for attributes: cut to `width` characters, and escaped; in a buffer that lives until the end
- * of the block. */
+/* A name for text and attributes: cut to `width` characters and escaped; the macro's buffer lives until the end of the
+ * block. */
 char *page_escape(char buffer[PAGE_NAME_BYTES], const char *name, uint32_t width);
 #define ESCAPED(name, width) page_escape((char[PAGE_NAME_BYTES]){0}, name, width)
 /* The same for a stage's layers, and for a type. */
@@ -47,7 +47,7 @@ static inline bool page_has_limit(const struct page *page)
 }
 
 extern const char page_style[]; /* page_style.c */
-/* plan_page.c: up to <body>; the title is escaped. */
+/* plan_page.c: writes up to <body>; the title is escaped already. */
 void page_head(FILE *out, const char *title);
 /* page_table.c */
 void page_layers(struct page *page);
@@ -64,7 +64,7 @@ struct page_range {
     double least, most;
 };
 void page_range_add(struct page_range *r, double value);
-/* Over all values added, with some air; by logarithm from a factor of `wide` on. */
+/* An axis over all added values, with some air; logarithmic if they differ by a factor of `wide` or more. */
 struct page_axis page_axis_of(const struct page_range *r, double wide);
 double page_down(const struct page_axis *y, double value);
 double page_across(const struct page_axis *x, double value);

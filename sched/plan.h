@@ -1,5 +1,5 @@
-/* A plan says which layers form a stage, on which type of resource, on how many units of it. The scheduler writes it
- * (solution_json of sched/solution.c), the pipeline honours it: plan.json.
+/* A plan says which layers form a stage, on which type of resource, on how many units of it. The scheduler writes
+ * plan.json (solution_json of sched/solution.c), the pipeline follows it.
  *
  *     {
  *       "format": "heterps-solution-1",
@@ -25,7 +25,7 @@
 
 #define PLAN_FORMAT "heterps-solution-1"
 
-#define PLAN_UNITS_MAX    UINT32_MAX /* of a stage: a plan may be for more than there is anywhere */
+#define PLAN_UNITS_MAX    UINT32_MAX /* of a stage: a plan may ask for more than any machine has */
 #define PLAN_REPLICAS_MAX 1024u
 #define PLAN_NODES_MAX    64u
 
@@ -35,10 +35,10 @@ struct plan_stage {
     uint32_t k;                       /* dedicated units                            */
     uint32_t replicas;                /* divides k; k where a unit is a card        */
     double et;                        /* predicted seconds an example; 0: not given */
-    double sim_et;                    /* what a device on sim takes instead, where the prediction knows better; 0: et */
+    double sim_et;                    /* taken by a device on sim instead, where et is a corrected prediction; 0: et */
     uint64_t cut_bytes;               /* predicted bytes an example, forward and back; 0: not given */
-    uint32_t node;                    /* that it lies on, of node_count                */
-    bool is_elsewhere;                /* of a run on several nodes: another one has it */
+    uint32_t node;                    /* the node that the stage lies on               */
+    bool is_elsewhere;                /* in a run on several nodes: another node has it */
 };
 
 struct plan {
@@ -46,23 +46,23 @@ struct plan {
     struct plan_stage *stages;
     uint32_t type_count, stage_count;
     uint32_t service_cores;
-    uint32_t node_count; /* each of which has a stage; 0: stages say nothing of nodes */
+    uint32_t node_count; /* each has a stage; 0: stages say nothing of nodes */
     double time_scale;   /* > 0: of sim and paced devices */
     bool has_graph_hash;
     uint64_t graph_hash; /* model_hash of the graph that it was made for */
-    const char *method;  /* "", or how it was made                        */
+    const char *method;  /* that made it; "" if unknown                   */
     /* owns: */
     void *memory;
 };
 
-/* One stage of all layers on `k` CPU cores in one gang: what runs without a plan. Not to be written. */
+/* One stage of all layers on `k` CPU cores in one gang, as runs without a plan have it. Not to be written. */
 MUST_USE status plan_single(struct plan *plan, const struct graph *graph, uint32_t k);
 /* Reads the text of a plan for `graph`, whatever its bytes: INVALID names the file, the place in it (line and column
  * for bad JSON, else the key: stages[1].k), what was expected and found. The stages must cover every layer of the
- * graph once, in order; `layers`, where given, must be the graph's; `plan`, where given, must say what the stages
- * say; neighbouring stages may be of one type. MISMATCH if `graph_hash` is given, differs, and the layers are not
- * given: with the same layers it is only remarked on (log_warning). A text holds at most 2^21 values, 1024 types,
- * names of 1 to 127 bytes. On failure *plan is empty. */
+ * graph once, in order; `layers`, if given, must be the graph's; `plan`, if given, must agree with the stages;
+ * neighbouring stages may be of one type. MISMATCH: `graph_hash` differs, and layers are not given; with the same
+ * layers a different hash only gets a warning (log_warning). A text holds at most 2^21 values, 1024 types, names of 1
+ * to 127 bytes. On failure *plan is empty. */
 MUST_USE status plan_parse(struct plan *plan, const struct graph *graph, const char *path, const char *text,
                            size_t bytes);
 /* The same from a file, of at most 64 MiB. */
@@ -70,10 +70,10 @@ MUST_USE status plan_read(struct plan *plan, const struct graph *graph, const ch
 void plan_free(struct plan *plan);
 /* Dedicated units of CPU cores, service cores included. */
 uint32_t plan_cpu_cores(const struct plan *plan);
-/* The layers of a stage, "e..x", or "h1" where it is one; into buffer, cut with "…" where it is too short. */
+/* The layers of a stage, "e..x", or "h1" if there is one, into buffer; too long a text is cut with "…". */
 char *plan_stage_name(const struct plan *plan, const struct graph *graph, uint32_t stage, char *buffer, size_t bytes);
-/* "3 stages: e..x on 1 cpu | h1 on 2 cpu as 2 replicas | h2..bce on 1 cpu" into buffer, cut with "…" where it is too
- * short. */
+/* "3 stages: e..x on 1 cpu | h1 on 2 cpu as 2 replicas | h2..bce on 1 cpu" into buffer; too long a text is cut with
+ * "…". */
 char *plan_text(const struct plan *plan, const struct graph *graph, char *buffer, size_t bytes);
 
 #endif

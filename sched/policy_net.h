@@ -1,11 +1,11 @@
-/* The policy's network. Layer after layer a recurrent cell reads what the layer is and what type the one before
- * was given; from its state comes a query, and the logit of each type is
+/* The policy's network. Layer after layer a recurrent cell reads the layer and the type given to the layer before; its
+ * state gives a query, and the logit of each type is
  *
  *     logit[l, t] = query . (features[l, t], embedding[t]) + stay [t is the type before] + table[l, t] + bias[t]
  *
- * HeterPS, section 5.2, Figure 3, with per-type features instead of one output row a type, so that the weights
- * of the cell and of the query know neither L nor T and serve every instance. The rest (embedding, stay, table,
- * bias: the rows of the index one-hot and of T outputs) belongs to one instance's layers and types.
+ * HeterPS, section 5.2, Figure 3, with per-type features instead of one output row a type, so that the weights of the
+ * cell and of the query do not depend on L and T and serve every instance. The others (embedding, stay, table, bias:
+ * the rows of the index one-hot and of T outputs) belong to one instance's layers and types.
  *
  * A search samples some 10^5 plans a second: all plans of a batch step from layer to layer side by side.
  * Arithmetic is float, in an order that no instruction set changes. */
@@ -24,14 +24,14 @@ enum {
     NET_QUERY = 16,    /* features, embedding, stay; the last is not used                         */
     NET_STAY = NET_FEATURES + NET_EMBEDDING,
     NET_SCALARS = 6,  /* of a layer                                                              */
-    NET_INDEXES = 32, /* of the one-hot of the layer's index; layers beyond share the last       */
+    NET_INDEXES = 32, /* of the one-hot of the layer's index; later layers share the last        */
     NET_KINDS = 16,   /* of the one-hot of the layer's kind, by hash                             */
     NET_GATES_MAX = 4 * NET_HIDDEN,
 };
 
 /* An instance as the network reads it. */
 struct net_view {
-    uint32_t layer_count, type_count, width; /* width: type_count up to a multiple of NET_LANES */
+    uint32_t layer_count, type_count, width; /* width: net_width(type_count) */
     uint32_t *kind;                          /* [L] */
     float *scalars;                          /* [L, NET_SCALARS] */
     float *keys;                             /* [L, NET_FEATURES, width] */
@@ -39,7 +39,7 @@ struct net_view {
     void *memory;
 };
 MUST_USE status net_view_open(struct net_view *view, const struct cost_model *model);
-/* Looks again at a model of as many layers and types. */
+/* Reads another model of as many layers and types. */
 void net_view_set(struct net_view *view, const struct cost_model *model);
 void net_view_close(struct net_view *view);
 
@@ -61,9 +61,9 @@ struct net {
     float *parameters, *gradient, *mean, *square; /* [at.count]; the last two are Adam's */
     uint64_t update_count;
     /* scratch */
-    float *before;       /* [L, gates]: what reaches a layer's gates from the layer itself                 */
-    float *fed;          /* [L, T, gates]: `before`, and what comes from the type of the layer before      */
-    uint32_t *fed_stamp; /* [L, T]: of which preparation it is                                             */
+    float *before;       /* [L, gates]: the part of a layer's gates that comes from the layer              */
+    float *fed;          /* [L, T, gates]: `before`, and the part from the type of the layer before        */
+    uint32_t *fed_stamp; /* [L, T]: the preparation that `fed` is of                                       */
     uint32_t stamp;
     float *dbefore; /* [L, gates] */
     float *tape;    /* one sequence's activations */
@@ -79,19 +79,19 @@ void net_close(struct net *net);
 
 /* Shared weights from a stream. */
 void net_draw_shared(float *shared, enum policy_cell cell, struct random_stream stream);
-/* To be called after parameters have changed. */
+/* Must be called after parameters have changed. */
 void net_prepare(struct net *net);
-/* `count` plans, types[count, L]; the numbers of plan i are item + i of the stream. A share `uniform` of the
- * types is drawn from all alike. */
+/* `count` plans, types[count, L]; plan i draws from item + i of the stream. A share `uniform` of the types is drawn
+ * from all alike. */
 void net_sample(struct net *net, struct random_stream stream, uint64_t item, uint32_t count, float uniform,
                 type_index *types);
-/* The most probable type of each layer, the one before fed back. */
+/* types[L]: the most probable type of each layer, given the types chosen before it. */
 void net_argmax(struct net *net, type_index *types);
 /* Adds weight * d log P(types) / d parameters to the gradient; returns log P. */
 double net_learn(struct net *net, const type_index *types, float weight);
-/* Completes the gradient: what reached the gates goes on to the weights of index, kind and scalars. */
+/* Completes the gradient: carries the gates' gradient on to the weights of index, kind and scalars. */
 void net_gather(struct net *net);
-/* Forgets what Adam has gathered. */
+/* Forgets Adam's means. */
 void net_reset(struct net *net);
 /* net_gather, a step of Adam (Kingma and Ba 2015, Algorithm 1) uphill, a gradient of zero, net_prepare. */
 void net_update(struct net *net, float rate_shared, float rate_own);

@@ -1,4 +1,4 @@
-/* The frontier: nodes that are not computed and whose children are, kind by kind. */
+/* The frontier: nodes that are ready, kind by kind. A node is ready when its children are computed and it is not. */
 #ifndef HETERPS_SCHED_TREES_FRONTIER_H
 #define HETERPS_SCHED_TREES_FRONTIER_H
 
@@ -11,15 +11,15 @@ struct frontier {
     struct itinerary_scratch *scratch;
     uint32_t kind_count;
     uint32_t kinds[KIND_WORDS];           /* bits: kinds with ready nodes                           */
-    uint32_t ready[TREE_KINDS_MAX];       /* of a kind: a ready node, which says the next; or NONE  */
-    uint32_t ready_count[TREE_KINDS_MAX]; /* how many there are                                     */
-    uint64_t height_sum[TREE_KINDS_MAX];  /* of these                                               */
+    uint32_t ready[TREE_KINDS_MAX];       /* of a kind: a ready node, whose scratch->next is another; or NONE */
+    uint32_t ready_count[TREE_KINDS_MAX]; /* how many are ready                                     */
+    uint64_t height_sum[TREE_KINDS_MAX];  /* of the ready nodes                                     */
 };
 
-/* Looks at heights and who is whose parent; before the first frontier_begin. */
+/* Finds heights and parents. Call it before the first frontier_begin. */
 void frontier_open(struct frontier *f, const struct tree_nodes *nodes, uint32_t kind_count,
                    struct itinerary_scratch *scratch);
-/* Nothing is computed: ready are the nodes without children. */
+/* Starts with nothing computed: the nodes without children are ready. */
 void frontier_begin(struct frontier *f);
 
 static inline void frontier_add(struct frontier *f, uint32_t node)
@@ -32,11 +32,11 @@ static inline void frontier_add(struct frontier *f, uint32_t node)
     f->kinds[kind / 32] |= UINT32_C(1) << kind % 32;
 }
 
-/* The agenda's kind, of equals the first; NONE: no node is ready, all are computed. */
+/* The agenda's kind, of equals the first; NONE: all nodes are computed. */
 uint32_t frontier_lowest(const struct frontier *f);
 struct automaton_sight frontier_sight(const struct frontier *f);
 
-/* Takes all ready nodes of a kind as one batch, whose number they get in batch_of[nodes]. */
+/* Takes all ready nodes of a kind as one batch; batch_of[nodes] gets its number. */
 static inline void frontier_take(struct frontier *f, uint32_t kind, uint32_t batch, uint32_t *batch_of)
 {
     const struct itinerary_scratch *s = f->scratch;
@@ -53,8 +53,8 @@ static inline void frontier_take(struct frontier *f, uint32_t kind, uint32_t bat
     }
 }
 
-/* Computes all nodes by an automaton, or, with NULL and where it knows no answer, by the agenda. Returns how many
- * batches; stops at batch_max. */
+/* Computes all nodes by an automaton; with NULL, and where the automaton has no answer, by the agenda. Returns the
+ * number of batches; stops at batch_max. */
 uint32_t frontier_run(struct frontier *f, const struct automaton *automaton, uint32_t *batch_of, uint32_t batch_max);
 
 #endif

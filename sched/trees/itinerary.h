@@ -1,11 +1,11 @@
 /* An itinerary: the nodes of a micro-batch in the order in which they are computed, cut into batches. A batch's nodes
- * are of one kind and in ascending order, and every node comes in an earlier batch than its parents. Which nodes come
- * together is a policy (batching.def).
+ * are of one kind and in ascending order, and every node comes in an earlier batch than its parents. A policy decides
+ * which nodes come together (batching.def).
  *
  *     nodes        0 leaf   1 leaf   2 inner of 0, 1   3 leaf   4 inner of 2, 3
  *     order        0 1 3 | 2 | 4        batch_begin 0 3 4 5        batch_kind leaf inner inner
  *
- * One is made for every micro-batch: nothing is allocated, and time is linear in nodes and children: `heterps-run bench
+ * Every micro-batch needs one, so nothing is allocated, and time is linear in nodes and children: `heterps-run bench
  * trees`, nanoseconds a node on an EPYC (Zen 5):
  *
  *                                                       node   height   agenda   learned
@@ -30,7 +30,7 @@ typedef enum {
 /* A policy. */
 struct batching {
     batching_id id;
-    struct automaton automaton; /* of learned; all zero, it is agenda */
+    struct automaton automaton; /* of learned; all zero: as agenda */
 };
 
 struct itinerary {
@@ -42,12 +42,12 @@ struct itinerary {
 
 struct itinerary_scratch {
     uint32_t *height;                  /* [nodes]: 0 without children, else 1 more than the highest child */
-    uint32_t *batch, *batch_of_agenda; /* [nodes]: which batch a node is in                               */
+    uint32_t *batch, *batch_of_agenda; /* [nodes]: the batch of a node                                    */
     uint32_t *next;                    /* [nodes]: another ready node of its kind                         */
     uint32_t *left;                    /* [nodes]: children that are not computed                         */
-    uint32_t *edge;                    /* [nodes]: one where the node is a child, or NONE                 */
-    uint32_t (*kinds)[KIND_WORDS];     /* [heights]: bits: which kinds there are                          */
-    uint32_t *edge_next, *edge_parent; /* [edges]: another of the same child; the parent                  */
+    uint32_t *edge;                    /* [nodes]: an edge to a parent, or NONE                           */
+    uint32_t (*kinds)[KIND_WORDS];     /* [heights]: bits: kinds of the nodes of a height                 */
+    uint32_t *edge_next, *edge_parent; /* [edges]: another edge of the same child; the parent             */
 };
 
 /* Room for at most node_max nodes with edge_max children in all. */
@@ -62,8 +62,8 @@ void itinerary_make(struct itinerary *it, const struct tree_nodes *nodes, uint32
 /* No itinerary has fewer batches: the most nodes of a kind on one path, summed over kinds (the depth of each kind's own
  * graph in ED-Batch). */
 uint32_t itinerary_bound(const struct tree_nodes *nodes, uint32_t kind_count, struct itinerary_scratch *scratch);
-/* The same, kind by kind: chain[n] becomes the most nodes of n's own kind on a path from n up, n among them; `longest`
- * [kind_count]. */
+/* Its parts: sets chain[n] to the most nodes of n's own kind on a path from n up, with n, and longest[kind_count] to
+ * the greatest of each kind. */
 void itinerary_chains(const struct tree_nodes *nodes, uint32_t kind_count, uint32_t *scratch, uint32_t *chain,
                       uint32_t *longest);
 
@@ -71,7 +71,7 @@ struct batching_name {
     const char *name, *meaning;
 };
 extern const struct batching_name batching_table[BATCHING_ID_COUNT];
-/* USAGE, with all names: there is none of that name. */
+/* USAGE, with all names: no policy has this name. */
 MUST_USE status batching_find(batching_id *id, const char *name);
 
 #endif

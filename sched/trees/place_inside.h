@@ -1,11 +1,11 @@
-/* What the files of the placement policies share. */
+/* Shared by the files of the placement policies. */
 #ifndef HETERPS_SCHED_TREES_PLACE_INSIDE_H
 #define HETERPS_SCHED_TREES_PLACE_INSIDE_H
 
 #include "sched/trees/tree_place.h"
 
 struct placing {
-    uint8_t *device; /* [count]: what is made */
+    uint8_t *device; /* [count]: the result */
     const struct place_units *u;
     const struct place_machine *m;
     const struct place_options *options;

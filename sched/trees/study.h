@@ -1,6 +1,5 @@
-/* Placement policies beside each other, on random trees of a machine: what a batch of trees takes by each, how near
- * ours is to what is proven, and how it learns. Lists of the first half are learned from, all figures are of the
- * other. */
+/* Placement policies compared on random trees: the time that a batch of trees takes by each, how near ours is to the
+ * proven optimum, and how it learns. It learns from the first half of the lists; all figures are of the other half. */
 #ifndef HETERPS_SCHED_TREES_STUDY_H
 #define HETERPS_SCHED_TREES_STUDY_H
 
@@ -48,15 +47,15 @@ static inline double study_range_mean(const struct study_range *r) { return r->c
 
 /* Means of a list: a batch of trees. */
 struct study_figure {
-    double placing_seconds;                                 /* processor time of deciding; of the last seed  */
-    double transfers, transfer_bytes, launches, host_share; /* of the units; of the last seed's placements */
-    struct study_range seconds;                             /* of no count: does not apply here             */
+    double placing_seconds;                                 /* processor time of deciding, for the last seed */
+    double transfers, transfer_bytes, launches, host_share; /* share of units; of the last seed's placements */
+    struct study_range seconds;                             /* count 0: does not apply here                 */
 };
 
-#define STUDY_WINDOWS 20u /* of learning: each a point of its curve */
+#define STUDY_WINDOWS 20u /* of learning: points of its curve */
 struct study_curve {
-    struct study_range ratio[STUDY_WINDOWS]; /* what is sampled then over all on the first device */
-    uint32_t window_steps;                   /* updates, or episodes, of a window                  */
+    struct study_range ratio[STUDY_WINDOWS]; /* the time of samples, over that of all on the first device */
+    uint32_t window_steps;                   /* updates or episodes of a window                    */
 };
 
 struct study {
@@ -65,7 +64,7 @@ struct study {
     double learn_seconds; /* processor time of one learning            */
     struct study_curve learned, dqn;
     struct place_policy policy; /* of the last seed */
-    struct study_range noisy; /* seconds by policies that were learned from passes with noise; of no count: not asked */
+    struct study_range noisy;   /* seconds by policies learned from passes with noise; count 0: not asked for */
 };
 
 struct study_options {
@@ -74,20 +73,20 @@ struct study_options {
     uint64_t seed;                       /* the first              */
     uint32_t seeds;                      /* of random, learned, DQN */
     uint32_t updates, samples;           /* of ours                 */
-    double noise;                        /* 0: none is learned with noise, too */
+    double noise;                        /* 0: no policy is learned with noise */
     uint32_t trials;                     /* of climbing, a list     */
     uint32_t dqn_episodes;               /* 0: no DQN                */
 };
 /* MEMORY. */
 MUST_USE status study_run(struct study *s, const struct study_options *o);
 
-/* Ours beside what is proven, on small trees: means over lists of `exact` seconds, and of the ratio to them. */
+/* Ours beside the proven optimum, on small trees: means over lists of exact's seconds, and of ratios to them. */
 struct study_small {
     double exact_seconds, bound_ratio, learned_ratio, learned_worst, polished_ratio, polished_worst, climbed_ratio,
         one_ratio;
-    uint32_t lists, mixed; /* those of which exact uses both devices */
+    uint32_t lists, mixed; /* mixed: exact uses both devices */
 };
-/* Lists of at most PLACE_EXACT_MAX units, outputs with them. */
+/* Lists must have at most PLACE_EXACT_MAX units, outputs included. */
 MUST_USE status study_small_run(struct study_small *s, const struct study_options *o);
 
 /* The best single device over this policy: above 1 it pays. */

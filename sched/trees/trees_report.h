@@ -1,5 +1,5 @@
-/* What plan --trees finds: placement policies on random trees of a graph's cells, one tree at a time as DynPartition
- * has them, and a batch of them, and over a grid of memories and batches. */
+/* The findings of plan --trees: placement policies on random trees of a graph's cells, one tree at a time as in
+ * DynPartition, a batch of trees, and a grid of memories and batches. */
 #ifndef HETERPS_SCHED_TREES_TREES_REPORT_H
 #define HETERPS_SCHED_TREES_TREES_REPORT_H
 
@@ -25,20 +25,20 @@ struct trees_report {
     struct study one, batch;
     struct study one_synchronous, batch_synchronous; /* of one seed */
     uint32_t card_max;
-    struct study cards[REPORT_CARDS + 1]; /* of the batch, on the host and so many cards, one seed */
+    struct study cards[REPORT_CARDS + 1]; /* [cards]: of the batch, on the host and so many cards, one seed */
     struct {
         uint32_t nodes;
         double host_seconds, card_seconds;
-    } input[REPORT_INPUTS];                    /* some lists of one tree: the least, the middle, the greatest */
-    struct study_small small[REPORT_MEMORIES]; /* the first alone without the grid, at `memory` */
+    } input[REPORT_INPUTS];                    /* lists of one tree: the smallest, the middle one, the largest */
+    struct study_small small[REPORT_MEMORIES]; /* without the grid the first alone, at `memory` */
     bool has_grid;
     struct study grid[REPORT_MEMORIES][REPORT_BATCHES];
-    double seconds; /* that it all took */
+    double seconds; /* of the whole study */
 };
 
-/* The best single device over ours, the better of learned and climbed from it. */
+/* The best single device's time over ours, the better of learned and climbed from it. */
 double report_gain(const struct study *s);
-/* Writes tables, Markdown. */
+/* Writes tables in Markdown. */
 void report_write(FILE *out, const struct trees_report *r);
 
 #endif

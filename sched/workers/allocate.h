@@ -21,11 +21,11 @@ struct allocation {
     uint32_t worker_count;
 };
 
-/* INFEASIBLE, with a sentence: the nodes cannot be given so. The model is asked how fast the types are. */
+/* INFEASIBLE, with a sentence: the nodes do not allow the allocation. The model says how fast the types are. */
 MUST_USE status allocate(struct allocation *a, allocation_id id, const struct workers_cluster *cluster,
                          const struct workers_model *model);
-/* How many workers share what a node receives from others: those with cards there and elsewhere, the most of a node's,
- * at least 1; all, if every node serves parameters. */
+/* How many workers share the bandwidth that a node has for bytes from other nodes: all with the default placement; else
+ * those with cards on the node and elsewhere, of the node with the most, at least 1. */
 uint32_t allocation_sharers(const struct allocation *a, enum placement placement);
 
 #endif

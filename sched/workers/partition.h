@@ -4,15 +4,15 @@
  *     stage 0            stage 1                 stage k - 1         each card has one stage, of at least one layer;
  *     layers 0 … a       a + 1 … b        …      … L - 1             in which order the cards come is found, too
  *
- * A stage's time is that of its layers, forward and backward, and of receiving: activations from the stage before and
- * gradients from the one behind. The greatest of these times is least; among such plans, the one that spends least
- * time on receiving. Every stage fits its card (workers_memory_of), whose need falls from stage to stage. */
+ * A stage's time is that of its layers, forward and backward, and of receiving activations from the stage before and
+ * gradients from the stage behind. The plan makes the greatest of these times least; among such plans it spends least
+ * time on receiving. Every stage fits its card (workers_memory_of); stages hold fewer and fewer minibatches. */
 #ifndef HETERPS_SCHED_WORKERS_PARTITION_H
 #define HETERPS_SCHED_WORKERS_PARTITION_H
 
 #include "sched/workers/workers_model.h"
 
-/* A virtual worker: so many cards of each node. */
+/* A virtual worker: a number of cards of each node. */
 struct worker_cards {
     uint32_t of_node[WORKERS_NODES_MAX];
 };
@@ -35,12 +35,12 @@ uint32_t worker_card_count(const struct worker_cards *cards);
 char *worker_cards_text(const struct worker_cards *cards, const struct workers_cluster *cluster, char *buffer,
                         size_t bytes);
 
-/* For Nm minibatches in flight, where `sharers` workers share the way between nodes. 1 to WORKERS_CARDS_MAX cards.
- * *is_found is false, and the partition empty, if no partition fits. MEMORY. */
+/* The partition for in_flight (Nm) minibatches, where `sharers` workers share the way between nodes. 1 to
+ * WORKERS_CARDS_MAX cards. *is_found is false, and the partition empty, if no partition fits. MEMORY. */
 MUST_USE status partition_find(struct partition *p, const struct workers_model *model,
                                const struct workers_cluster *cluster, const struct worker_cards *cards,
                                uint32_t in_flight, uint32_t sharers, bool *is_found);
-/* Of these stages (first, end, node are given): held, times, sums, as partition_find tells them. */
+/* Sets held, times and sums of given stages (first, end, node), as partition_find does. */
 void partition_tell(struct partition *p, const struct workers_model *model, const struct workers_cluster *cluster,
                     uint32_t in_flight, uint32_t sharers);
 

@@ -7,9 +7,9 @@
 #include "sched/workers/wave_run.h"
 
 #define PROPOSE_IN_FLIGHT_MAX 32u
-/* Waves that a rate is simulated over. */
+/* Waves of a simulation that finds a rate. */
 #define PROPOSE_WAVES 16u
-/* More in flight are worth it while the rate is not yet so much of the greatest. */
+/* The least number in flight that reaches this share of the greatest rate is proposed. */
 #define PROPOSE_SATURATED 0.98
 
 struct propose_options {
@@ -26,20 +26,20 @@ struct proposal {
     struct wave_result result;
     uint32_t sharers;
     double rates[PROPOSE_IN_FLIGHT_MAX + 1]; /* [in_flight]: 0: not tried */
-    uint32_t fits;                           /* so many in flight fit into every worker's memory, and were tried     */
+    uint32_t fits;                           /* the most in flight that fit every worker's memory, and were tried    */
     uint32_t binds;                          /* the worker whose memory has no room for one more; worker_count: none */
 };
 
-/* The partition of each worker of the allocation. *misfit is the first that nothing fits, or worker_count. MEMORY. */
+/* The partition of each worker of the allocation. *misfit is the first worker without one, or worker_count. MEMORY. */
 MUST_USE status workers_divide(struct partition *workers, const struct workers_model *model,
                                const struct workers_cluster *cluster, const struct allocation *a, uint32_t in_flight,
                                uint32_t sharers, uint32_t *misfit);
 
-/* Nm is the least of what reaches PROPOSE_SATURATED of the greatest rate that every worker's memory allows. INFEASIBLE,
+/* Nm is the least that reaches PROPOSE_SATURATED of the greatest rate that every worker's memory allows. INFEASIBLE,
  * with the sum: a worker's memory is too small for one minibatch; as allocate. */
 MUST_USE status workers_propose(struct proposal *p, const struct workers_model *model,
                                 const struct workers_cluster *cluster, const struct propose_options *options);
-/* The sentence of what a worker's cards lack, for so many in flight. */
+/* The sentence that says what a worker's cards lack for in_flight minibatches. */
 char *workers_misfit_text(const struct workers_model *model, const struct workers_cluster *cluster,
                           const struct worker_cards *cards, uint32_t in_flight, char *buffer, size_t bytes);
 

@@ -1,10 +1,11 @@
-/* What a model asks of the cards that train it, for planning virtual workers (HetPipe, section 7): sums over its layers
- * of weights, of what the backward pass needs, of seconds on each type of card; and what crosses each cut.
+/* The demands of a model on the cards that train it, for planning virtual workers (HetPipe, section 7): sums over its
+ * layers of weights, of bytes kept for the backward pass, of seconds on each type of card; and the bytes across each
+ * cut.
  *
  *     layers   0     1     2    …   L - 1
  *     cuts   0     1     2     3  …       L      cut[i] is before layer i: activations there, gradients back
  *
- * All bytes and seconds are of a minibatch, but those of weights. */
+ * Bytes and seconds are of a minibatch, except bytes of weights. */
 #ifndef HETERPS_SCHED_WORKERS_WORKERS_MODEL_H
 #define HETERPS_SCHED_WORKERS_WORKERS_MODEL_H
 
@@ -16,9 +17,9 @@
 #define WORKERS_MAX       64u
 #define WORKERS_NODES_MAX 8u
 
-/* A forward pass's share of a minibatch's computing: a backward pass makes two gradients, each as dear. */
+/* A forward pass's share of a minibatch's computing: a backward pass makes two gradients, each at the same cost. */
 #define WORKERS_FORWARD_SHARE (1. / 3)
-/* What a card's driver and libraries keep of its memory. */
+/* Memory of a card that its driver and libraries keep. */
 #define WORKERS_RESERVED_BYTES (256. * 1024 * 1024)
 
 /* A node and its cards, all of one type. */
@@ -27,16 +28,15 @@ struct workers_node {
     uint32_t type, card_count;
     double memory_bytes; /* of a card */
 };
-/* inside, between: bytes a second that a card sends or receives within its node, and that a node receives from
- * others. */
+/* inside: bytes a second that a card sends or receives within its node; between: that a node receives from others. */
 struct workers_cluster {
     struct workers_node nodes[WORKERS_NODES_MAX];
     uint32_t node_count;
     double inside, between;
 };
 
-/* Of a cluster's text: types of which more are there than a node has are several nodes; the slowest declared ways are
- * all's. INVALID, with file and line, where memory or rates are not given; INFEASIBLE: more nodes than
+/* The nodes of a cluster's text: a type with more units than per_node makes several nodes; the slowest declared ways
+ * count for all. INVALID, with file and line: memory or rates are not given; INFEASIBLE: more nodes than
  * WORKERS_NODES_MAX. */
 MUST_USE status workers_cluster_of(struct workers_cluster *to, const struct cluster *cluster);
 
@@ -45,20 +45,21 @@ struct workers_model {
     uint32_t layer_count, type_count;
     double batch;                       /* examples of a minibatch */
     char (*names)[INSTANCE_NAME_BYTES]; /* [L]                                                   */
-    double *weight_bytes, *stash_bytes; /* [L + 1]: of the layers before it together             */
-    double *cut_bytes;                  /* [L + 1]: one way; cut 0 is the input, cut L nothing   */
+    double *weight_bytes, *stash_bytes; /* [L + 1]: sums over the layers before                  */
+    double *cut_bytes;                  /* [L + 1]: one way; cut 0: the input, cut L: nothing    */
     double *out_bytes;                  /* [L]                                                   */
-    double *seconds;                    /* [T][L + 1]: as weight_bytes, forward and backward     */
+    double *seconds;                    /* [T][L + 1]: sums likewise, forward and backward       */
     void *memory;
 };
 
-/* Room for so many layers and types, all 0. MEMORY. workers_model_free. */
+/* A model of zeros with room for the layers and types. MEMORY. workers_model_free. */
 MUST_USE status workers_model_make(struct workers_model *m, uint32_t layer_count, uint32_t type_count);
-/* A net's, on types that do `flops[t]` a second of it, three times its forward pass's an example. Borrows its name. */
+/* The model of a net on types that do flops[t] operations a second, three times its forward pass's for an example.
+ * Borrows the net's name. */
 MUST_USE status workers_model_of_net(struct workers_model *m, const struct net *net, double batch, const double *flops,
                                      uint32_t type_count);
-/* An instance's: its oct, on its types; of a layer that moves two ways the half is a cut, and a layer leaves for the
- * backward pass what it gives to the next, for an instance says no more. Borrows its name. */
+/* The model of an instance on its types, by oct. A cut carries half of the layer's bytes there and back. As an instance
+ * says no more, a layer keeps its output for the backward pass. Borrows the instance's name. */
 MUST_USE status workers_model_of_instance(struct workers_model *m, const struct instance *instance);
 void workers_model_free(struct workers_model *m);
 
@@ -73,16 +74,17 @@ static inline double workers_weights(const struct workers_model *m, uint32_t fir
     return m->weight_bytes[end] - m->weight_bytes[first];
 }
 
-/* How many minibatches the stage `index` of `count` holds at once, of Nm in flight: the first all, the last one, for
- * there forward and backward are one task, and those between in even steps. A stage starts no forward pass beyond. */
+/* How many of in_flight minibatches the stage `index` of `count` holds at once: the first stage all, the last one
+ * minibatch, as forward and backward are one task there, and stages between in even steps. A full stage starts no
+ * forward pass. */
 uint32_t workers_held(uint32_t in_flight, uint32_t index, uint32_t count);
 
-/* What a stage of layers first … end - 1 keeps on its card while it holds so many minibatches. */
+/* Bytes that a stage of layers first … end - 1 keeps on its card while it holds `held` minibatches. */
 struct workers_memory {
-    double weights;  /* with the gradient and the sum of a wave's                                      */
-    double versions; /* of weights that minibatches in flight have begun with, beside the newest       */
-    double stash;    /* what backward passes need: the stage's input, and what its layers leave        */
-    double working;  /* two of the largest output: a gradient that comes, and the one it becomes       */
+    double weights;  /* weights, their gradient, and a wave's sum                                      */
+    double versions; /* older weights, with which minibatches in flight began                          */
+    double stash;    /* kept for backward passes: the stage's input, and its layers' stash             */
+    double working;  /* two of the largest output: an incoming gradient, and the outgoing one          */
     double reserved;
 };
 struct workers_memory workers_memory_of(const struct workers_model *m, uint32_t first, uint32_t end, uint32_t held);
