@@ -93,7 +93,7 @@ static status slow_read(const struct ini *ini, const struct ini_section *section
     return ini_fail(ini, section, ini_entry_find(section, "slow_every"), "%s", status_message());
 }
 
-/* Rates make sense together only. */
+/* Only all three rates together make sense. */
 static status rates_check(const struct ini *ini, const struct ini_section *section, struct cluster_type *type)
 {
     const struct cluster_rates *r = &type->rates;
@@ -173,7 +173,7 @@ static status type_node_fail(const struct cluster *c, const struct cluster_type 
                     type->node);
 }
 
-/* Nodes of [node] sections, `count` of them, in the order of the text. */
+/* Makes the nodes of the `count` [node] sections, in the order of the text. */
 static status nodes_named(struct cluster *c, uint32_t count)
 {
     char text[512], names[480];
@@ -195,7 +195,7 @@ static status nodes_named(struct cluster *c, uint32_t count)
     return ST_OK;
 }
 
-/* Without [node] sections nodes are the numbers that types give, in their order. */
+/* Without [node] sections, makes the nodes of the numbers that types give, in the order of the numbers. */
 static status nodes_numbered(struct cluster *c)
 {
     uint32_t at[INSTANCE_NODES_MAX] = {0}, count = 0;
@@ -223,7 +223,7 @@ static status nodes_numbered(struct cluster *c)
     return ST_OK;
 }
 
-/* The two names of [link A..B]. */
+/* Finds the two nodes of [link A..B]. */
 static status link_ends_read(const struct cluster *c, const struct ini_section *section, uint32_t ends[2])
 {
     char text[512];
@@ -271,7 +271,7 @@ static status link_read(struct cluster *c, const struct ini_section *section)
     return ST_OK;
 }
 
-/* Types have been read. */
+/* Types must have been read. */
 static status nodes_read(struct cluster *c)
 {
     uint32_t count = 0;
@@ -308,7 +308,7 @@ static status goal_read(struct cluster *cluster, const struct ini_section *secti
     return throughput_read(&cluster->ini, section, keys.throughput, &cluster->throughput);
 }
 
-/* Counts the types; every section is of a kind that there is. */
+/* Counts the types, and checks that the kind of every section exists. */
 static status sections_check(struct cluster *cluster)
 {
     const struct ini *ini = &cluster->ini;

@@ -1,5 +1,5 @@
-/* What a plan costs. cost_stages and the like run once a proposed plan, up to a million times a second; nothing
- * in them allocates. */
+/* The cost of a plan. cost_stages and functions like it run once a proposed plan, up to a million times a second, and
+ * do not allocate. */
 #include "sched/cost.h"
 
 #include <math.h>
@@ -10,8 +10,8 @@
 
 #define SECONDS_PER_HOUR 3600.0
 
-/* From each layer on the first one, and up to each layer the one behind the last, that is tied to layers on the
- * other side. Whether any is tied. */
+/* Sets torn_at[l] to the first layer from l on that is tied to a layer before l, and whole_from[l] to one behind the
+ * last layer up to l that is tied to a layer behind l. Returns whether any layer is tied. */
 static bool ties_set(struct cost_model *m, const struct instance *i)
 {
     bool is_tied = false;
@@ -48,7 +48,7 @@ static void model_layout(struct cost_model *m, struct layout *l)
     LAYOUT_TAKE(l, m->adds_moves, T);
 }
 
-/* Returns USD an hour of all nodes. */
+/* Sets the members for nodes and links. Returns USD an hour of all nodes. */
 static double nodes_set(struct cost_model *m)
 {
     const struct instance *i = m->instance;
@@ -110,8 +110,8 @@ status cost_model_open(struct cost_model *model, const struct instance *i)
     const bool is_tied = ties_set(model, i);
     model->usd_per_rate = i->epochs * i->examples / SECONDS_PER_HOUR;
     model->tau_max = i->throughput_limit > 0 ? 1 / i->throughput_limit : INFINITY;
-    /* No feasible plan is slower than tau_max, nor has more units than there are. Without a least throughput
-     * every plan that has its units is feasible, and the slowest has one unit of each layer. */
+    /* No feasible plan is slower than tau_max, nor has more units than the limits. Without a least throughput every
+     * plan within the limits is feasible, and the slowest has one unit for each layer. */
     double tau = model->tau_max;
     if (isinf(tau)) {
         tau = 0;
@@ -134,7 +134,7 @@ void cost_model_free(struct cost_model *model)
     *model = (struct cost_model){0};
 }
 
-/* The least k with fixed + shared / k <= tau, before rounding; infinite if there is none. */
+/* The least real k >= 1 with fixed + shared / k <= tau; infinite if there is none. */
 static double units_needed(double fixed, double shared, double tau)
 {
     if (fixed + shared <= tau) return 1;
@@ -147,8 +147,8 @@ uint32_t cost_units_least(const struct cost_time *time, double tau, uint32_t lim
     double compute = units_needed(time->compute, time->compute_shared, tau);
     double move = units_needed(time->move, time->move_shared, tau);
     double least = compute > move ? compute : move;
-    /* Rounding may put the quotient off: hardly ever by more than one, but far where hardly anything divides. Steps
-     * that double lead from it past the least k, and halving leads back: `low` units miss tau, `high` do not. */
+    /* Rounding may put the quotient off: rarely by more than one, but far if little of the time divides. Doubling steps
+     * lead from it past the least k, and halving leads back: `low` units miss tau, `high` units do not. */
     uint32_t low = 0, high = limit, step = 1;
     uint32_t k = least >= limit ? limit : least > 1 ? (uint32_t)least : 1;
     if (cost_et(time, k) <= tau) {
@@ -182,7 +182,7 @@ uint32_t cost_units_least(const struct cost_time *time, double tau, uint32_t lim
 
 /* --- links and nodes --------------------------------------------------------------------------- */
 
-/* The nodes' pair whose link is meant, the same both ways. */
+/* The number of the two stages' pair of nodes, the same both ways. */
 static uint32_t pair_of(const struct cost_model *m, const struct cost_stage *stage, const struct cost_stage *next)
 {
     const uint32_t a = m->node[stage->type], b = m->node[next->type];
@@ -191,7 +191,7 @@ static uint32_t pair_of(const struct cost_model *m, const struct cost_stage *sta
 
 void cost_links_add(const struct cost_model *m, struct cost_stage *stages, uint32_t count)
 {
-    double seconds[INSTANCE_NODES_MAX * INSTANCE_NODES_MAX]; /* of all bytes, of the pairs that occur */
+    double seconds[INSTANCE_NODES_MAX * INSTANCE_NODES_MAX]; /* of all bytes; set only for pairs that occur */
     if (m->node_count == 1) return;
     for (uint32_t s = 0; s + 1 < count; s++) seconds[pair_of(m, &stages[s], &stages[s + 1])] = 0;
     for (uint32_t s = 0; s + 1 < count; s++) {
@@ -266,7 +266,7 @@ uint32_t cost_stages(const struct cost_model *m, const type_index *types, struct
 struct cost_result cost_of(const struct cost_model *m, const struct cost_stage *stages, uint32_t count)
 {
     struct cost_result r = {0};
-    uint64_t units[RESOURCE_TYPES_MAX]; /* of the types that occur */
+    uint64_t units[RESOURCE_TYPES_MAX]; /* set only for types that occur */
     double tau = 0, rate = cost_nodes_price(m, stages, count);
     uint32_t node;
     bool is_within = !(cost_memory_lack(m, stages, count, &node) > 0);

@@ -1,4 +1,4 @@
-/* Times from declared rates, and the layers that they are for: of a layer table, or of a graph. Once a start. */
+/* Times from declared rates, for layers of a layer table or of a graph. Once a start. */
 #include "sched/estimate.h"
 
 #include <math.h>
@@ -68,7 +68,7 @@ static status layer_read(const struct ini *ini, const struct ini_section *sectio
     return ST_OK;
 }
 
-/* Counts the layers; every section is of a kind that there is. */
+/* Counts the layers, and checks that the kind of every section exists. */
 static status sections_check(struct layer_table *table)
 {
     const struct ini *ini = &table->ini;
@@ -147,7 +147,7 @@ static uint64_t node_flops(const struct graph *g, const struct graph_node *n, ui
     return shape.flops_forward;
 }
 
-/* Rows that an example looks up, read and written. */
+/* Bytes of the rows that an example looks up, read and written. */
 static double node_touched_bytes(const struct graph *g, const struct graph_node *n)
 {
     if (!(op_table[n->op].traits & OP_LOOKS_UP)) return 0;
@@ -217,7 +217,7 @@ struct instance_time estimate_time(const struct layer_facts *layer, const struct
     };
 }
 
-/* Every type has rates, and it is said for how many examples. */
+/* Checks that every type has rates, and the goal a number of examples. */
 static status rates_check(const struct cluster *cluster)
 {
     for (uint32_t t = 0; t < cluster->type_count; t++) {

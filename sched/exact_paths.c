@@ -1,5 +1,5 @@
-/* Least paths over stages, bounds of them, and the search for the least within limits: the inner part of method exact,
- * which tells the whole (method_exact.c). A proof runs some thousands of paths. */
+/* Least paths over stages, their bounds, and the search for the least path within limits: the inner part of method
+ * exact (method_exact.c explains the whole). A proof finds some thousands of paths. */
 #include "sched/exact_paths.h"
 
 #include <float.h>
@@ -9,9 +9,9 @@
 
 #include "engine/base/clock.h"
 
-#define SEGMENTS_MAX ((uint32_t)1 << 22) /* 400 MiB of them and what belongs to them */
+#define SEGMENTS_MAX ((uint32_t)1 << 22) /* 400 MiB, with all that belongs to a segment */
 #define ASCENT_STEPS 40                  /* of the multipliers, an interval */
-#define DIVE_LOOK    4096                /* nodes from look to look at the clock */
+#define DIVE_LOOK    4096                /* nodes between two looks at the clock */
 #define LOOK_NS      5000000u
 
 void exact_close(struct exact *x)
@@ -62,7 +62,7 @@ static status segment_add(struct exact *x, const struct segment *segment)
     return ST_OK;
 }
 
-/* Whether a stage on a type can have another one behind it on a node. */
+/* Whether a stage on a node can follow a stage on a type. */
 static bool has_next(const struct cost_model *m, uint32_t type, uint32_t node)
 {
     for (uint32_t t = 0; t < m->type_count; t++)
@@ -70,7 +70,7 @@ static bool has_next(const struct cost_model *m, uint32_t type, uint32_t node)
     return false;
 }
 
-/* One for each node that the stage behind it may be on. */
+/* Adds the segment once for each node that the stage behind it may be on. */
 static status segment_nodes_add(struct exact *x, struct segment segment, double tau)
 {
     const struct cost_model *m = x->model;
@@ -89,7 +89,7 @@ static status segment_nodes_add(struct exact *x, struct segment segment, double 
     return ST_OK;
 }
 
-/* Those that begin at a layer and keep to tau within their limits. Sums as cost_segment does, in the same order. */
+/* Adds the segments that begin at a layer and keep to tau within their limits. Sums in the order of cost_segment. */
 static status segments_begin(struct exact *x, uint32_t first, double tau, struct cost_time *sums)
 {
     const struct cost_model *m = x->model;
@@ -158,7 +158,7 @@ status exact_open(struct exact *x, const struct cost_model *m, double tau)
 
 static const struct least_two nothing = {INFINITY, INFINITY, NO_TYPE, 0, 0};
 
-/* Of paths from a layer on that begin on a node; and of those to a layer, for which the next is on it. */
+/* Least paths from a layer on that begin on a node; and those up to a layer whose next stage is on a node. */
 static inline struct least_two *ahead_of(const struct exact *x, uint32_t layer, uint32_t node)
 {
     return &x->ahead[(size_t)layer * x->node_count + node];
@@ -168,7 +168,7 @@ static inline struct least_two *behind_of(const struct exact *x, uint32_t layer,
     return &x->behind[(size_t)layer * x->node_count + node];
 }
 
-/* The node that the least path of all layers begins on. */
+/* The node on which the least path of all layers begins. */
 static uint32_t ahead_node(const struct exact *x)
 {
     uint32_t least = 0;
@@ -224,7 +224,7 @@ void exact_items_make(struct exact *x, const uint32_t *ids, uint32_t id_count, d
     while (layer <= x->layer_count) x->begin[layer++] = count;
 }
 
-/* Least paths of the layers ahead, with multipliers. */
+/* Finds the least paths of the layers ahead, with multipliers. */
 static void ahead_find(struct exact *x)
 {
     for (uint32_t n = 0; n < x->node_count; n++) *ahead_of(x, x->layer_count, n) = (struct least_two){.type = NO_TYPE};
@@ -239,7 +239,7 @@ static void ahead_find(struct exact *x)
     }
 }
 
-/* What all units together are worth at the multipliers. */
+/* The worth of all units at the multipliers. */
 static double worth_of_limits(const struct exact *x)
 {
     double worth = 0;
@@ -247,10 +247,10 @@ static double worth_of_limits(const struct exact *x)
     return worth;
 }
 
-/* What sums of weights with multipliers, less the worth of the limits, may be off by where they come to about `value`:
- * at most 2 L + 8 additions of what is no greater than both together, and T + 8 of the worth (Higham, "Accuracy and
- * Stability of Numerical Algorithms", 2002, section 4.2). Multipliers on large limits can be worth many times the cost,
- * and then this exceeds GAP. */
+/* A bound of the rounding of a sum of weights with multipliers, less the worth of the limits, that is about `value`: at
+ * most 2 L + 8 additions of numbers no greater than value + worth, and T of the worth (Higham, "Accuracy and Stability
+ * of Numerical Algorithms", 2002, section 4.2). Multipliers on large limits can be worth many times the cost, and then
+ * the bound exceeds GAP. */
 static double rounding(const struct exact *x, double value, double worth)
 {
     double additions = 2.0 * x->layer_count + 8;
@@ -285,7 +285,7 @@ static void path_item(struct exact *x, const struct item *item, uint32_t layer)
     for (uint32_t l = layer; l <= item->last; l++) x->types[l] = item->type;
 }
 
-/* What the path in types[] comes to where segments are coupled; infinite: it is none in this interval. */
+/* The weight of the path in types[] where segments are coupled; infinite: the interval does not allow the path. */
 static double path_weight(struct exact *x)
 {
     const struct cost_model *m = x->model;
@@ -305,8 +305,8 @@ static double path_weight(struct exact *x)
     return weight;
 }
 
-/* A path in types[] that the limits allow, or, with is_within false, do not: it may still be a good plan at another
- * tau. */
+/* Takes a path in types[] that the limits allow. With is_within false they do not, but the path may be a good plan at
+ * another tau. */
 static void path_offer(struct exact *x, double weight, bool is_within)
 {
     if (is_within && weight < x->found) {
@@ -318,7 +318,7 @@ static void path_offer(struct exact *x, double weight, bool is_within)
     if (!x->wants_any && x->search->is_feasible && score * (1 - GAP) < x->cutoff) x->cutoff = score * (1 - GAP);
 }
 
-/* The least path: its units in used[], its weight, whether limits allow it. */
+/* Takes the least path: sets its units in used[] and its weight; returns whether the limits allow it. */
 static bool path_take(struct exact *x, double *weight)
 {
     uint32_t before = NO_TYPE;
@@ -345,7 +345,8 @@ static bool path_take(struct exact *x, double *weight)
     return is_within;
 }
 
-/* Moves the multipliers along the path's excess over the limits, in shares of these; false if nothing pulls at them. */
+/* Moves the multipliers along the path's excess over the limits, as shares of the limits; false if no multiplier
+ * moves. */
 static bool multipliers_move(struct exact *x, double bound, double pace)
 {
     const uint32_t *limit = x->model->limit;
@@ -404,7 +405,7 @@ static int item_compare(const void *left, const void *right)
     return a->segment < b->segment ? -1 : a->segment > b->segment;
 }
 
-/* Whether the path is one. */
+/* Takes the path in trail[]; returns whether it is possible. */
 static bool dive_end(struct exact *x, uint32_t count, double weight)
 {
     const struct item *item;
@@ -419,7 +420,7 @@ static bool dive_end(struct exact *x, uint32_t count, double weight)
     return true;
 }
 
-/* What the layers ahead may want of every type, and which types are scarce. */
+/* Finds the units that the layers ahead may want of every type, and the scarce types. */
 static void reserve_find(struct exact *x)
 {
     uint32_t T = x->type_count;
@@ -441,12 +442,11 @@ static void reserve_find(struct exact *x)
         if (x->reserve[t] > x->model->limit[t]) x->scarce[x->scarce_count++] = t;
     bool is_narrow = x->scarce_count <= LABEL_TYPES;
     for (uint32_t i = 0; i < x->scarce_count; i++) is_narrow = is_narrow && x->model->limit[x->scarce[i]] <= UINT16_MAX;
-    /* Beginnings that are coupled with what is ahead cannot be compared. */
+    /* Beginnings coupled with the layers ahead cannot be compared. */
     if (!is_narrow || x->is_coupled) x->scarce_count = 0;
 }
 
-/* Whether a beginning up to a layer, with used[], is no better than one that came before; else it is kept for those to
- * come. */
+/* Whether a beginning up to a layer, with used[], is no better than an earlier one; else it is kept for later ones. */
 static bool is_dominated(struct exact *x, uint32_t layer, uint32_t type, double weight)
 {
     struct label label = {.weight = x->wants_any ? 0 : weight, .state = layer * x->type_count + type};
@@ -454,7 +454,7 @@ static bool is_dominated(struct exact *x, uint32_t layer, uint32_t type, double 
     const uint32_t *reserve = x->reserve + (size_t)layer * x->type_count;
     for (uint32_t i = 0; i < x->scarce_count; i++) {
         uint32_t t = x->scarce[i], limit = x->model->limit[t];
-        /* As long as enough is left for any way ahead, it does not matter how much. */
+        /* While enough is left for any path ahead, the amount does not matter. */
         uint64_t free_from = reserve[t] < limit ? limit - reserve[t] : 0;
         label.used[i] = (uint16_t)(x->used[t] > free_from ? x->used[t] : free_from);
     }
@@ -470,7 +470,8 @@ static bool is_dominated(struct exact *x, uint32_t layer, uint32_t type, double 
     return false;
 }
 
-/* A beginning goes on with an item, or goes back; returns what its node costs where it is the first there. */
+/* A beginning goes on with an item, or goes back; the first returns the node's cost if the item is the first on its
+ * node. */
 static double nodes_enter(struct exact *x, const struct item *item, uint32_t first)
 {
     const struct cost_model *m = x->model;
@@ -487,11 +488,11 @@ static void nodes_leave(struct exact *x, const struct item *item, uint32_t first
     else
         x->held[node] -= m->weight_bytes[item->last + 1u] - m->weight_bytes[first];
 }
-/* Far enough for what held[] may be off by rounding. */
+/* Covers the rounding of held[]. */
 #define MEMORY_SLACK (1 + 1e-9)
 
-/* Goes on from a layer, on a node; `reduced` is the weight with multipliers, less what the limits are worth and what
- * rounding may add. False: to end now. */
+/* Goes on from a layer, on a node; `reduced` is the weight with multipliers, less the worth of the limits and the bound
+ * of rounding. False: the search must end now. */
 static bool dive(struct exact *x, uint32_t layer, uint32_t depth, uint32_t before, uint32_t node, double reduced,
                  double weight)
 {

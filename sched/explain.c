@@ -10,11 +10,11 @@
 #include "sched/nodes.h"
 
 #define LINE_WIDTH 120
-#define LABEL      12 /* width of what stands in front of a line */
+#define LABEL      12 /* width of the label in front of a line */
 #define NAME_BYTES 128
 #define UNIT_BYTES 4 /* "µs;" */
 
-/* Writes text in columns: `width` characters, to the left, or to the right where it is negative. */
+/* Writes a text in a column of `width` characters, to the left; a negative width: to the right. */
 static void cell(FILE *out, const char *text, int width)
 {
     int pad = abs(width) - (int)words_width(text);
@@ -25,7 +25,7 @@ static void cell(FILE *out, const char *text, int width)
         fprintf(out, "%s%*s", text, pad, "");
 }
 
-/* A label, and a text broken at its blanks; further lines begin under the text. */
+/* Writes a label, and a text broken at blanks; further lines begin under the text. */
 static void paragraph(FILE *out, const char *label, uint32_t indent, const char *text)
 {
     uint32_t at = indent;
@@ -157,7 +157,7 @@ static uint32_t slowest_of(const struct solution *s)
     return at;
 }
 
-/* Which links the cuts cross. */
+/* Writes the links that the cuts cross. */
 static void links_write(FILE *out, const struct cost_model *m, const struct solution *s)
 {
     struct nodes_cut cuts[INSTANCE_LAYERS_MAX];
@@ -170,7 +170,7 @@ static void links_write(FILE *out, const struct cost_model *m, const struct solu
                   nodes_cut_text(m->instance, s->stages, &cuts[c], text, sizeof text));
 }
 
-/* Why as many units and not more or fewer. */
+/* Says why there are this many units, and not more or fewer. */
 static void pace_write(FILE *out, const struct cost_model *m, const struct solution *s, uint32_t slowest,
                        struct cost_stage *stages)
 {
@@ -340,7 +340,7 @@ void compare_write(FILE *out, const struct solution *solutions, uint32_t count)
     }
 }
 
-/* "h to fc0 a-b 75.0 µs of 90.1 µs". */
+/* "rl          h to fc0: a..b 75.0 µs, shared | …". */
 static void cuts_write(FILE *out, const struct cost_model *m, const struct solution *s, struct nodes_cut *cuts)
 {
     const struct instance *i = m->instance;

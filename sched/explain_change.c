@@ -1,5 +1,5 @@
-/* What another choice would cost: layers on other types, other throughputs. L (T - 1) provisions for a plan's
- * layers, once a run. */
+/* The costs of other choices: layers on other types, other throughputs. L (T - 1) provisions for a plan's layers, once
+ * a run. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #define NAME_WIDTH       24 /* characters of a name within a sentence */
 #define NAME_BYTES       (4 * NAME_WIDTH + 16)
-#define UNIT_CHANGES_MAX 4 /* types told in a sentence */
+#define UNIT_CHANGES_MAX 4 /* types named in a sentence */
 #define PER_MILLION      (1e6 / 3600)
 
 /* A text that grows within its buffer. */
@@ -123,7 +123,7 @@ char *explain_infeasible_text(const struct cost_model *m, const struct solution 
     return buffer;
 }
 
-/* Bytes an example across all cuts of a plan; and the seconds an example of moving them, by single units. */
+/* Bytes of an example across all cuts of a plan; and the seconds that single units take to move them. */
 static double cuts_bytes(const struct instance *i, const struct cost_stage *stages, uint32_t count)
 {
     double bytes = 0;
@@ -160,7 +160,7 @@ static uint64_t units_of(const struct cost_stage *stages, uint32_t count, uint32
     return units;
 }
 
-/* The first stage of its type in the list. */
+/* Whether the stage is the first of its type in the list. */
 static bool is_first_of_type(const struct cost_stage *stages, uint32_t s)
 {
     for (uint32_t other = 0; other < s; other++)
@@ -168,7 +168,7 @@ static bool is_first_of_type(const struct cost_stage *stages, uint32_t s)
     return true;
 }
 
-/* "; 5 more gpu1, 2 fewer cpu-core", or the same units. */
+/* Adds "; 5 more gpu1, 2 fewer cpu-core", or that the units are the same. */
 static void units_add(struct text *t, const struct instance *i, const struct solution *chosen,
                       const struct cost_stage *stages, uint32_t count)
 {
@@ -222,7 +222,7 @@ char *explain_change_text(const struct cost_model *m, const struct solution *cho
     return buffer;
 }
 
-/* USD for computing a layer for a million examples on single units. */
+/* USD for computing a layer for a million examples on one unit. */
 static double layer_usd(const struct cost_model *m, uint32_t layer, uint32_t type)
 {
     const struct cost_time *time = &m->times[(size_t)layer * m->type_count + type];
@@ -283,7 +283,7 @@ char *explain_sources_text(const struct instance *i, char *buffer, size_t bytes)
         if (count > NAMES_MAX) text_add(&t, " and %s", words_plural(WORDS, count - NAMES_MAX, "further type"));
         if (count > 0) text_add(&t, " are %s.", source_sentences[source]);
     }
-    /* An alpha that was measured has an interval; one that was given was not ours to measure. */
+    /* A measured alpha has an interval. Only measured and stored types count. */
     uint32_t assumed = 0, measured = 0;
     for (uint32_t type = 0; type < i->type_count; type++) {
         enum instance_source source = i->types[type].source;
@@ -304,7 +304,7 @@ char *explain_sources_text(const struct instance *i, char *buffer, size_t bytes)
 
 /* --- other throughputs ------------------------------------------------------------------------ */
 
-/* The fewest units of each stage within tau; false if the limits do not allow it. */
+/* Sets the fewest units of each stage within tau; false if the limits do not allow tau. */
 static bool provision_within(const struct cost_model *m, struct cost_stage *stages, uint32_t count, double tau)
 {
     for (uint32_t s = 0; s < count; s++) {

@@ -1,5 +1,5 @@
-/* Runs a graph of tasks: a queue a place, a heap of the tasks that spend seconds, and a list of those whose bytes are
- * on links, whose rates are set anew whenever one comes or goes. */
+/* Runs a graph of tasks: a queue for each place, a heap of the tasks that spend seconds, and a list of tasks with bytes
+ * on links, whose rates are set anew whenever a task joins or leaves the list. */
 #include "sched/flow.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 
 /* --- building ---------------------------------------------------------------------------------- */
 
-/* Makes room for `more` items behind `count`; arrays grow when they hold a power of two. */
+/* Makes room for `more` items behind `count`; arrays have room for a power of two. */
 static bool room(struct flow *f, void *items, uint32_t count, uint32_t more, size_t item_bytes)
 {
     size_t now = 0, then = 8;
@@ -79,8 +79,8 @@ void flow_free(struct flow *f)
 struct run {
     struct flow *f;
     double now;
-    uint32_t *wait;                       /* [task]: how many it still waits for                   */
-    uint32_t *after_begin, *after;        /* [task + 1], [edge]: who waits for it                  */
+    uint32_t *wait;                       /* [task]: number of tasks that it waits for             */
+    uint32_t *after_begin, *after;        /* [task + 1], [edge]: tasks that wait for it            */
     uint32_t *next, *head, *tail;         /* [task], [place], [place]: queues; FLOW_NONE: the end  */
     bool *is_held;                        /* [place]                                               */
     uint32_t *fresh, *done, *timer;       /* [task]: ready now; done now; a heap by end            */
@@ -89,7 +89,7 @@ struct run {
     double *link_room;                    /* [link]                                                */
     uint32_t *link_users;                 /* [link]: tasks whose rate is not set yet               */
     uint32_t fresh_count, done_count, timer_count, moving_count, finished_count;
-    bool is_moving_new; /* tasks came or went */
+    bool is_moving_new; /* tasks joined or left moving[] */
 };
 
 static void run_layout(struct run *r, struct layout *l)
@@ -114,7 +114,7 @@ static void run_layout(struct run *r, struct layout *l)
     LAYOUT_TAKE(l, r->link_users, f->link_count);
 }
 
-/* Who waits for whom, and those that wait for nobody. */
+/* Finds which tasks wait for which, and which wait for none. */
 static void run_begin(struct run *r)
 {
     const struct flow *f = r->f;
@@ -134,7 +134,7 @@ static void run_begin(struct run *r)
         if (r->wait[t] == 0) r->fresh[r->fresh_count++] = t;
 }
 
-/* A heap by end, and among equals by number. */
+/* The order of the heap: by end, and among equals by number. */
 static bool ends_before(const struct run *r, uint32_t a, uint32_t b)
 {
     const double end_a = r->f->tasks[a].end, end_b = r->f->tasks[b].end;
@@ -161,7 +161,7 @@ static uint32_t timer_pop(struct run *r)
     return top;
 }
 
-/* Behind those that were ready earlier, or now with a lower number. */
+/* Puts a task into its place's queue, behind tasks that were ready earlier, or are ready now with a lower number. */
 static void queue_put(struct run *r, uint32_t task)
 {
     const struct flow_task *tasks = r->f->tasks;
@@ -176,7 +176,7 @@ static void queue_put(struct run *r, uint32_t task)
     if (r->next[task] == FLOW_NONE) r->tail[place] = task;
 }
 
-/* Its seconds are over. */
+/* The task's seconds are over: puts its bytes on its links. */
 static void task_move(struct run *r, uint32_t task)
 {
     const struct flow_task *t = &r->f->tasks[task];
@@ -209,7 +209,7 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Those that are ready get into their place's queue, or begin where they need none. */
+/* Puts ready tasks into their place's queue; tasks without a place begin. */
 static void fresh_take(struct run *r)
 {
     const uint32_t count = r->fresh_count;
@@ -254,7 +254,7 @@ static void places_take(struct run *r)
     }
 }
 
-/* The link that is full first when the rates that are not set yet rise together; they rise by *share. */
+/* The link that is full first when all rates that are not set yet rise together; they rise by *share. */
 static uint32_t link_narrowest(const struct run *r, double *share)
 {
     uint32_t narrowest = FLOW_NONE;
@@ -306,7 +306,7 @@ static void rates_set(struct run *r)
     r->is_moving_new = false;
 }
 
-/* Until the next event; false: there is none. */
+/* Passes the time until the next event; false: there is none. */
 static bool time_pass(struct run *r)
 {
     double next = INFINITY;
@@ -344,7 +344,8 @@ status flow_run(struct flow *f)
     run_layout(&r, &(struct layout){.base = memory, .align = 8});
     run_begin(&r);
     do {
-        /* Meetings are over before a place is given, so that who is ready now is served by number. */
+        /* All tasks that end or become ready now are handled before a place is given, so that they are served by
+         * number. */
         do {
             done_take(&r);
             fresh_take(&r);

@@ -1,4 +1,4 @@
-/* Instances: made, read, checked, written. Once a start; the texts are the user's, or come from another machine. */
+/* Makes, reads, checks and writes instances. Once a start; texts come from the user, or from another machine. */
 #include "sched/instance.h"
 
 #include <inttypes.h>
@@ -26,7 +26,7 @@ const char *const instance_source_names[INSTANCE_SOURCE_COUNT + 1] = {
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
-/* One block: this, types, layers, times, and a cell for each name. */
+/* One block: this struct, types, layers, times, and a cell for each name. */
 struct instance_memory {
     uint32_t text_count, text_room;
     char (*texts)[INSTANCE_NAME_BYTES + 1];
@@ -149,7 +149,7 @@ static double *figure_of(struct instance_time *time, const struct figure *figure
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* "L" and "T" say how long the lists are. */
+/* Reads "L" and "T", the lengths of the lists. */
 static status sizes_read(const struct json_part *whole, uint32_t *layer_count, uint32_t *type_count, json_t **layers,
                          json_t **types)
 {
@@ -218,7 +218,7 @@ static status type_read(struct instance *instance, const struct json_part *part,
     return source_read(part, &type->source);
 }
 
-/* The lists of a layer: a number a type. */
+/* Reads a list of a layer: a number for each type. */
 static status figure_read(struct instance *instance, const struct json_part *part, uint32_t layer,
                           const struct figure *figure)
 {
@@ -381,7 +381,7 @@ status instance_check(const struct instance *i)
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-/* A figure that is nowhere known is left out. */
+/* Whether a figure is written: an optional one that no type has is left out. */
 static bool is_known(const struct instance *i, uint32_t layer, const struct figure *figure)
 {
     for (uint32_t t = 0; t < i->type_count; t++) {
@@ -391,7 +391,7 @@ static bool is_known(const struct instance *i, uint32_t layer, const struct figu
     return figure->need == JSON_REQUIRED;
 }
 
-/* json_object_set_new and the like fail with a value of NULL, so a want of memory comes out at the end. */
+/* json_object_set_new and functions like it fail with a value of NULL, so short memory shows at the end. */
 static bool put(json_t *object, const char *key, json_t *value) { return json_object_set_new(object, key, value) == 0; }
 
 static json_t *type_json(const struct instance_type *type)
@@ -463,7 +463,7 @@ static json_t *instance_json(const struct instance *i)
     for (uint32_t l = 0; l < i->layer_count; l++) json_array_append_new(layers, layer_json(i, l));
     bool is_whole = json_array_size(types) == i->type_count && json_array_size(layers) == i->layer_count;
     snprintf(hash, sizeof hash, "%016" PRIx64, i->graph_hash);
-    /* A model's name may be any bytes: what JSON cannot hold is left out. */
+    /* A model's name may be any bytes: a name that JSON cannot hold is left out. */
     is_whole = put(whole, "format", json_string(is_newer ? FORMAT_NEWER : FORMAT)) &&
                put(whole, "name", json_string(json_is_plain(i->name) ? i->name : "")) &&
                (!i->has_graph_hash || put(whole, "graph_hash", json_string(hash))) &&
@@ -472,7 +472,7 @@ static json_t *instance_json(const struct instance *i)
                put(whole, "epochs", json_figure(i->epochs)) &&
                put(whole, "throughput_limit", json_figure(i->throughput_limit)) && services_put(whole, i) &&
                instance_nodes_put(whole, i) && is_whole;
-    /* Both are given up to the object, whatever came before. */
+    /* The object takes both lists, even after a failure. */
     is_whole = put(whole, "types", types) && is_whole;
     is_whole = put(whole, "layers", layers) && is_whole;
     if (is_whole) return whole;

@@ -1,4 +1,4 @@
-/* Nodes that an instance's types lie on: made, read, checked, written. Once a start. */
+/* Makes, reads, checks and writes the nodes that an instance's types lie on. Once a start. */
 #include "sched/instance_nodes.h"
 
 #include <stdlib.h>
@@ -151,7 +151,7 @@ bool instance_nodes_put(json_t *whole, const struct instance *i)
         }
     }
     bool is_whole = json_array_size(nodes) == n->count && json_array_size(links) == n->count * (n->count - 1);
-    /* Each is given up to the object, whatever came before. */
+    /* The object takes each list, even after a failure. */
     is_whole = json_object_set_new(whole, "nodes", nodes) == 0 && is_whole;
     if (n->count > 1)
         is_whole = json_object_set_new(whole, "links", links) == 0 && is_whole;

@@ -1,6 +1,5 @@
-/* Random instances, for tests, pre-training and benchmarks: a model of a kind that occurs, on types whose rates are
- * drawn, its times from these by the formulas of sched/estimate.h, each then off by a random factor as measurements
- * are. */
+/* Random instances, for tests, pre-training and benchmarks: a model of a common kind on types with random rates. Its
+ * times follow from the rates by the formulas of sched/estimate.h, each times a random factor, as in measurements. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,7 @@
 #define FLOAT_BYTES    4.0
 #define KEY_BYTES      8.0
 #define CORE_PRICE     0.04 /* USD an hour (HeterPS, section 6) */
-#define LAYERS_TOWERED 12u  /* so many may have two towers      */
+#define LAYERS_TOWERED 12u  /* from here on there may be two towers */
 
 /* --- draws ------------------------------------------------------------------------------------- */
 
@@ -43,7 +42,7 @@ static uint32_t draw_below(struct draws *draws, uint32_t bound) { return (uint32
 
 /* --- types ------------------------------------------------------------------------------------- */
 
-/* A core: some 20 Gflop/s, and some bytes a second of what is shared with its neighbours. */
+/* A core: some 20 Gflop/s, and its part of the bytes a second that it shares with its neighbours. */
 static struct cluster_rates core_rates(struct draws *draws)
 {
     return (struct cluster_rates){
@@ -54,8 +53,8 @@ static struct cluster_rates core_rates(struct draws *draws)
     };
 }
 
-/* An accelerator: against cores of the same price about as fast or faster at large products, slower at moving bytes;
- * and a launch takes its time. */
+/* An accelerator: compared with cores of the same price, about as fast or faster at large products, slower at moving
+ * bytes; a launch takes longer. */
 static struct cluster_rates accelerator_rates(struct draws *draws, const struct cluster_rates *core, double price)
 {
     double cores = price / CORE_PRICE;
@@ -90,7 +89,8 @@ static void layer_set(struct layer_facts *layer, const char *kind, double in, do
     *layer = (struct layer_facts){.name = kind, .kind = kind, .in_bytes = in, .out_bytes = out, .cut_bytes = 2 * out};
 }
 
-/* Looks keys up, then sums the rows of each field: [fields, keys, dim] to [fields, dim]. Returns the floats behind. */
+/* A tower looks keys up, then sums the rows of each field: [fields, keys, dim] to [fields, dim]. Returns the floats
+ * after it. */
 static double tower_draw(struct draws *draws, struct layer_facts *layers)
 {
     static const double dims[] = {8, 16, 32, 64};
@@ -105,7 +105,8 @@ static double tower_draw(struct draws *draws, struct layer_facts *layers)
     return fields * dim;
 }
 
-/* Layers [0, layer_count): towers, concat, fully connected ones, loss. Returns the first fully connected one. */
+/* Draws layers [0, layer_count): towers, concat, fully connected layers, loss. Returns the first fully connected
+ * one. */
 static uint32_t layers_draw(struct draws *draws, struct layer_facts *layers, uint32_t layer_count)
 {
     static const double first_widths[] = {128, 256, 512, 1024, 2048}, falls[] = {0.5, 0.75, 1, 1};
@@ -114,7 +115,7 @@ static uint32_t layers_draw(struct draws *draws, struct layer_facts *layers, uin
     for (uint32_t tower = 0; tower < tower_count; tower++, l += 2) {
         width += tower_draw(draws, &layers[l]);
         if (tower == 0) continue;
-        /* What the tower before gives is live until concat. */
+        /* The output of the tower before is live until concat. */
         layers[l].cut_bytes += layers[l - 1].cut_bytes;
         layers[l + 1].cut_bytes += layers[l - 1].cut_bytes;
     }
@@ -156,8 +157,8 @@ static void times_draw(struct draws *draws, struct instance *instance, const str
 
 /* --- the goal ---------------------------------------------------------------------------------- */
 
-/* The greatest throughput of a plan with the first layers on type 0 and the others on `type`; the limit of the model
- * is above what any plan reaches. */
+/* The greatest throughput of a plan with the first layers on type 0 and the others on `type`; the model's limit must be
+ * above the throughput of any plan. */
 static double throughput_of(const struct cost_model *model, struct cost_stage *stages, type_index *types,
                             uint32_t first_count, uint32_t type)
 {
@@ -165,8 +166,8 @@ static double throughput_of(const struct cost_model *model, struct cost_stage *s
     return provision_exact(model, stages, cost_stages(model, types, stages)).throughput;
 }
 
-/* A share of what the fastest plan of a simple kind reaches: all layers on one type, or those before the first fully
- * connected one on type 0. */
+/* Draws a share of the throughput of the fastest simple plan: all layers on one type, or the layers before the first
+ * fully connected one on type 0. */
 static status goal_draw(struct draws *draws, struct instance *instance, uint32_t first_fc)
 {
     uint32_t L = instance->layer_count;

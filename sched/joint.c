@@ -1,4 +1,4 @@
-/* Columns of types and numbers of units: made once a search, decoded for every plan that is drawn. */
+/* Columns of types and numbers of units: made once a search, decoded for every drawn plan. */
 #include "sched/joint.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ static uint32_t levels_of(uint32_t limit, uint32_t room, uint32_t levels[JOINT_L
     uint32_t count = 0;
     for (double k = 1; count < room && k <= limit;) {
         levels[count++] = (uint32_t)k;
-        /* The factor that leads to the limit with the numbers that are left, where steps of one do not. */
+        /* The factor that reaches the limit with the numbers that are left, if steps of one do not. */
         const uint32_t left = room - count;
         const double next = left > 0 ? k * fmath_exp(fmath_log(limit / k) / left) : limit + 1.0;
         k = next > k + 1 ? floor(next + 0.5) : k + 1;
@@ -29,14 +29,13 @@ static bool is_in(const uint32_t *levels, uint32_t count, uint32_t k)
     return false;
 }
 
-/* As many numbers as levels_of gives, half of them next to those that a plan has of the type: 1 less, 1 more, 2 less
- * … */
+/* As many numbers as levels_of gives, half of them next to a plan's numbers of the type: 1 less, 1 more, 2 less … */
 static uint32_t levels_near(const struct joint *j, uint32_t type, uint32_t limit, uint32_t room,
                             const type_index *types, const uint32_t *units, uint32_t levels[JOINT_LEVELS_MAX])
 {
     uint32_t coarse[JOINT_LEVELS_MAX], count = 0;
     const uint32_t all = levels_of(limit, room, levels), L = j->model.layer_count;
-    if (all == limit) return all; /* every number is there */
+    if (all == limit) return all; /* every number has a column */
     for (int64_t step = 0; step < room && count < all / 2; step++)
         for (uint32_t l = 0; l < L && count < all / 2; l++)
             for (int64_t k = (int64_t)units[l] - step; k <= (int64_t)units[l] + step; k += step ? 2 * step : 1)
@@ -126,7 +125,7 @@ void joint_close(struct joint *j)
     *j = (struct joint){0};
 }
 
-/* The column of a type whose units are nearest to so many, by their ratio. */
+/* The column of a type whose units are nearest to k, by their ratio. */
 static uint32_t column_near(const struct joint *j, uint32_t type, double k)
 {
     uint32_t near = j->first[type];

@@ -15,7 +15,7 @@
 
 /* --- what is wrong, and where ----------------------------------------------------------------- */
 
-/* A value as a message tells it: numbers and the beginning of texts as they are, of the rest what it is. */
+/* A value as messages show it: numbers and the beginning of texts as they are, of other values the kind. */
 static const char *found_text(const json_t *value, char found[FOUND_BYTES])
 {
     enum { EXCERPT_BYTES = 60 };
@@ -54,7 +54,7 @@ status json_part_wrong(const struct json_part *part, const char *key, const json
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-/* Before anything is made of the text: how many values it can hold. */
+/* Bounds the values of a text before it is parsed. */
 static status size_check(const char *path, const char *text, size_t bytes, const char *noun)
 {
     if (bytes > JSON_FILE_BYTES_MAX)
@@ -137,7 +137,7 @@ status json_value_real(const struct json_part *part, const char *key, const json
                        double *number)
 {
     char range[64];
-    double read = json_number_value(value); /* 0 if it is no number */
+    double read = json_number_value(value); /* 0 if the value is no number */
     if (json_is_number(value) && read >= min && read <= max) {
         *number = read;
         return ST_OK;

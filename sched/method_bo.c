@@ -3,14 +3,14 @@
  * 1998, formula 15) is evaluated next.
  *
  * Plans are compared layer by layer and boundary by boundary: k(x, y) = exp(-theta h - theta_b b), where h layers have
- * different types and b places are a boundary between stages in one of the two only. theta is chosen from a grid by
- * marginal likelihood, the scale of the process in closed form.
+ * different types and b boundaries between stages are in one plan only. theta is chosen from a grid by marginal
+ * likelihood, the scale of the process in closed form.
  *
- * What it costs. The process sees a window of WINDOW plans: the best, and of the others the latest. A round takes
- * O(WINDOW^3) for the Cholesky factor and O(WINDOW^2) a candidate, about a millisecond, where an evaluation takes a
- * microsecond. So a round evaluates the one best candidate only at first; after n evaluations it evaluates 1 + n /
- * EVALUATIONS_PER_ROUND, and N evaluations take O(EVALUATIONS_PER_ROUND log N) rounds. A ceiling of seconds is met long
- * before the evaluations. */
+ * Cost: the process sees a window of WINDOW plans: the best, and of the others the latest. A round takes O(WINDOW^3)
+ * for the Cholesky factor and O(WINDOW^2) a candidate, about a millisecond; an evaluation takes a microsecond. So at
+ * first a round evaluates the best candidate alone; after n evaluations it evaluates 1 + n / EVALUATIONS_PER_ROUND, and
+ * N evaluations take O(EVALUATIONS_PER_ROUND log N) rounds. A ceiling of seconds is reached long before the
+ * evaluations. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,21 +21,21 @@
 #include "sched/method.h"
 
 #define WINDOW                128u
-#define WINDOW_BEST           96u /* of it, the best */
+#define WINDOW_BEST           96u /* best plans of it */
 #define FIRST                 32u /* random plans before the first round */
 #define EVALUATIONS_PER_ROUND 2048u
 #define CANDIDATES            128u /* in a round; more where more are evaluated */
 #define CANDIDATES_PER_PICK   2u
 #define CANDIDATES_MAX        4096u
 #define NUGGET                1e-4
-#define SCORE_LEAST           1e-300 /* its logarithm is taken, and what is free costs 0 */
-#define ROUNDS_PER_FIT        32u    /* the kernel's theta stands for so many */
+#define SCORE_LEAST           1e-300 /* scores enter by their logarithm, and free plans cost 0 */
+#define ROUNDS_PER_FIT        32u    /* theta is chosen anew after these */
 #define SEEN_BITS             ((uint64_t)1 << 22)
 #define SEGMENTS_MAX          4u /* of a random plan that is not uniform */
 
 struct candidate {
     double improvement; /* expected; of the standardised logarithm */
-    uint32_t plan;      /* its place in candidate plans */
+    uint32_t plan;      /* its index in `proposed` */
 };
 
 struct bo {
@@ -60,7 +60,7 @@ struct bo {
     type_index *proposed; /* [CANDIDATES_MAX, L] */
     struct candidate *candidates;
     uint8_t *boundary; /* [L] scratch */
-    uint8_t *seen;     /* bits by hash: a plan is evaluated once, and one in many takes the place of another */
+    uint8_t *seen;     /* bits by hash: a plan is evaluated once; few new plans share a bit */
 };
 
 /* --- plans seen -------------------------------------------------------------------------------- */
@@ -121,7 +121,7 @@ static void observe(struct bo *b, const type_index *types)
 
 /* --- the process ------------------------------------------------------------------------------- */
 
-/* theta times the number of layers, and theta_b in theta. */
+/* theta times the number of layers; theta_b over theta. */
 static const double theta_grid[] = {1, 2, 4, 8, 16}, boundary_grid[] = {0, 1};
 #define GRID_THETAS (uint32_t)(sizeof theta_grid / sizeof *theta_grid)
 #define GRID_COUNT  (GRID_THETAS * (uint32_t)(sizeof boundary_grid / sizeof *boundary_grid))
@@ -157,8 +157,8 @@ static void solve_forward(const struct bo *b, double *v)
     }
 }
 
-/* The factor of K, the weights and the scale for targets y; returns the logarithm of the marginal likelihood, but for a
- * constant. */
+/* Sets the factor of K, the weights and the scale for targets y; returns the logarithm of the marginal likelihood, less
+ * a constant. */
 static double factor(struct bo *b, const double *y)
 {
     uint32_t n = b->count;
@@ -230,7 +230,7 @@ static void learn(struct bo *b, bool fits)
 
 #define SQRT_2PI 2.5066282746310002
 
-/* phi(z) + z Phi(z) for the standard normal: what a minimum is beaten by in the mean, in deviations. */
+/* phi(z) + z Phi(z) for the standard normal: the mean improvement on a minimum, in deviations. */
 static double improvement_standard(double z)
 {
     double x = fabs(z), density = fmath_exp(-0.5 * x * x) / SQRT_2PI, below;
@@ -241,8 +241,8 @@ static double improvement_standard(double z)
             density * t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))));
         below = density - x * tail;
     } else {
-        /* Of Laplace's continued fraction 1 / (x + 1 / (x + 2 / (x + …))) for tail over density: without
-         * cancellation. */
+        /* Tail over density is 1 / (x + rest), with Laplace's continued fraction rest = 1 / (x + 2 / (x + …)): nothing
+         * cancels. */
         double rest = 0;
         for (int n = 40; n >= 1; n--) rest = n / (x + rest);
         below = density * rest / (x + rest);
@@ -274,7 +274,7 @@ static void propose_random(struct bo *b, type_index *types)
         draw_plan_segments(&b->draw, types, b->L, b->T, 1 + draw_below(&b->draw, SEGMENTS_MAX));
 }
 
-/* One to three runs of layers, short ones more often, get the type of a neighbour or any other. */
+/* One to three runs of layers, mostly short ones, get the type of some layer of the plan, or any type. */
 static void propose_near(struct bo *b, type_index *types)
 {
     struct draw *d = &b->draw;
@@ -342,7 +342,7 @@ static void round_run(struct bo *b, bool fits)
         observe(b, types);
         picks--;
     }
-    /* Of a small problem all may have been seen: what is left is tried at random. */
+    /* In a small problem all candidates may have been seen: other plans are drawn at random. */
     for (uint32_t n = 0; count == 0 && n < CANDIDATES_MAX; n++) {
         propose_random(b, b->proposed);
         observe(b, b->proposed);
@@ -385,7 +385,7 @@ status method_bo(struct search *s)
         observe(&b, b.proposed);
     }
     for (uint32_t round = 0; b.best_count > 0; round++) {
-        /* A round takes milliseconds: the clock is read for each. */
+        /* A round takes milliseconds: the clock is read before each. */
         s->next_look = 0;
         if (search_is_over(s)) break;
         round_run(&b, round % ROUNDS_PER_FIT == 0);

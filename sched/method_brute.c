@@ -1,5 +1,5 @@
-/* Every plan, each provisioned exactly: the control for everything else, so nothing is skipped. Plans that begin alike
- * share the sums of their beginning. */
+/* Every plan, each provisioned exactly: the control for all other methods, so nothing is skipped. Plans with the same
+ * beginning share its sums. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 
 #define PLANS_MAX 0x1p40 /* about a week of them */
 
-/* The plans in hand are those that begin with types[0 … layer]. */
+/* The beginning types[0 … layer] of plans. */
 struct prefix {
-    struct cost_stage stage; /* the one that layer is in, up to it */
+    struct cost_stage stage; /* the stage of `layer`, up to it */
     uint32_t stage_count;
 };
 
@@ -29,15 +29,16 @@ static void prefix_extend(const struct cost_model *m, struct prefix *prefixes, u
     cost_compute_add(m, layer, type, &at->stage.time);
     cost_move_set(m, at->stage.first, layer, type, &at->stage.time);
     stages[at->stage_count - 1] = at->stage;
-    /* What the layers behind it have left in the stage before. */
+    /* Plans tried before, with later layers, have changed the stage before: sets it again. */
     if (at->stage_count > 1 && at->stage.first == layer) stages[at->stage_count - 2] = prefixes[layer - 1].stage;
 }
 
-/* Counts a complete plan; only one that improves goes the long way through search_evaluate, which counts it. */
+/* Counts a complete plan; search_evaluate counts and keeps only a plan that improves. */
 static void plan_try(struct search *s, const type_index *types, struct cost_stage *stages, uint32_t stage_count)
 {
     if (s->model->node_count > 1 || s->model->has_adding) {
-        /* Links are those of a whole plan, and moves those of a whole stage: not to be left in the sums. */
+        /* Links depend on the whole plan, and added moves on the whole stage, so the sums of beginnings do not have
+         * them. */
         stages = s->stages;
         stage_count = cost_stages(s->model, types, stages);
     }

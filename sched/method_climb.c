@@ -1,5 +1,5 @@
-/* Hill climbing from random starts: the control that every learned method is held against. A descent takes the first
- * move that lowers the score, so it is a few passes over the moves; then the next start is drawn. */
+/* Hill climbing from random starts: the control for every learned method. A descent takes the first move that lowers
+ * the score, so it is a few passes over the moves; then the next start is drawn. */
 #include "sched/climb.h"
 
 #include <stdlib.h>
@@ -7,9 +7,9 @@
 
 #include "sched/method.h"
 
-/* A move gives one type to a run of layers. Numbered: first another type for a layer, [L, T - 1]; then another type for
- * the stage that begins at a layer, [L, T - 1], void where none begins; then, for a boundary before a layer, [L, L],
- * that the one stage reaches up to or begins at another layer within the two. */
+/* A move gives one type to a run of layers. The numbers are, in this order: another type for a layer, [L, T - 1];
+ * another type for the stage that begins at a layer, [L, T - 1], void if none begins; a boundary before a layer moves
+ * to another layer of its two stages, [L, L]. */
 struct move {
     uint32_t begin, end; /* layers begin … end - 1; none: void */
     type_index type;
@@ -32,7 +32,7 @@ static struct move move_of(const type_index *types, uint32_t L, uint32_t T, uint
         uint32_t begin = (uint32_t)(n / (T - 1)), other = (uint32_t)(n % (T - 1));
         if (is_stage && begin > 0 && types[begin] == types[begin - 1]) return none;
         uint32_t end = is_stage ? stage_end(types, L, begin) : begin + 1;
-        if (is_stage && end == begin + 1) return none; /* a layer's move already */
+        if (is_stage && end == begin + 1) return none; /* the same as a layer's move */
         return (struct move){begin, end, (type_index)(other < types[begin] ? other : other + 1)};
     }
     uint64_t n = number - 2 * layer_moves;
@@ -62,7 +62,7 @@ double climb(struct search *s, struct draw *draw, type_index *types, double scor
     uint32_t L = s->model->layer_count, T = s->model->type_count;
     type_index before[INSTANCE_LAYERS_MAX];
     uint64_t count = 2 * (uint64_t)L * (T - 1) + (uint64_t)L * L;
-    /* A step without a common divisor goes through all numbers once. */
+    /* Steps without a common divisor with `count` reach every number once. */
     uint64_t at = draw_below(draw, (uint32_t)count), step;
     do step = 1 + draw_below(draw, (uint32_t)count);
     while (divisor_common(step, count) != 1);
@@ -84,8 +84,8 @@ double climb(struct search *s, struct draw *draw, type_index *types, double scor
 }
 
 /* Every second start is uniform; the others have one to four runs of layers. On 24 random instances of 12 to 20 layers
- * and 16 to 64 types, 10,000 evaluations each, this finds 15 optima; runs alone find 12, uniform ones alone 9, and
- * moves of any run of layers to any type 5. */
+ * and 16 to 64 types, 10,000 evaluations each, this finds 15 optima; starts of runs alone find 12, uniform ones alone
+ * 9, and moves of any run of layers to any type 5. */
 #define START_SEGMENTS_MAX 4
 
 status method_climb(struct search *s)

@@ -7,24 +7,23 @@
  *
  *     least path of  price k max(a, ET(k)),   k the least with ET(k) <= b,
  *
- * since at any tau in it a stage has k' >= k units for at least max(a, ET(k')) each, and k ET(k) never falls
- * with k. So a = 0 already bounds well, and an interval without a step of any k is solved. An interval that may
- * hold something cheaper than the best known plan is split, where its least path is a plan at the tau from
- * which on that plan is too dear; the half of the slower tau comes first.
+ * since at any tau of the interval a stage has k' >= k units for at least max(a, ET(k')) each, and k ET(k) never falls
+ * with k. So a = 0 already bounds well, and an interval in which no k changes is solved. An interval that may have a
+ * plan cheaper than the best known one is split; if its least path is a plan, at the tau from which on this plan is too
+ * dear. The half of the slower tau comes first.
  *
  * Limits: Lagrange multipliers on the units of each type (Fisher, "The Lagrangian relaxation method for solving
- * integer programming problems", Management Science 1981), moved by Polyak's step, raise the bound; segments
- * that no path below the best plan can contain are dropped, for the halves of the interval too; what remains is
- * searched depth first, bounded by the least path of the layers ahead and by what beginnings before came to.
+ * integer programming problems", Management Science 1981), moved by Polyak's step, raise the bound; segments that no
+ * path cheaper than the best plan can contain are dropped, also for the halves of the interval; the others are searched
+ * depth first, bounded by the least path of the layers ahead and by earlier beginnings.
  *
- * Nodes: a segment is then also for the node of the next one, whose link its cut crosses, and a path goes on there.
- * What cuts of one link take from each other, what memory of a node allows, and what nodes cost, couples segments
- * that are not neighbours; the weights of segments leave it out, and so bound what a path comes to, which is asked at
- * its end.
+ * Nodes: a segment is also for the node of the next one, to which its cut crosses a link, and a path goes on there.
+ * Links that cuts share, memory of nodes and prices of nodes couple segments that are not neighbours. The weights of
+ * segments leave these out, and so bound the path's weight, which is computed at its end.
  *
  * A path costs O(number of segments), at most L (L + 1) / 2 T: 13,440 at 20 layers and 64 types. There a proof
- * takes a few intervals and 1 to 5 ms on one core of a rented machine; where limits leave little more than the
- * throughput that is asked for, it can take seconds. */
+ * takes a few intervals and 1 to 5 ms on one core of a rented machine; where limits leave little more than the asked
+ * throughput, it can take seconds. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,11 +32,11 @@
 
 #define DIVE_NODES  2000 /* of a depth-first search; twice as many each time an interval is halved */
 #define GREEDY_GAP  1e-6 /* relative, of tau */
-#define FASTEST_GAP 1e-9 /* relative: from here on the next smaller tau is asked for, which ends the search */
+#define FASTEST_GAP 1e-9 /* relative: closer than this, the search tries the next smaller tau, and ends */
 
 /* --- throughput ------------------------------------------------------------------------------- */
 
-/* Whether a plan keeps to tau within the limits: it is in found_types. False with is_cut: not known. */
+/* Whether some plan keeps to tau within the limits; found_types is such a plan. False with is_cut: not known. */
 static bool keeps_to(struct exact *x, double tau)
 {
     bool is_solved;
@@ -55,7 +54,7 @@ static bool keeps_to(struct exact *x, double tau)
     return !isinf(x->found);
 }
 
-/* The fastest provision of a plan: as what is asked for cannot be reached. */
+/* The tau of a plan's fastest provision: an unreachable throughput limit finds it. */
 static double tau_of(const struct cost_model *m, const type_index *types, struct cost_stage *stages, uint32_t *count)
 {
     struct cost_model fast = *m;
@@ -70,7 +69,7 @@ static double tau_of(const struct cost_model *m, const type_index *types, struct
     return tau;
 }
 
-/* No stage, on all units of any type, computes a layer faster than this. */
+/* No plan's slowest stage computes faster than this, on all units of any type. */
 static double tau_least(const struct cost_model *m)
 {
     double tau = 0;
@@ -87,7 +86,7 @@ static double tau_least(const struct cost_model *m)
     return tau;
 }
 
-/* All layers on one type; its fastest. */
+/* The tau of all layers on one type. */
 static double single_type(const struct cost_model *m, uint32_t type, type_index *types, struct cost_stage *stages)
 {
     uint32_t count;
@@ -95,8 +94,8 @@ static double single_type(const struct cost_model *m, uint32_t type, type_index 
     return tau_of(m, types, stages, &count);
 }
 
-/* Looks for a plan that keeps to tau from the first layer on: each stage is on the type whose units that are left reach
- * farthest, and takes as few of them as suffice. O(L T) for each stage. False: this finds none. types[L], left[T]. */
+/* Looks for a plan that keeps to tau from the first layer on: each stage is on the type whose remaining units reach
+ * farthest, and takes the fewest that suffice. O(L T) for each stage. False: it finds none. types[L], left[T]. */
 static bool greedy_keeps_to(const struct cost_model *m, double tau, type_index *types, uint32_t *left)
 {
     uint32_t L = m->layer_count, T = m->type_count;
@@ -126,7 +125,7 @@ static bool greedy_keeps_to(const struct cost_model *m, double tau, type_index *
     return true;
 }
 
-/* The best that one type, and then the greedy search at ever smaller tau, find: the tau of types[L]. */
+/* Finds the best plan of one type, then of the greedy search at ever smaller tau: types[L] and its tau. */
 static status fast_plan_find(struct exact *x, const struct cost_model *m, double below, type_index *types,
                              struct cost_stage *stages, double *least)
 {
@@ -162,7 +161,7 @@ static status fast_plan_find(struct exact *x, const struct cost_model *m, double
     return ST_OK;
 }
 
-/* As exact_fastest, of a search that is not open yet but knows when to stop. types[L], stages[L]. */
+/* As exact_fastest, for an x that is not open yet but knows when to stop. types[L], stages[L]. */
 static status fastest_find(struct exact *x, const struct cost_model *m, type_index *types, struct cost_stage *stages,
                            struct fastest *fastest)
 {
@@ -171,7 +170,7 @@ static status fastest_find(struct exact *x, const struct cost_model *m, type_ind
     if (x->offers) search_evaluate(x->search, types);
     status st = exact_open(x, m, tau);
     if (st != ST_OK && st != ST_INVALID) return st;
-    /* With too many possible stages this plan stands, unproven. */
+    /* If there are too many possible stages, this plan stays, unproven. */
     while (st == ST_OK && below < tau && !exact_cut(x)) {
         double middle = sqrt(below) * sqrt(tau), next = nextafter(tau, 0);
         if (!(tau - below > FASTEST_GAP * tau) || !(middle < next)) middle = next;
@@ -217,8 +216,8 @@ static status ids_room(struct exact *x, size_t count)
     return ST_OK;
 }
 
-/* Where to split [a, b], whose least path is the one found, the bound being below the cutoff: where the path no longer
- * is so if only slower tau remain. */
+/* Where to split [a, b], whose least path is the found one, with a bound below the cutoff: the tau from which on the
+ * path's weight is not below it, at most the tau of the path's slowest stage. */
 static double split_at_plan(struct exact *x, double a, double b)
 {
     const struct cost_model *m = x->model;
@@ -242,8 +241,8 @@ static double split_at_plan(struct exact *x, double a, double b)
     return high;
 }
 
-/* Bounds [a, b], a part of `whole`, whose segments are the only ones that matter; pushes it if something in it may be
- * cheaper than the best plan. */
+/* Bounds [a, b], a part of `whole`, with the segments of `whole` alone; pushes it if one of its plans may be cheaper
+ * than the best plan. */
 static status interval_bound(struct exact *x, const struct interval *whole, double a, double b)
 {
     struct interval part = {.a = a, .b = b, .bound = whole->bound, .depth = whole->depth + 1, .id_begin = x->id_count};
@@ -280,12 +279,12 @@ static status interval_bound(struct exact *x, const struct interval *whole, doub
     return ST_OK;
 }
 
-/* Takes the last interval and bounds its halves; the one of slower plans, whose units are fewer, comes last. */
+/* Takes the last interval and bounds its halves; the half of slower plans, which have fewer units, comes last. */
 static status interval_split(struct exact *x)
 {
     struct interval whole = x->intervals[--x->interval_count];
     uint32_t first = x->interval_count;
-    size_t end = whole.id_begin + whole.id_count; /* of what the stack holds; the halves' come behind it */
+    size_t end = whole.id_begin + whole.id_count; /* of the stack's ids; those of the halves come behind */
     if (whole.bound < x->cutoff) {
         TRY(interval_bound(x, &whole, whole.a, nextafter(whole.split, 0)));
         TRY(interval_bound(x, &whole, whole.split, whole.b));
@@ -296,7 +295,7 @@ static status interval_split(struct exact *x)
     return ST_OK;
 }
 
-/* The least cost over all tau up to the model's, a feasible plan being known. */
+/* Finds the least cost over all tau up to the model's; a feasible plan must be known. */
 static status cheapest_find(struct exact *x)
 {
     struct search *s = x->search;
@@ -304,7 +303,7 @@ static status cheapest_find(struct exact *x)
     double least = INFINITY;
     for (uint32_t i = 0; i < x->segment_count; i++) {
         double et = cost_et(&x->segments[i].time, 1);
-        if (et > all.b) all.b = et; /* no stage is slower, whatever tau allows, but for a link that cuts share */
+        if (et > all.b) all.b = et; /* no stage is slower at any tau, but for a link that cuts share */
     }
     all.b += x->model->links_most;
     if (all.b > x->model->tau_max) all.b = x->model->tau_max;

@@ -12,7 +12,7 @@
 #define ELITE           2u
 #define TOURNAMENT      3u
 #define CROSSOVER_SHARE 0.9
-/* Generations in which nothing better came: the population has converged. */
+/* After this many generations without a better plan the population has converged. */
 #define STALE_MAX 40u
 
 struct population {
@@ -32,7 +32,7 @@ static uint32_t tournament(struct draw *d, const struct population *p)
     return best;
 }
 
-/* The layers from one drawn place to another are the mother's; at one point: to the end. */
+/* The child gets the mother's layers from one drawn place to another, or to the end. */
 static void cross(struct draw *d, type_index *child, const type_index *mother, uint32_t L)
 {
     uint32_t begin = draw_below(d, L), end = draw_below(d, 2) ? L : draw_below(d, L) + 1;
@@ -44,7 +44,7 @@ static void cross(struct draw *d, type_index *child, const type_index *mother, u
     memcpy(child + begin, mother + begin, (end - begin) * sizeof *child);
 }
 
-/* One gene in the mean takes another value; half of the time its neighbour's, which moves a boundary between stages. */
+/* On average one gene takes another value; half of the time its neighbour's, which moves a boundary between stages. */
 static void mutate(struct draw *d, type_index *child, uint32_t L, uint32_t T)
 {
     for (uint32_t l = 0; l < L; l++) {
@@ -71,7 +71,7 @@ static void populate(struct search *s, struct draw *d, struct population *p)
     }
 }
 
-/* The elite, best first, and children of tournaments' winners; returns the least score. */
+/* Fills `to` with the elite, best first, and children of tournaments' winners; returns the least score. */
 static double generation(struct search *s, struct draw *d, const struct population *from, struct population *to)
 {
     uint32_t L = s->model->layer_count, T = s->model->type_count;

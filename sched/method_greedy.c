@@ -1,5 +1,5 @@
-/* Layer by layer the type that makes the layers so far cheapest: a partial plan costs what it would as a whole one,
- * provisioned exactly. Only the plan that results is an evaluation of the search. O(L^2 T) stages are provisioned. */
+/* Layer by layer the type that makes the layers so far cheapest: a partial plan costs as much as a whole plan of its
+ * layers, provisioned exactly. Only the final plan is an evaluation of the search. O(L^2 T) stages are provisioned. */
 #include "sched/method.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ status method_greedy(struct search *s)
         double best = INFINITY;
         type_index chosen = 0;
         prefix.layer_count = l + 1;
-        /* A layer may take long where there are hundreds: the clock is read for each. */
+        /* A layer may take long if there are hundreds of layers: the clock is read before each. */
         s->next_look = 0;
         if (search_is_over(s)) return ST_OK;
         for (uint32_t t = 0; t < T; t++) {

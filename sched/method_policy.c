@@ -1,4 +1,4 @@
-/* policy: what a trained network says of an instance that it has not seen, without any search. */
+/* policy: a trained network plans an instance that it has not seen, without any search. */
 #include <stdlib.h>
 
 #include "sched/method.h"

@@ -1,18 +1,17 @@
-/* Learned methods: a policy (sched/policy_net.h) is trained on nothing but the costs of complete plans that it
- * has drawn (HeterPS, Algorithm 1), and what it finds is the answer. rl has an LSTM, rl-rnn an Elman cell;
- * rl+polish climbs from the best plan of every restart.
+/* Learned methods: a policy (sched/policy_net.h) is trained on nothing but the costs of complete plans that it has
+ * drawn (HeterPS, Algorithm 1); the best plan is the answer. rl has an LSTM, rl-rnn an Elman cell; rl+polish climbs
+ * from the best plans of every restart.
  *
  * Departures from Algorithm 1, each of which pays (plain REINFORCE comes within 5 % of the optimum on two thirds of
  * hard instances):
- *   - Only the best plans of a batch push, and the best of the restart so far: the risk-seeking gradient of
- *     Petersen et al., "Deep Symbolic Regression", ICLR 2021, section 3.3, and the queue of Abolafia et al.,
- *     "Neural Program Synthesis with Priority Queue Training", 2018. What counts is the best plan, not the mean.
- *   - Once nothing better has come for some rounds, it starts again from other random weights.
+ *   - Only the best plans of a batch, and of the restart so far, push: the risk-seeking gradient of Petersen et al.,
+ *     "Deep Symbolic Regression", ICLR 2021, section 3.3, and the queue of Abolafia et al., "Neural Program Synthesis
+ *     with Priority Queue Training", 2018. The best plan counts, not the mean.
+ *   - After some rounds without a better plan, it starts again from other random weights.
  *   - A small share of the types is drawn uniformly, so that no type is ever lost.
- * rl-joint draws numbers of units, too: a column of the network is a type with so many of them (sched/joint.h).
- * search_options.plain_reinforce is Algorithm 1 as it stands: one run, every plan of a batch pushes with what
- * its reward is above a moving average. The reward is -log cost, so that a saving of one per cent counts the
- * same on every instance. */
+ * rl-joint draws numbers of units, too: a column of the network is a type with a number of units (sched/joint.h).
+ * search_options.plain_reinforce is Algorithm 1 as it stands: one run, every plan of a batch pushes by its reward less
+ * a moving average. The reward is -log cost, so that a saving of one per cent counts alike on every instance. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +22,12 @@
 #include "sched/method.h"
 #include "sched/policy_inside.h"
 
-/* What a run is like. Found on random instances (tests/bench/schedule_bench.c). */
+/* The settings of a run, found on random instances (tests/bench/schedule_bench.c). */
 struct settings {
     uint32_t batch;              /* N: plans a round                                                     */
-    uint32_t elites;             /* of these push                                                        */
-    uint32_t remembered;         /* best plans of the restart that push besides                          */
-    uint32_t patience;           /* rounds without a better plan, then it starts again                   */
+    uint32_t elites;             /* best of these, which push                                            */
+    uint32_t remembered;         /* best plans of the restart, which push, too                           */
+    uint32_t patience;           /* rounds without a better plan until it starts again                   */
     float uniform;               /* share of types drawn from all alike                                  */
     float rate_shared, rate_own; /* of Adam: weights of every instance, of this one              */
     float noise, embedding;      /* standard deviations of first weights: of bias and table, of embeddings */
@@ -59,7 +58,7 @@ struct learner {
     struct joint joint; /* of rl-joint; column_count 0: a column is a type */
     struct net_view view;
     struct net net;
-    uint64_t item;        /* plans drawn: each has numbers of its own */
+    uint64_t item;        /* plans drawn: each draws numbers of its own */
     type_index *plans;    /* [batch, L] */
     struct ranked *order; /* [batch]    */
     type_index *begin;    /* [L]: the best plan of the restart's first round */
@@ -70,7 +69,7 @@ struct learner {
     double restart_best;
     double baseline;
     bool has_baseline;
-    float *trained; /* [parameters]: of the restart whose most probable plan costs least */
+    float *trained; /* [parameters]: of the restart whose most probable plan has the least score */
     double trained_score;
     void *memory;
 };
@@ -114,8 +113,8 @@ static double plan_score(struct learner *r, type_index *plan)
     return search_evaluate_units(r->search, r->joint.types, r->joint.units);
 }
 
-/* First weights: shared ones from the policy that the search begins with, or drawn; the policy's own ones for
- * the first restart only, else drawn: the spread makes every restart begin with other preferences. */
+/* Sets the first weights: shared ones from the policy that the search begins with, or drawn; own ones from the policy
+ * for the first restart only, else drawn, so that every restart begins with other preferences. */
 static void restart_begin(struct learner *r, uint64_t restart)
 {
     const struct settings *set = r->set;
@@ -155,8 +154,8 @@ static int by_score(const void *a, const void *b)
     return x->plan < y->plan ? -1 : x->plan > y->plan;
 }
 
-/* Of a batch's plans of columns every fourth has all its units scaled: stages that keep pace with one another do so at
- * any pace, and drawn one by one they would hardly ever change it together. */
+/* Scales all units of every fourth plan of columns in a batch: stages that keep pace with one another do so at any
+ * pace, and units drawn one by one would hardly ever change it together. */
 static void plan_scale(struct learner *r, struct random_stream stream, uint32_t i)
 {
     static const double factors[] = {0.25, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.05, 1.1, 1.25, 1.4, 1.7, 2, 2.5, 4};
@@ -166,7 +165,7 @@ static void plan_scale(struct learner *r, struct random_stream stream, uint32_t 
     joint_scale(&r->joint, r->plans + (size_t)i * r->view.layer_count, factors[bits[0] % 16]);
 }
 
-/* Draws a batch and asks for its costs; false if the budget ends before that. Plans are in the order of cost then. */
+/* Draws a batch, asks for its costs, and sorts it by cost; false if the budget ends before. */
 static bool round_draw(struct learner *r, struct random_stream stream)
 {
     uint32_t batch = r->set->batch, L = r->view.layer_count;
@@ -182,7 +181,7 @@ static bool round_draw(struct learner *r, struct random_stream stream)
     return true;
 }
 
-/* Puts a plan among those remembered, in order of cost, if it is better than one of them and not one of them. */
+/* Remembers a plan, in order of cost, if it is not remembered yet and there is room or it is better than another. */
 static void remember(struct learner *r, const type_index *plan, double score)
 {
     uint32_t L = r->view.layer_count, at = r->kept_count;
@@ -209,7 +208,7 @@ static void learn_from_best(struct learner *r)
     net_update(&r->net, r->set->rate_shared, r->set->rate_own);
 }
 
-/* Free plans, on types without a price, are as good as can be. */
+/* Free plans, on types without a price, get the greatest reward. */
 static double reward(double score) { return -fmath_log(score > 1e-300 ? score : 1e-300); }
 
 /* Algorithm 1, lines 4 to 8. */
@@ -229,7 +228,8 @@ static void learn_from_all(struct learner *r)
     net_update(&r->net, r->set->rate_shared, r->set->rate_own);
 }
 
-/* Every second restart of rl-joint is about the best plan so far, whose units now have finer columns around them. */
+/* Every second restart of rl-joint remembers the best plan so far from the start; columns near its units are finer
+ * now. */
 static void restart_joint(struct learner *r, uint64_t restart)
 {
     struct search *s = r->search;
@@ -238,7 +238,7 @@ static void restart_joint(struct learner *r, uint64_t restart)
     remember(r, r->plans, s->best_score);
 }
 
-/* Rounds until nothing better comes, or the budget is spent. */
+/* Runs rounds until no better plan comes, or the budget is spent. */
 static void restart_run(struct learner *r, uint64_t restart)
 {
     restart_joint(r, restart);
@@ -262,7 +262,7 @@ static void restart_run(struct learner *r, uint64_t restart)
     }
 }
 
-/* The most probable plan, and whether its policy is the best to keep. */
+/* Evaluates the most probable plan; keeps the policy if the plan is the best of this kind. */
 static void restart_end(struct learner *r)
 {
     net_argmax(&r->net, r->plans);
@@ -324,7 +324,7 @@ status method_rl_plain(struct search *search)
 }
 status method_rl_rnn(struct search *search) { return rl_run(search, POLICY_ELMAN, false, false); }
 status method_rl_polish(struct search *search) { return rl_run(search, POLICY_LSTM, true, false); }
-/* What it has learned of columns is no policy for types: none is begun with, and none is left. */
+/* Weights for columns are no policy for types: the search neither begins with a policy nor leaves one. */
 status method_rl_joint(struct search *search)
 {
     search->options.policy_from = NULL;

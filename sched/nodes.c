@@ -1,4 +1,4 @@
-/* Puts instances on nodes, and tells which link a cut crosses: once a plan. */
+/* Puts instances on nodes, and tells which link a cut crosses. Once a plan. */
 #include "sched/nodes.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static status type_fail(const struct cluster *c, const struct cluster_type *type
     FAIL(INVALID, "%s:%u: [type %s]: %s", c->path, type->line, type->resource.name, text);
 }
 
-/* What the types on a node say of its network, where no section says it of links; bandwidth 0: nothing. */
+/* The network of a node as its types give it, for texts without links; bandwidth 0: no type is on the node. */
 static status network_of(const struct cluster *c, uint32_t node, struct instance_link *network)
 {
     const struct cluster_type *first = NULL;
@@ -44,7 +44,7 @@ static bool is_used(const struct cluster *c, uint32_t node)
     return false;
 }
 
-/* Links that the text leaves open. */
+/* Sets the links that the text leaves open. */
 static status links_complete(const struct cluster *c, struct instance_nodes *n)
 {
     struct instance_link network[INSTANCE_NODES_MAX] = {0};
@@ -58,7 +58,7 @@ static status links_complete(const struct cluster *c, struct instance_nodes *n)
             *link = c->link;
             if (!says_links)
                 *link = (struct instance_link){network[b].bandwidth, fmax(network[a].latency, network[b].latency)};
-            /* Nothing is said of a node that no type is on, and no cut crosses to it. */
+            /* No text gives the links of a node without types, and no cut crosses them. */
             if (!(link->bandwidth > 0) && !(is_used(c, a) && is_used(c, b)))
                 *link = (struct instance_link){RESOURCE_FIGURE_MAX, 0};
             if (!(link->bandwidth > 0))

@@ -1,5 +1,5 @@
-/* The page's drawings: SVG whose places across are per cent of its width, so that it is as wide as its column and
- * its letters keep their size; places down are pixels. A curve is an SVG of its own within, 0 … 1000 both ways,
+/* The page's drawings, in SVG. Places across are per cent of the width, so that a drawing is as wide as its column and
+ * letters keep their size; places down are pixels. A curve is an SVG within the drawing, 0 … 1000 both ways,
  * stretched. */
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "sched/page_parts.h"
 
 #define HEIGHT       PAGE_PLOT_HEIGHT
-#define NARROW_WIDTH 280.0 /* pixels of the narrowest drawing: labels that keep apart there do so everywhere */
+#define NARROW_WIDTH 280.0 /* pixels of the narrowest drawing: labels that keep apart in it do so in all */
 
 /* --- axes ------------------------------------------------------------------------------------- */
 
@@ -39,7 +39,7 @@ static double axis_at(const struct page_axis *a, double value)
 }
 
 #define TICKS_MAX 8
-/* Round values within the axis, 3 to `most` where there are such. */
+/* Finds round values within the axis, if possible 3 to `most`. */
 static uint32_t axis_ticks(const struct page_axis *a, uint32_t most, double ticks[TICKS_MAX])
 {
     uint32_t count = 0;
@@ -126,7 +126,7 @@ void page_curve_end(struct page *p) { fprintf(p->out, "\"/></svg>\n"); }
 /* --- labels that keep apart ------------------------------------------------------------------- */
 
 #define LABELS_MAX 64
-/* Boxes in pixels of the narrowest drawing. */
+/* Boxes of labels, in pixels of the narrowest drawing. */
 struct labels {
     struct label_box {
         double left, top, right, bottom;
@@ -147,7 +147,7 @@ static void label_take(struct labels *labels, const struct label_box *box)
     if (labels->count < LABELS_MAX) labels->boxes[labels->count++] = *box;
 }
 
-/* Writes a label beside a place, where it meets no other. */
+/* Writes a label beside a place, where it overlaps no other. */
 static void label_write(struct page *p, struct labels *labels, double percent, double y, const char *text,
                         const char *class, bool is_above)
 {
@@ -178,18 +178,18 @@ static void label_write(struct page *p, struct labels *labels, double percent, d
 /* --- the pipeline over time ------------------------------------------------------------------- */
 
 #define BATCH_COUNT      8u
-#define BATCH_FOLLOWED   3u /* the one in the accent colour */
+#define BATCH_FOLLOWED   3u /* the batch in the accent colour */
 #define PIPELINE_ROWS    40u
 #define PIPELINE_ROW     46.0
 #define PIPELINE_AXIS    22.0
-#define PIPELINE_NUMBERS 3.6 /* per cent of the width that a number needs at least */
+#define PIPELINE_NUMBERS 3.6 /* per cent of the width: the least for a number */
 
 struct pipeline_block {
     double compute, computed, move, moved; /* seconds: begins and ends */
 };
 
-/* A stage computes a batch when it has come and the one before is computed, and moves it on when it is computed and
- * the one before is moved: in the long run a batch a stage takes the longer of both. */
+/* A stage computes a batch once the batch has come and the one before is computed, and moves it on once it is computed
+ * and the one before has moved: in the long run a stage takes the longer of both for a batch. */
 static double pipeline_run(const struct page *p, struct pipeline_block *blocks)
 {
     uint32_t S = p->chosen->stage_count;
@@ -298,7 +298,7 @@ status page_pipeline(struct page *p)
 #define NEAR_X     2.5 /* per cent; points nearer than this … */
 #define NEAR_Y     9.0 /* … and this, in pixels, share a label */
 
-/* The plan's other provisions from a third of its throughput, or of what is asked, on. */
+/* The plan's provisions from a third of its throughput on, or of the asked one if that is less. */
 static uint32_t sweep(struct page *p, struct explain_point points[SWEEP_ROOM])
 {
     double from = p->chosen->result.throughput;
@@ -311,7 +311,8 @@ static bool is_near(const struct page_mark *a, const struct page_mark *b)
     return a->is_there && b->is_there && fabs(a->x - b->x) <= NEAR_X && fabs(a->y - b->y) <= NEAR_Y;
 }
 
-/* "1–5 7": numbers of the methods whose marks are near that of `at`; "" if one before is and has them. */
+/* "1–5 7": numbers of the methods whose marks are near that of `at`; "" if an earlier mark is near and has the
+ * numbers. */
 static char *near_numbers(const struct page *p, uint32_t at, char *buffer, size_t bytes)
 {
     size_t used = 0;
@@ -329,7 +330,7 @@ static char *near_numbers(const struct page *p, uint32_t at, char *buffer, size_
     return buffer;
 }
 
-/* The marks and their numbers; from the last, so that the chosen one lies on top. */
+/* Writes the marks and their numbers, from the last on, so that the chosen one lies on top. */
 static void marks_write(struct page *p, bool is_above)
 {
     struct labels labels = {0};
@@ -353,7 +354,7 @@ static void marks_write(struct page *p, bool is_above)
     }
 }
 
-/* "1 exact (this plan)  2 rl …", of the marks */
+/* Writes "1 exact (this plan) 2 rl …" for the marks. */
 static void marks_key(struct page *p)
 {
     fprintf(p->out, "<p class=\"key\">");

@@ -1,4 +1,4 @@
-/* The page's tables: layers on types, what else each layer could do, methods, units. */
+/* The page's tables: layers on types, each layer on another type, methods, units. */
 #include <math.h>
 #include <string.h>
 
@@ -6,11 +6,11 @@
 
 /* --- layers on types -------------------------------------------------------------------------- */
 
-#define FOLDED_TYPES_MAX 12u    /* of the table that is always seen                               */
-#define CELLS_MAX        16384u /* of the table of all types: beyond, a page would be too heavy  */
+#define FOLDED_TYPES_MAX 12u    /* of the table that is always shown                              */
+#define CELLS_MAX        16384u /* of the table of all types: with more, a page would be too heavy */
 #define PER_MILLION      (1e6 / 3600)
 
-/* Cells are coloured by how many times the row's least they are: up to these, then not at all. */
+/* Cells are coloured by their ratio to the row's least: up to these ratios, above them not at all. */
 static const double level_ratio[] = {1.0000001, 1.5, 3, 10, 30};
 #define LEVEL_COUNT (sizeof level_ratio / sizeof *level_ratio)
 
@@ -78,7 +78,7 @@ static void layer_table(struct page *p, const char *label, const uint32_t *types
     fprintf(p->out, "</tbody></table></div>\n");
 }
 
-/* A type of the table that is always seen: 2 some layer is on it, 1 it is some layer's next best, 0 neither. */
+/* Rank of a type in the table that is always shown: 2 a layer is on it, 1 it is the next best of a layer, 0 neither. */
 static int type_rank(const struct page *p, uint32_t type)
 {
     int rank = 0;
@@ -89,7 +89,7 @@ static int type_rank(const struct page *p, uint32_t type)
     return rank;
 }
 
-/* Types in their order: the ranks that fit, types of higher rank first. */
+/* Chooses the types to show, as many as fit, higher ranks first; lists them in their order. */
 static uint32_t types_seen(const struct page *p, uint32_t seen[FOLDED_TYPES_MAX])
 {
     uint32_t T = p->model.type_count, count = 0;
@@ -173,7 +173,7 @@ void page_reasons(struct page *p)
 
 /* --- methods ---------------------------------------------------------------------------------- */
 
-/* Costs differ by more than a bar can show: bars are by logarithm, from a tenth below the least. */
+/* Whether costs differ by more than a bar can show: bars are logarithmic then, from a tenth below the least. */
 static bool costs_are_wide(const struct page *p, double *least, double *most)
 {
     *least = INFINITY;

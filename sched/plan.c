@@ -1,5 +1,5 @@
-/* Reads plans: once a start, from a file that the scheduler, a person or anybody else has written, so every value in
- * it is checked, and a wrong one is named by its place. Unknown keys are the scheduler's figures and pass. */
+/* Reads plans, once a start. Anybody may have written the file, so every value is checked, and a wrong one is named by
+ * its place. Unknown keys are the scheduler's figures and pass. */
 #include "sched/plan.h"
 
 #include <inttypes.h>
@@ -80,7 +80,7 @@ static status types_read(struct plan *plan, const struct json_part *whole, json_
     return ST_OK;
 }
 
-/* The stage's layers begin at `next`, and stay within the graph. */
+/* Checks that the stage's layers begin at `next` and stay within the graph. */
 static status stage_layers_read(struct plan_stage *stage, const struct json_part *part, const struct graph *graph,
                                 uint32_t index, uint32_t next)
 {
@@ -137,7 +137,7 @@ static status stage_units_read(struct plan_stage *stage, const struct json_part 
     return ST_OK;
 }
 
-/* Stages say where they lie, or none does. */
+/* All stages say where they lie, or none does. */
 static status stage_node_read(struct plan_stage *stage, const struct json_part *part, struct plan *plan, uint32_t index)
 {
     const json_t *node = json_object_get(part->object, "node");
@@ -150,7 +150,7 @@ static status stage_node_read(struct plan_stage *stage, const struct json_part *
     return ST_OK;
 }
 
-/* A stage for each of the nodes. */
+/* Checks that every node has a stage. */
 static status nodes_check(const struct plan *plan, const struct json_part *whole)
 {
     for (uint32_t n = 0, s; n < plan->node_count; n++) {
@@ -186,7 +186,7 @@ static status stages_read(struct plan *plan, const struct json_part *whole, cons
     return nodes_check(plan, whole);
 }
 
-/* "plan", a type a layer, says what the stages say. */
+/* Checks that "plan", a type for each layer, agrees with the stages. */
 static status layer_types_check(const struct plan *plan, const struct json_part *whole, const struct graph *graph)
 {
     const json_t *list = json_object_get(whole->object, "plan");
@@ -209,7 +209,7 @@ static status layer_types_check(const struct plan *plan, const struct json_part 
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-/* One block for types, stages, and a cell for each type's name and the method. */
+/* Takes one block for types, stages, and a cell for each type's name and the method. */
 static status plan_make(struct plan *plan, uint32_t type_count, uint32_t stage_count,
                         char (**cells)[RESOURCE_NAME_BYTES + 1])
 {
@@ -311,7 +311,7 @@ uint32_t plan_cpu_cores(const struct plan *plan)
 
 /* --- for people ------------------------------------------------------------------------------- */
 
-/* A text in somebody's buffer. What is too long for it is counted and left out. */
+/* A text in a caller's buffer. Bytes beyond the buffer are counted and left out. */
 struct draft {
     char *buffer;
     size_t bytes, used_bytes;
@@ -327,7 +327,7 @@ static void draft_put(struct draft *draft, const char *format, ...)
     va_end(arguments);
 }
 
-/* The text, cut between characters where it is too long. */
+/* Ends the text; cuts it between characters if it is too long. */
 static char *draft_end(const struct draft *draft)
 {
     if (draft->used_bytes < draft->bytes || draft->bytes == 0) return draft->buffer;

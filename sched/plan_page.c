@@ -1,5 +1,5 @@
-/* The page's frame, headline and stages; tables are in page_table.c, drawings in page_plot.c. Written into memory
- * first, then to the file in one piece. The markup is well-formed XML too, so that a parser can say whether it is
+/* The page's frame, headline and stages; tables are in page_table.c, drawings in page_plot.c. The page is written into
+ * memory first, then to the file in one piece. The markup is also well-formed XML, so that a parser can tell if it is
  * whole. */
 #include "sched/plan_page.h"
 
@@ -11,7 +11,7 @@
 #include "engine/base/file.h"
 #include "sched/page_parts.h"
 
-/* Whether a blank stands between a number and its unit, which stay in one line. */
+/* Whether a blank stands between a number and its unit, which must stay in one line. */
 static bool is_before_unit(const char *text, const char *blank)
 {
     size_t unit = strcspn(blank + 1, " ,;.");
@@ -38,7 +38,7 @@ char *page_escape(char buffer[PAGE_NAME_BYTES], const char *name, uint32_t width
             used += strlen(entity);
         }
     }
-    /* A character of several bytes that is cut is no character. */
+    /* Drops a character of several bytes that was cut. */
     while (used > 0 && *at && (buffer[used - 1] & 0x80)) used--;
     buffer[used] = 0;
     return buffer;
@@ -61,7 +61,7 @@ static double rate_of(const struct page *p)
     return rate;
 }
 
-/* Of types that the chosen plan uses. */
+/* The number of types that the chosen plan uses. */
 static uint32_t used_types(const struct page *p)
 {
     uint32_t count = 0;

@@ -1,4 +1,4 @@
-/* Trained policies: kept between searches, in files, and applied to an instance at once. */
+/* Trained policies: kept between searches and in files, applied to an instance at once. */
 #include "sched/policy.h"
 
 #include <math.h>
@@ -9,15 +9,15 @@
 #include "engine/base/file.h"
 #include "sched/policy_inside.h"
 
-/* The file, little-endian. Weights are finite 32-bit floats: the shared ones, then, if layer_count is not 0,
- * those of the instance that it was trained on last. Valid if the checksum, of all bytes before it, agrees. */
+/* The file, little-endian. Weights are finite 32-bit floats: the shared ones, then, if layer_count is not 0, those of
+ * the last instance that the policy was trained on. The file is valid if the checksum of all bytes before it agrees. */
 #define MAGIC   "hetepols"
 #define VERSION 1u
 struct file_head {
     char magic[8];
     uint32_t version;
     uint32_t cell;         /* enum policy_cell                            */
-    uint64_t weight_bytes; /* behind this head; 8 bytes of checksum follow */
+    uint64_t weight_bytes; /* after this head; 8 bytes of checksum follow */
     uint64_t fingerprint;  /* of layers and types                          */
     uint32_t layer_count, type_count;
 };
@@ -51,7 +51,7 @@ void policy_free(struct policy *policy)
 
 enum policy_cell policy_cell_of(const struct policy *policy) { return policy->cell; }
 
-/* Parameters of an instance alone. */
+/* The number of an instance's own parameters. */
 static size_t own_count(enum policy_cell cell, uint32_t layer_count, uint32_t type_count)
 {
     struct net_layout at = net_layout(cell, layer_count, net_width(type_count));
@@ -60,8 +60,8 @@ static size_t own_count(enum policy_cell cell, uint32_t layer_count, uint32_t ty
 
 static uint64_t hash_text(uint64_t hash, const char *text) { return XXH3_64bits_withSeed(text, strlen(text), hash); }
 
-/* A hash of layers and types, names, sizes and prices, but not of measured times: an instance measured again
- * has the same. */
+/* A hash of names, kinds and sizes of layers, and of names and prices of types, but not of times: an instance measured
+ * again has the same. */
 static uint64_t fingerprint_of(const struct instance *instance)
 {
     uint64_t hash = instance->layer_count;
@@ -129,7 +129,8 @@ status policy_apply(const struct policy *policy, const struct cost_model *model,
     return st;
 }
 
-/* Layers and types of the instances to train on: 4 to 20, and 2 to 64, small ones as likely as large ones. */
+/* Draws the layers and types of an instance to train on: 4 to 20, and 2 to 64, small numbers as likely as large
+ * ones. */
 static void pretrain_size(uint64_t seed, uint32_t number, uint32_t *layer_count, uint32_t *type_count)
 {
     uint32_t bits[4];
@@ -186,7 +187,7 @@ done:
     return st;
 }
 
-/* What the head says is possible, and agrees with the length. */
+/* Checks that the head's values are possible, and agree with the length. */
 static status head_check(const struct file_head *head, const char *path, size_t count)
 {
     if (memcmp(head->magic, MAGIC, sizeof head->magic) != 0)

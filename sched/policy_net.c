@@ -1,10 +1,10 @@
-/* The network's arithmetic: a batch of plans drawn layer by layer, the way back for the few that push, and Adam.
+/* The network's arithmetic: a batch of plans drawn layer by layer, the backward pass of the few that push, and Adam.
  *
  * Per plan and layer a draw costs some 250 multiplications for the LSTM's gates and type (L = 20, T = 64: 2,000
- * in all), half as many exponentials; a plan's way back costs three times that, for one plan in ten. Rows over
- * gates, types and queries are multiples of NET_LANES floats, and every sum over such a row is taken lane by
- * lane, then over the lanes in a fixed order: so the functions below give the same bits with registers of four
- * floats and of eight, and are compiled for both. */
+ * in all), half as many exponentials; a plan's backward pass costs three times as much, for one plan in ten. Rows over
+ * gates, types and queries are multiples of NET_LANES floats, and every sum over such a row is taken lane by lane, then
+ * over the lanes in a fixed order: so the functions below give the same bits with registers of four floats and of
+ * eight, and are compiled for both. */
 #include "sched/policy_net.h"
 
 #include <math.h>
@@ -18,13 +18,12 @@
 #pragma GCC diagnostic ignored "-Wpsabi"
 #define INLINE static inline __attribute__((always_inline))
 
-/* ---- an instance as the network reads it
- * ---------------------------------------------------------------------------------- */
+/* --- an instance as the network reads it ------------------------------------------------------ */
 
-/* log of a positive number, kept within reach. */
+/* The logarithm of a positive number, which is kept within 1e-30 to 1e30. */
 static float log_of(double x) { return (float)fmath_log(x > 1e-30 ? (x < 1e30 ? x : 1e30) : 1e-30); }
 
-/* Subtracts the mean, divides by the standard deviation: what counts is how types, or layers, compare. */
+/* Subtracts the mean, divides by the standard deviation: only the comparison of types, or layers, counts. */
 static void relative(float *row, uint32_t count)
 {
     float mean = 0, square = 0;
@@ -36,7 +35,7 @@ static void relative(float *row, uint32_t count)
 }
 
 #define NEAR_LAYERS 4u    /* how far features look ahead and back */
-#define TINY        1e-30 /* under any time or price that occurs  */
+#define TINY        1e-30 /* below any time or price that occurs  */
 
 /* Parallel and sequential seconds an example of layers first … last - 1 on one unit of a type. */
 static double compute_of(const struct cost_model *m, uint32_t first, uint32_t last, uint32_t type)
@@ -49,7 +48,7 @@ static double compute_of(const struct cost_model *m, uint32_t first, uint32_t la
     return sum;
 }
 
-/* The mean over the other types of the link that a cut behind the layer would cross. */
+/* Seconds of the link that a cut after the layer would cross: the mean over the other types. */
 static double link_of(const struct cost_model *m, uint32_t layer, uint32_t type)
 {
     double sum = 0;
@@ -58,7 +57,7 @@ static double link_of(const struct cost_model *m, uint32_t layer, uint32_t type)
     return m->type_count > 1 ? sum / (m->type_count - 1) : 0;
 }
 
-/* What a type would mean for a layer, in logarithms, each compared with the other types. */
+/* Sets the features of all types for a layer: logarithms, compared among the types. */
 static void features(struct net_view *v, const struct cost_model *m, uint32_t l)
 {
     uint32_t L = m->layer_count, T = m->type_count, width = v->width;
@@ -77,7 +76,7 @@ static void features(struct net_view *v, const struct cost_model *m, uint32_t l)
             price * compute_of(m, l, end, t),
             price * compute_of(m, begin, l + 1, t),
             price * ((oct > odt ? oct : odt) + tau),  /* units for the least throughput, one of them begun */
-            c->compute + c->move + link + 0.01 * tau, /* what no number of units shortens                  */
+            c->compute + c->move + link + 0.01 * tau, /* no number of units shortens it                    */
             m->limit[t],
             odt,
         };
@@ -141,8 +140,7 @@ void net_view_close(struct net_view *v)
     *v = (struct net_view){0};
 }
 
-/* ---- parameters
- * -------------------------------------------------------------------------------------------------------------- */
+/* --- parameters ------------------------------------------------------------------------------- */
 
 struct net_layout net_layout(enum policy_cell cell, uint32_t layer_count, uint32_t width)
 {
@@ -166,7 +164,7 @@ struct net_layout net_layout(enum policy_cell cell, uint32_t layer_count, uint32
     return at;
 }
 
-/* What a replayed step leaves for the way back. */
+/* The parts of the tape that a replayed step leaves for the backward pass. */
 enum {
     TAPE_GATES = 0,
     TAPE_CELL = NET_GATES_MAX,
@@ -222,14 +220,13 @@ void net_draw_shared(float *shared, enum policy_cell cell, struct random_stream 
     random_fill(shared + at.query, at.query_bias - at.query, INIT_UNIFORM, 0.1f, stream, 1);
     for (size_t i = at.query_bias; i < at.shared_count; i++) shared[i] = 0;
     for (size_t i = 0; i < at.gates; i++) shared[at.start + i] = 0;
-    if (cell == POLICY_LSTM) /* the gate that keeps begins open: Gers, Schmidhuber, Cummins 2000 */
+    if (cell == POLICY_LSTM) /* the forget gate begins open: Gers, Schmidhuber, Cummins 2000 */
         for (size_t i = NET_HIDDEN; i < 2 * NET_HIDDEN; i++) shared[at.start + i] = 1;
 }
 
-/* ---- elementary functions
- * ---------------------------------------------------------------------------------------------- */
+/* --- elementary functions --------------------------------------------------------------------- */
 
-/* Eight floats; element by element, so the same whatever registers they lie in. */
+/* Eight floats, computed element by element, so the bits do not depend on the registers. */
 typedef float v8 __attribute__((vector_size(4 * NET_LANES), aligned(4), may_alias));
 typedef int32_t v8i __attribute__((vector_size(4 * NET_LANES), aligned(4), may_alias));
 #define LOAD(p)  (*(const v8 *)(p))
@@ -243,7 +240,8 @@ INLINE v8 min_v8(v8 a, float b)
     return select_v8(a < all, a, all);
 }
 
-/* 2^x, x below -126 taken for -126 (x < 127); relative error under 3e-6: Taylor's series about the nearest integer. */
+/* 2^x for x < 127; x below -126 counts as -126. Relative error under 3e-6: Taylor's series about the nearest
+ * integer. */
 INLINE v8 exp2_v8(v8 x)
 {
     const v8 low = {-126, -126, -126, -126, -126, -126, -126, -126};
@@ -262,8 +260,7 @@ INLINE v8 exp2_v8(v8 x)
 INLINE v8 sigmoid_v8(v8 x) { return 1.0f / (1.0f + exp2_v8(min_v8(-LOG2_E * x, 126))); }
 INLINE v8 tanh_v8(v8 x) { return 2.0f / (1.0f + exp2_v8(min_v8(-2 * LOG2_E * x, 126))) - 1.0f; }
 
-/* ---- forward
- * ------------------------------------------------------------------------------------------------------------------ */
+/* --- forward ---------------------------------------------------------------------------------- */
 
 /* sum += x * row; count is a multiple of NET_LANES. */
 INLINE void add_scaled(float *sum, const float *row, float x, uint32_t count)
@@ -288,7 +285,7 @@ void net_prepare(struct net *n)
     }
 }
 
-/* What reaches the gates of layer l from the layer, and from the type of the layer before. */
+/* The part of the gates of layer l that comes from the layer, and from the type of the layer before. */
 INLINE const float *gates_fed(struct net *n, uint32_t l, uint32_t type_before)
 {
     const struct net_view *v = n->view;
@@ -316,7 +313,7 @@ INLINE void gates_sum(const float *recurrent, uint32_t gates, const float *fed, 
     }
 }
 
-/* One step of the cell: h and c become those behind the layer. z keeps the gates' outputs. */
+/* One step of the cell: sets h and c to their values after the layer. z keeps the gates' outputs. */
 INLINE void cell_step(enum policy_cell cell, const float *recurrent, const float *fed, float *h, float *c, float *z)
 {
     enum { H = NET_HIDDEN, V = NET_HIDDEN / NET_LANES };
@@ -351,7 +348,7 @@ INLINE void query_of(const struct net *n, const float *h, float *query)
     for (uint32_t j = 0; j < NET_QUERY / NET_LANES; j++) STORE(query + j * NET_LANES) = sum[j];
 }
 
-/* Logits of layer l, then e^(logit - greatest) with 0 in the padding; returns their sum, lane by lane in lanes. */
+/* Sets `row` to e^(logit - greatest logit) of layer l, 0 in the padding, and `lanes` to its sums lane by lane. */
 INLINE void weigh(const struct net *n, uint32_t l, uint32_t type_before, const float *query, float *row, float *lanes)
 {
     const struct net_view *v = n->view;
@@ -472,10 +469,9 @@ void net_argmax(struct net *n, type_index *types)
     }
 }
 
-/* ---- backward
- * ----------------------------------------------------------------------------------------------------------------- */
+/* --- backward --------------------------------------------------------------------------------- */
 
-/* sum of a * b over count, a multiple of NET_LANES, in lanes. */
+/* Sum of a * b, taken in lanes; count is a multiple of NET_LANES. */
 INLINE float dot(const float *a, const float *b, uint32_t count)
 {
     v8 sum = {0};
@@ -580,7 +576,7 @@ double net_learn(struct net *n, const type_index *types, float weight)
     return n->is_wide ? learn_avx2(n, types, weight) : learn_base(n, types, weight);
 }
 
-/* The gradients of what net_prepare summed up. */
+/* The gradients of the parameters that net_prepare summed up. */
 void net_gather(struct net *n)
 {
     const struct net_view *v = n->view;

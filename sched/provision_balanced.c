@@ -1,13 +1,13 @@
-/* The provision of HeterPS, section 5.1, to hold the exact one against: all stages equally fast, k any real number, the
- * cost as a function of one stage's k_1 minimised by Newton's method, the result rounded.
+/* The provision of HeterPS, section 5.1, for comparison with the exact one: all stages are equally fast, k is any real
+ * number, the cost as a function of one stage's k_1 is minimised by Newton's method, and the result is rounded.
  *
- * Departs from the paper where that does not work. k_1 is that of the stage which is slowest on one unit, not the
- * first: were it another, the slowest could not keep up with it on any number of units. A stage that is faster than the
- * others on one unit keeps it.
+ * Departs from the paper where the paper's way fails. k_1 is that of the stage that is slowest on one unit, not of the
+ * first: with any other, the slowest stage might not keep up on any number of units. A stage that is faster than the
+ * others on one unit keeps one.
  *
  * With tau = ET_1(k_1), formula 12 is k_i = shared_i / (tau - fixed_i), of computation or of communication, whichever
  * is more; the cost is proportional to tau * sum of price_i k_i. Each term, s tau / (tau - f) = s + s f / (tau - f) or
- * tau alone, is convex in tau, and tau falls with k_1: so the derivative over k_1 changes its sign at most once,
+ * tau alone, is convex in tau, and tau falls with k_1. So the derivative over k_1 changes its sign at most once,
  * perhaps where two pieces meet. */
 #include <math.h>
 
@@ -41,7 +41,7 @@ static uint32_t slowest_on_one(const struct cost_stage *stages, uint32_t count)
     return at;
 }
 
-/* Formula 10 for all types, where the stage has k_1 units. */
+/* Whether formula 10 holds for all types if the stage has k_1 units. */
 static bool is_within_limits(const struct cost_model *m, const struct cost_stage *stages, uint32_t count,
                              uint32_t stage, double k_1)
 {
@@ -75,7 +75,7 @@ static void derivatives(const struct cost_model *m, const struct cost_stage *sta
     double shared = compute >= move ? t->compute_shared : t->move_shared;
     double tau = compute >= move ? compute : move;
     double dtau = -shared / (k_1 * k_1), d2tau = 2 * shared / (k_1 * k_1 * k_1);
-    /* The rate, sum of price k, and its derivatives over tau; of the stage itself over k_1. */
+    /* The rate, the sum of price k, and its derivatives over tau; rate_own: the stage's own over k_1. */
     double rate = m->price[stages[stage].type] * k_1 + cost_nodes_price(m, stages, count),
            rate_own = m->price[stages[stage].type], rate_d1 = 0, rate_d2 = 0;
     for (uint32_t s = 0; s < count; s++) {
@@ -90,7 +90,7 @@ static void derivatives(const struct cost_model *m, const struct cost_stage *sta
     *second = d2tau * rate + 2 * dtau * drate + tau * d2rate;
 }
 
-#define HALVINGS_MAX 200 /* more than a double has bits: the loops end before */
+#define HALVINGS_MAX 200 /* more than the bits of a double: the loops end before */
 #define EPSILON      1e-13
 
 /* The greatest k_1 that the limits allow; k_least is within them. */
@@ -126,7 +126,7 @@ bool provision_balance(const struct cost_model *m, const struct cost_stage *stag
         else
             low = k;
         double next = k - first / second;
-        /* Every third step halves, for where pieces meet and the derivative jumps. */
+        /* Every third step halves, as the derivative jumps where pieces meet. */
         if (!(second > 0) || !(next > low && next < high) || n % 3 == 2) {
             next = low + (high - low) / 2;
         } else if (fabs(next - k) <= EPSILON * k) {
@@ -139,8 +139,8 @@ bool provision_balance(const struct cost_model *m, const struct cost_stage *stag
     return true;
 }
 
-/* Takes units of a type that has too many, first where rounding has given most, never below what the throughput limit
- * needs. */
+/* Takes units back from a type with too many, first where rounding has given most, but not those that the throughput
+ * limit needs. */
 static void keep_to_limit(const struct cost_model *m, struct cost_stage *stages, uint32_t count, uint32_t type,
                           double tau)
 {

@@ -4,21 +4,21 @@
 
 #include "sched/provision.h"
 
-/* What the steps look at, apart from the stages. The next times are worked out a step ahead, beside the search
- * for the slowest stage instead of behind it. */
+/* State of the steps, beside the stages. The next times are computed a step ahead, so that they need not wait for the
+ * search for the slowest stage. */
 struct walk {
     double et[INSTANCE_LAYERS_MAX];
-    double next_et[INSTANCE_LAYERS_MAX];  /* with the fewest further units that make it less than et; */
-    uint32_t next_k[INSTANCE_LAYERS_MAX]; /* 0: no number of units does                                */
-    uint32_t left[RESOURCE_TYPES_MAX];    /* units, of the types that occur                            */
+    double next_et[INSTANCE_LAYERS_MAX];  /* with the fewest further units that make it less than et */
+    uint32_t next_k[INSTANCE_LAYERS_MAX]; /* units for next_et; 0: none suffice                        */
+    uint32_t left[RESOURCE_TYPES_MAX];    /* units; set only for types that occur                      */
 };
 
-#define NEAR       1.05       /* the steps go from this far above what cannot be reached                  */
-#define STEPS_MAX  (1u << 13) /* then, with limits far beyond those of clusters, a search in tau takes over */
+#define NEAR       1.05       /* the steps begin this far above an unreachable time                       */
+#define STEPS_MAX  (1u << 13) /* then a search in tau takes over: limits are far beyond those of clusters */
 #define RANGES_MAX 384u       /* of that search                                                           */
 #define PRECISION  0x1p-43    /* relative, of its bounds                                                  */
 
-/* Not even a unit for each stage, or a node's memory is too small: graded by how much is missing. */
+/* The limits do not give each stage a unit, or a node's memory is too small: the score grows with what is missing. */
 static struct cost_result unplaceable(const struct cost_model *m, const struct cost_stage *stages, uint32_t count)
 {
     struct cost_result r = {.is_limit_reached = true};
@@ -66,7 +66,7 @@ static inline void walk_look(struct walk *w, const struct cost_stage *stages, ui
     if (least < tau && left > 0) {
         k = stage->k + 1;
         et = cost_et(&stage->time, k);
-        /* A unit is enough but where rounding holds the time for some. */
+        /* One unit is enough, unless rounding leaves the time as it is. */
         if (et >= tau) {
             k = cost_units_least(&stage->time, nextafter(tau, 0), stage->k + left);
             et = k > 0 ? cost_et(&stage->time, k) : tau;
@@ -84,7 +84,7 @@ static void walk_begin(struct walk *w, const struct cost_model *m, const struct 
     for (uint32_t s = 0; s < count; s++) walk_look(w, stages, s);
 }
 
-/* Gives the slowest stage units until it is faster than before; false if it cannot be. */
+/* Gives the slowest stage the fewest units that make it faster; false if none do. */
 static inline bool speed_up(struct walk *w, struct cost_stage *stages, uint32_t at)
 {
     struct cost_stage *stage = &stages[at];
@@ -97,7 +97,7 @@ static inline bool speed_up(struct walk *w, struct cost_stage *stages, uint32_t 
     return true;
 }
 
-/* All stages within tau, each with its least k; false if the limits do not allow it. */
+/* Gives each stage its least k within tau; false if the limits do not allow tau. */
 static bool within(const struct cost_model *m, struct cost_stage *stages, uint32_t count, double tau)
 {
     uint64_t used[RESOURCE_TYPES_MAX];
@@ -111,7 +111,7 @@ static bool within(const struct cost_model *m, struct cost_stage *stages, uint32
     return true;
 }
 
-/* The greatest time of a stage on all units of its type: no provision is faster. */
+/* The greatest time of the stages, each on all units of its type: no provision is faster. */
 static double fastest(const struct cost_model *m, const struct cost_stage *stages, uint32_t count)
 {
     double fast = 0;
@@ -122,13 +122,13 @@ static double fastest(const struct cost_model *m, const struct cost_stage *stage
     return fast;
 }
 
-/* Of a plan that cannot keep to the throughput: as fast as the limits allow. */
+/* Provisions a plan that cannot keep to the throughput: as fast as the limits allow. */
 static struct cost_result nearest(const struct cost_model *m, struct cost_stage *stages, uint32_t count)
 {
     struct walk walk;
     double slow = 0, fast = fmax(m->tau_max, fastest(m, stages, count));
     for (uint32_t s = 0; s < count; s++) slow = fmax(slow, cost_et(&stages[s].time, 1));
-    /* The steps pass through the least units of every time that the limits allow: most of them are skipped. */
+    /* Steps would pass through the least units of every time that the limits allow: halving skips most. */
     while (slow > fast * NEAR) {
         double middle = sqrt(slow * fast);
         if (within(m, stages, count, middle))
@@ -141,7 +141,7 @@ static struct cost_result nearest(const struct cost_model *m, struct cost_stage 
     uint32_t at = slowest(&walk, count), step_count = 0;
     while (step_count++ < STEPS_MAX && speed_up(&walk, stages, at)) at = slowest(&walk, count);
     if (step_count > STEPS_MAX) {
-        /* Down to neighbouring doubles; from there a step for each stage that is as slow is all that can be left. */
+        /* Halves down to neighbouring doubles; then at most a step for each of the slowest stages is left. */
         for (slow = walk.et[at]; nextafter(fast, slow) < slow;) {
             double middle = fast + (slow - fast) / 2;
             if (within(m, stages, count, middle))
@@ -160,9 +160,9 @@ static struct cost_result nearest(const struct cost_model *m, struct cost_stage 
     return r;
 }
 
-/* Branch and bound over tau, where too many steps would lead to the optimum. */
+/* Branch and bound over tau, for optima that are too many steps away. */
 struct range {
-    double bound;     /* sum of price k tau is not less for any tau */
+    double bound;     /* sum of price k tau is not less for any tau of it */
     double low, high; /* from low to high, both included            */
 };
 
@@ -170,8 +170,8 @@ struct branch {
     const struct cost_model *model;
     struct cost_stage *stages;
     uint32_t count;
-    double best, best_tau; /* least sum of price k tau so far, with the nodes' price */
-    double nodes;          /* that price, USD an hour                                */
+    double best, best_tau; /* least sum of price k tau so far, nodes included */
+    double nodes;          /* price of the nodes, USD an hour                        */
     uint32_t range_count;
     struct range ranges[RANGES_MAX + 1]; /* a heap: the least bound first */
 };
@@ -203,15 +203,15 @@ struct tangent {
     double value, slope;
 };
 
-/* k tau for the real k with fixed + shared / k = tau, that is shared tau / (tau - fixed): convex. Tau is taken as
- * slightly more, by which cost_et may round. */
+/* Raises the tangent to that of k tau for the real k with fixed + shared / k = tau, which is shared
+ * tau / (tau - fixed), and convex. Tau is taken slightly greater, as cost_et may round. */
 static inline void tangent_raise(struct tangent *t, double fixed, double shared, double tau)
 {
     double rest = tau * (1 + 0x1p-50) - fixed, value = shared * tau / rest;
     if (value > t->value) *t = (struct tangent){value, -value * fixed / (tau * rest)};
 }
 
-/* A convex lower bound of sum of price k tau, where the stages have at least the units that they are given. */
+/* The tangent of a convex lower bound of the sum of price k tau, where stages have at least their present units. */
 static struct tangent tangent_at(const struct branch *x, double tau)
 {
     struct tangent sum = {x->nodes * tau, x->nodes};
@@ -226,7 +226,7 @@ static struct tangent tangent_at(const struct branch *x, double tau)
     return sum;
 }
 
-/* The provision at `high`, and a bound for what is below it. */
+/* Tries the provision at `high`, and bounds the range below it. */
 static void branch_look(struct branch *x, double low, double high)
 {
     if (low > high || !within(x->model, x->stages, x->count, high)) return;
@@ -240,7 +240,7 @@ static void branch_look(struct branch *x, double low, double high)
         x->best_tau = tau;
     }
     if (!(low < tau)) return;
-    /* Where the tangents of both ends meet, or at an end. */
+    /* The least is where the tangents of both ends meet, or at an end. */
     struct tangent left = tangent_at(x, low), right = tangent_at(x, tau);
     double width = tau - low, bound;
     if (left.slope >= 0)
@@ -254,8 +254,8 @@ static void branch_look(struct branch *x, double low, double high)
     heap_push(x, (struct range){bound, low, nextafter(tau, 0)});
 }
 
-/* Ends when nothing cheaper is left, up to rounding, or after RANGES_MAX looks. The former comes soon unless several
- * stages with prices have a great many units: then what is found is within about a unit of each of the optimum. */
+/* Ends when nothing cheaper is left, up to rounding, or after RANGES_MAX looks. The latter happens only if several
+ * stages with prices have a great many units: then the result is about a unit of each stage off the optimum. */
 static double branch_search(struct branch *x, double low, double high)
 {
     branch_look(x, low, high);
@@ -275,7 +275,8 @@ struct cost_result provision_exact(const struct cost_model *m, struct cost_stage
     if (none.score > 0) return none;
     if (!within(m, stages, count, m->tau_max)) return nearest(m, stages, count);
 
-    /* price * k * ET(k) grows with k, and a stage's part of the cost, price * k * tau, is never less. */
+    /* A bound of later costs: price * k * ET(k) grows with k, and a stage's part of the cost, price * k * tau, is not
+     * less. */
     struct walk walk;
     walk_begin(&walk, m, stages, count);
     const double nodes = cost_nodes_price(m, stages, count);

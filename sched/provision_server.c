@@ -1,4 +1,4 @@
-/* Parameter servers: a line of their own in the bill, the same whatever the plan. */
+/* Parameter servers: their cost is apart from the plan's, and the same for every plan. */
 #include <math.h>
 
 #include "sched/provision.h"

@@ -1,6 +1,6 @@
 /* The provisions of fixed proportions that HeterPS, section 6.1, compares with: 1 accelerator to 6 CPU cores, as
- * servers have them (StaRatio), and with 6 more for parameter servers (StaPSRatio). Which stage runs on which type
- * stays as the plan has it. */
+ * servers have them (StaRatio), and with 6 more for parameter servers (StaPSRatio). The plan's types stay as they
+ * are. */
 #include <math.h>
 
 #include "sched/method.h"
@@ -20,8 +20,7 @@ static bool is_of(const struct share *share, uint32_t stage)
     return method_type_is_cpu(share->model->instance, share->stages[stage].type) == share->is_cpu;
 }
 
-/* Gives every stage of the kind its least units for tau; returns how many that is, or UINT64_MAX where there are too
- * few. */
+/* Gives every stage of the kind its least units for tau; returns their sum, UINT64_MAX: a type has too few. */
 static uint64_t units_for(const struct share *share, double tau)
 {
     const struct cost_model *m = share->model;
@@ -40,8 +39,8 @@ static uint64_t units_for(const struct share *share, double tau)
     return sum;
 }
 
-/* Divides `units` of the kind among its stages so that the slowest is as fast as can be, all units given; `tau` is
- * within reach. Returns how many no stage may have for its type's limit. */
+/* Divides all `units` of the kind among its stages so that the slowest is as fast as possible; `tau` must be within
+ * reach. Returns how many units the types' limits keep from all stages. */
 static uint64_t divide(const struct share *share, uint64_t units, double tau)
 {
     const struct cost_model *m = share->model;
@@ -69,14 +68,14 @@ static uint64_t divide(const struct share *share, uint64_t units, double tau)
     return left;
 }
 
-/* The cheaper core of the two types; UINT32_MAX: none yet. */
+/* The type of the cheaper core; UINT32_MAX: none yet. */
 static uint32_t cheaper_core(const struct cost_model *m, uint32_t best, uint32_t type)
 {
     if (!method_type_is_cpu(m->instance, type)) return best;
     return best == UINT32_MAX || m->price[type] < m->price[best] ? type : best;
 }
 
-/* The cheapest core of the plan, or of the instance where the plan has none: USD an hour. */
+/* USD an hour of the plan's cheapest core, or of the instance's if the plan has none. */
 static double core_price(const struct cost_model *m, const struct cost_stage *stages, uint32_t count)
 {
     uint32_t best = UINT32_MAX;
@@ -86,7 +85,7 @@ static double core_price(const struct cost_model *m, const struct cost_stage *st
     return best == UINT32_MAX ? 0 : m->price[best];
 }
 
-/* The throughput is out of reach in these proportions. */
+/* Provisions a plan whose throughput is out of reach in these proportions. */
 static struct cost_result unreachable(const struct cost_model *m, struct cost_stage *stages, uint32_t count)
 {
     struct cost_result r = provision_exact(m, stages, count);
@@ -107,7 +106,7 @@ struct cost_result provision_static(const struct cost_model *m, struct cost_stag
     const bool fits = !(cost_memory_lack(m, stages, count, &node) > 0);
     if (!fits || cores == UINT64_MAX || accelerators == UINT64_MAX) return unreachable(m, stages, count);
 
-    /* Cores that parameters need, where there is such data, for the least throughput. */
+    /* Cores that serve parameters at the least throughput, if the instance has data of parameter servers. */
     uint64_t least_serving = provision_server_cores(i, i->throughput_limit);
     if (i->server_seconds > 0 && least_serving == 0) least_serving = 1;
     uint64_t needed = cores + least_serving;

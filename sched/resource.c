@@ -44,7 +44,7 @@ bool resource_device_parse(const char *text, struct resource_type *type)
     return true;
 }
 
-/* Slows the ops of a section, or all; false if there is none. */
+/* Slows the ops of a section, or all ops; false: there is no such section. */
 static bool slow_set(struct resource_slow *slow, const char *section, float factor)
 {
     bool is_found = false;

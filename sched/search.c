@@ -1,4 +1,5 @@
-/* Counts, remembers, and ends a search. search_evaluate is the inner loop of every sampled and learned method. */
+/* Counts evaluations, remembers plans, and ends a search. search_evaluate is the inner loop of every sampled and
+ * learned method. */
 #include "sched/search.h"
 
 #include <math.h>
@@ -8,15 +9,15 @@
 
 #include "engine/base/clock.h"
 
-/* Plans asked for lately: one a cell, the later one stays. A cell is told by 64 bits of hash of the plan; two
- * plans of one hash, once in 2^64, would share a score. */
+/* Plans asked for lately: one a cell, a later one replaces it. A cell has 63 bits of the plan's hash; two plans with
+ * the same bits, once in 2^63, would share a score. */
 struct search_cell {
     uint64_t key;
     double score;
 };
 #define CELL_COUNT_MAX ((uint64_t)1 << 17) /* 2 MiB: the second-level cache of a core, roughly */
 #define TELL_SECONDS   0.05
-#define LOOK_EVERY     256 /* evaluations from look to look at the clock */
+#define LOOK_EVERY     256 /* evaluations between two looks at the clock */
 #define CURVE_ROOM     4096
 
 status search_open(struct search *s, const struct cost_model *model, const struct search_options *options)
@@ -73,7 +74,7 @@ bool search_is_over(struct search *s)
     return s->is_over;
 }
 
-/* A later improvement takes the last place when there is no other. */
+/* A full curve's last point is replaced. */
 static void curve_add(struct search *s)
 {
     if (s->curve == NULL) return;
@@ -102,7 +103,7 @@ double search_evaluate(struct search *s, const type_index *types)
     return result.score;
 }
 
-/* How far a plan is from what is asked: 0: it keeps to all of it. */
+/* How far a plan is from throughput, limits and memory; 0: it keeps to all. */
 static double excess_of(const struct cost_model *m, const struct cost_stage *stages, uint32_t count, double tau)
 {
     double excess = tau > m->tau_max ? tau / m->tau_max - 1 : 0, lack;

@@ -1,4 +1,4 @@
-/* Solutions as texts: plan.json, and why there is none. Once a run. */
+/* Solutions as texts: plan.json, and why a solution is infeasible. Once a run. */
 #include "sched/solution.h"
 
 #include <inttypes.h>
@@ -76,7 +76,7 @@ static json_t *types_json(const struct instance *instance)
     return list;
 }
 
-/* What the stage took before times were corrected. */
+/* Seconds of the stage by the times before correction. */
 static double stage_sim_et(const struct solution *s, const struct cost_stage *stage)
 {
     double compute = 0, compute_shared = 0;

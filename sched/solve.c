@@ -1,4 +1,4 @@
-/* Runs a method on an instance and makes a solution of what it found. */
+/* Runs a method on an instance and makes a solution of its plan. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 /* Evaluations that rl, the slowest of the learned methods, makes in a second of one core (20 layers, 64 types;
  * Zen 3). */
 #define EVALUATIONS_PER_SECOND 100000.0
-/* A machine may be so many times slower before a search is cut by time, and can then no longer be repeated. */
+/* On a machine slower by more than this factor, time cuts a search, which then cannot be repeated. */
 #define CEILING_FACTOR 4.0
 
 uint64_t solve_evaluations(double seconds)
@@ -42,7 +42,7 @@ void solution_free(struct solution *solution)
     *solution = (struct solution){0};
 }
 
-/* The plan `types`, with units[L] where the method chose them, else provisioned; NULL: provisioned. */
+/* Sets the plan `types`, with units[L] if the method chose them; units NULL, or all 0: provisioned exactly. */
 static void solution_plan(struct solution *s, const struct cost_model *model, const type_index *types,
                           const uint32_t *units)
 {
@@ -55,7 +55,7 @@ static void solution_plan(struct solution *s, const struct cost_model *model, co
         }
         s->result = cost_of(model, s->stages, s->stage_count);
     }
-    /* Of units that do not keep to what is asked, those that come nearest are told. */
+    /* If the chosen units do not keep to throughput and limits, the exact provision is told. */
     if (units == NULL || units[0] == 0 || !s->result.is_feasible)
         s->result = provision_exact(model, s->stages, s->stage_count);
     if (!s->result.is_feasible) return;
@@ -121,7 +121,7 @@ static status method_solve(const struct cost_model *model, const struct solve_op
     return st;
 }
 
-/* Where nothing is feasible, the plan that comes nearest. */
+/* Takes the plan of greatest throughput, for an instance without a feasible one. */
 static status nearest_take(const struct cost_model *model, const struct solve_options *o, struct solution *s)
 {
     uint32_t L = model->layer_count;
@@ -148,8 +148,8 @@ static bool is_better(const struct solution *a, const struct solution *b)
     return a->result.score < b->result.score;
 }
 
-/* exact, and rl for its gap; where exact has not finished, or the instance is too large for it, rl+polish too, and the
- * best of them. Being told to stop ends them all. */
+/* Runs exact, and rl for its gap; if exact has not finished, or the instance is too large for it, also rl+polish, and
+ * takes the best. A request to stop ends them all. */
 static status auto_solve(const struct cost_model *model, const struct solve_options *o, struct solution *best)
 {
     enum { EXACT, RL, POLISHED, COUNT };
@@ -167,9 +167,9 @@ static status auto_solve(const struct cost_model *model, const struct solve_opti
     }
     if (st == ST_OK) {
         if (found[EXACT].is_proven && found[EXACT].result.is_feasible)
-            chosen = EXACT; /* equal ones differ by rounding */
+            chosen = EXACT; /* the costs of equal plans differ by rounding */
         *best = found[chosen];
-        best->is_proven = found[EXACT].is_proven; /* the optimum, or that nothing is feasible */
+        best->is_proven = found[EXACT].is_proven; /* the optimum, or that no plan is feasible */
         if (is_stopped) best->ended_by = SEARCH_STOPPED;
         best->lower_bound = found[EXACT].lower_bound;
         best->rl_cost = found[RL].result.is_feasible ? found[RL].result.cost : 0;
@@ -190,7 +190,7 @@ status solve(const struct instance *instance, const struct solve_options *option
     TRY(cost_model_open(&model, instance));
     status st = is_auto ? auto_solve(&model, options, solution) : method_solve(&model, options, method, solution);
     bool may_differ = is_auto || (method < METHOD_ID_COUNT && method_table[method].kind == METHOD_PROOF);
-    /* Those that have proven that nothing is feasible have also looked for what is nearest to it. */
+    /* A method that has proven that no plan is feasible has also found the nearest. */
     bool is_nearest = solution->is_proven && solution->stage_count > 0;
     if (st == ST_OK && !solution->result.is_feasible && may_differ && !is_nearest)
         st = nearest_take(&model, options, solution);

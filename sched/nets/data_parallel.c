@@ -10,24 +10,24 @@
 
 #define REDUCE_CYCLE     5e-3
 #define REDUCE_BYTES_MAX 67108864.0
-/* Forwards takes this share of forwards and backwards. */
+/* The share of the forward pass in both passes. */
 #define FORWARD_SHARE (1.0 / 3)
 
-/* A layer with parameters and those behind it that have none: what is pulled, computed and pushed together. */
+/* A layer with parameters and the following layers without: they are pulled, computed and pushed together. */
 struct part {
     double bytes, seconds; /* forwards */
     uint32_t last;         /* layer    */
-    uint32_t server;       /* that its parameters lie on */
+    uint32_t server;       /* where its parameters lie */
 };
 
-/* A job as it is laid out. */
+/* A job while it is laid out. */
 struct layout_of_job {
     struct flow *f;
     const struct parallel_job *job;
     const struct parallel_machines *machines;
     const uint32_t *out, *in; /* links: [machine] */
     struct part parts[NET_LAYERS_MAX];
-    uint32_t part_count, front_count; /* front: parts that workers compute */
+    uint32_t part_count, front_count; /* front: the parts that workers compute */
     double out_bytes, back_seconds;   /* RALP: of a worker's batch         */
     uint32_t card[PARALLEL_CARDS_MAX];
     uint32_t process[PARALLEL_CARDS_MAX], process_machine[PARALLEL_CARDS_MAX], process_count;
@@ -37,7 +37,7 @@ struct layout_of_job {
     uint32_t pull_stream[PARALLEL_CARDS_MAX][PARALLEL_CARDS_MAX], push_stream[PARALLEL_CARDS_MAX][PARALLEL_CARDS_MAX];
     /* tasks of the step under way */
     uint32_t pull[PARALLEL_CARDS_MAX][NET_LAYERS_MAX], push[PARALLEL_CARDS_MAX][NET_LAYERS_MAX];
-    uint32_t pulled[PARALLEL_CARDS_MAX], computed[PARALLEL_CARDS_MAX]; /* all of a process; FLOW_NONE: overlapped */
+    uint32_t pulled[PARALLEL_CARDS_MAX], computed[PARALLEL_CARDS_MAX]; /* of a process; FLOW_NONE: overlapped */
     uint32_t reduce[NET_LAYERS_MAX];
     uint32_t step_end; /* FLOW_NONE: none yet */
 };
@@ -47,7 +47,7 @@ static uint32_t server_machine(const struct layout_of_job *b, uint32_t server)
     return b->job->machine[b->job->worker_count + server];
 }
 
-/* Between a process and a server: `process_link` is the one that the process has for this direction. */
+/* Adds a transfer between a process and a server; `process_link` is the process's link in this direction. */
 static uint32_t transfer_add(struct layout_of_job *b, uint32_t place, double bytes, uint32_t process_link,
                              uint32_t from, uint32_t to)
 {
@@ -79,7 +79,7 @@ static void parts_make(struct layout_of_job *b)
     b->out_bytes = (double)job->net->layers[job->front_last].cut_elems * job->batch * sizeof(float);
 }
 
-/* Each part on the server with the fewest bytes. */
+/* Puts each part on the server with the fewest bytes. */
 static void servers_fill(struct layout_of_job *b)
 {
     double bytes[PARALLEL_CARDS_MAX] = {0};
@@ -132,7 +132,7 @@ static void pulls_add(struct layout_of_job *b)
     }
 }
 
-/* What is to be done with a part's gradients once its last worker has them. */
+/* Adds the pushes of all parts' gradients; a push waits for all workers of its process. */
 static void pushes_add(struct layout_of_job *b, uint32_t end)
 {
     for (uint32_t p = 0; p < b->process_count; p++)
@@ -147,7 +147,7 @@ static void pushes_add(struct layout_of_job *b, uint32_t end)
         }
 }
 
-/* A ring goes over every card, and crosses from machine to machine once a machine. */
+/* A ring goes over every card, and leaves each machine once. */
 static uint32_t reduce_add(struct layout_of_job *b, double bytes)
 {
     uint32_t links[2 * PARALLEL_CARDS_MAX + 1] = {b->ring_link}, count = 1;
@@ -187,7 +187,8 @@ static void reduces_add(struct layout_of_job *b, uint32_t end)
     flow_after(b->f, end, task);
 }
 
-/* The way of a worker's batch through the back, behind its task `before`; returns what its backward pass waits for. */
+/* Adds the way of a worker's batch through the back, after its task `before`; returns the task that its backward pass
+ * waits for. */
 static uint32_t back_add(struct layout_of_job *b, uint32_t worker, uint32_t before, uint32_t end)
 {
     const struct parallel_job *job = b->job;
@@ -244,7 +245,7 @@ static void step_add(struct layout_of_job *b)
 
 /* --- jobs -------------------------------------------------------------------------------------- */
 
-/* Adds `steps` of the job, which begins at `begin`; ends[steps]: the tasks that end them. */
+/* Adds `steps` steps of the job, which begins at `begin`; ends[steps]: the tasks that end them. */
 static status job_add(struct flow *f, const uint32_t *links, const struct parallel_machines *machines,
                       struct parallel_job *job, double begin, uint32_t steps, uint32_t *ends)
 {
@@ -273,7 +274,7 @@ struct jobs_run {
     double begin[PARALLEL_JOBS_MAX];
 };
 
-/* The job's speed while all run: over its steps that end from `from` to `to`. */
+/* Sets the job's speed while all jobs run: over its steps that end from `from` to `to`. */
 static void job_measure(const struct flow *f, const struct jobs_run *r, struct parallel_job *job, uint32_t index,
                         double from, double to)
 {
@@ -315,7 +316,8 @@ status parallel_run(const struct parallel_machines *machines, struct parallel_jo
     status st = ST_OK;
     for (uint32_t j = 0; j < count; j++) r.steps[j] = count > 1 ? 4 : steps + 1;
     if (count > 1) {
-        /* The first alone says when the others begin, and a short run of all how many steps the slowest one's take. */
+        /* The first job alone says when the others begin, and a short run of all how many steps each makes beside the
+         * slowest. */
         double slowest = 0;
         TRY_GOTO(jobs_run(machines, jobs, 1, &r), done);
         for (uint32_t j = 0; j < count; j++) r.begin[j] = jobs[0].step_seconds * j / count;

@@ -1,11 +1,11 @@
-/* The arithmetic of layers: shapes, parameters, operations, and which values a cut crosses. */
+/* The arithmetic of layers: shapes, parameters, operations, and the values that cross cuts. */
 #include "sched/nets/net_build.h"
 
 #include <stdio.h>
 
 static uint64_t elems(struct net_value v) { return (uint64_t)v.channels * v.height * v.width; }
 
-/* Adds a layer that reads the values; its output is what the next one reads. */
+/* Adds a layer that reads the values; the next layer reads its output. */
 static struct net_layer *layer_add(struct net_build *b, enum net_kind kind, const struct net_value *reads,
                                    uint32_t read_count, struct net_value out)
 {
@@ -28,7 +28,7 @@ static void name_counted(struct net_layer *l, const char *kind, uint32_t *count)
     snprintf(l->name, sizeof l->name, "%s%u", kind, (*count)++);
 }
 
-/* Windows of `side` along `size`. */
+/* The number of windows of `side` along `size`. */
 static uint32_t windows(uint32_t size, uint32_t side, uint32_t stride, enum net_padding padding)
 {
     CHECK(size >= side || padding == NET_SAME);

@@ -1,4 +1,4 @@
-/* The nets of nets.def, each a function that says its layers; and how a table is made of one. */
+/* The nets of nets.def, each a function that gives its layers; and how a function makes a table. */
 #include "sched/nets/net_build.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Q-learning of automata. An episode is an itinerary of one structure; its steps are learned from the last to the
- * first, so that what a batch costs later reaches it in one episode. */
+/* Q-learning of automata. An episode is an itinerary of one structure; steps are learned from the last to the first, so
+ * that later costs of a batch reach it in one episode. */
 #include "sched/trees/automaton_learn.h"
 
 #include <stdlib.h>
@@ -8,12 +8,12 @@
 #include "sched/draw.h"
 #include "sched/trees/frontier.h"
 
-#define DISCOUNT       0.9f /* a state is seen at many places of an itinerary: what is far away says little about it */
+#define DISCOUNT       0.9f /* an itinerary sees a state many times: distant batches say little about it */
 #define RATE           0.1f
 #define EXPLORE_FIRST  0.5
 #define EXPLORE_LAST   0.02
 #define VISITS_MIN     20
-#define SWEEPS_A_TRIAL 5                          /* sweeps between two trials of a greedy policy on all structures */
+#define SWEEPS_A_TRIAL 5                          /* sweeps between two trials of the greedy policy on all structures */
 #define POLISH_TRIALS  1000                       /* of all structures */
 #define STATE_SLOTS    (2 * AUTOMATON_STATES_MAX) /* a power of two */
 
@@ -22,8 +22,8 @@ struct learner {
     uint32_t structure_count, kind_count, state_count;
     struct automaton_sight *state; /* [state_count]                                       */
     uint32_t *slot;                /* [STATE_SLOTS]: a state, or NONE                     */
-    uint32_t *visits;              /* [state_count]: steps that were learned from         */
-    float *q;                      /* [state_count, kind_count]: minus what is to be paid */
+    uint32_t *visits;              /* [state_count]: steps learned from                   */
+    float *q;                      /* [state_count, kind_count]: minus expected costs */
     struct draw draw;
     /* of one structure */
     struct frontier frontier;
@@ -71,7 +71,7 @@ static status learner_open(struct learner *a)
     return ST_OK;
 }
 
-/* The number of a state, a new one if need be; NONE: there is no more room. */
+/* The number of a state, new if necessary; NONE: there is no more room. */
 static uint32_t state_find(struct learner *a, const struct automaton_sight *sight)
 {
     uint64_t hash = sight->most;
@@ -89,7 +89,7 @@ static bool sees(const struct automaton_sight *sight, uint32_t kind)
     return sight->kinds[kind / 32] >> kind % 32 & 1;
 }
 
-/* The ready kind of which most is expected, of equals the first. */
+/* The ready kind with the greatest q, of equals the first. */
 static uint32_t kind_best(const struct learner *a, uint32_t state)
 {
     const float *q = a->q + (size_t)state * a->kind_count;
@@ -122,7 +122,7 @@ static void chains_count(struct learner *a, const struct tree_nodes *nodes)
     for (uint32_t i = 0; i < nodes->count; i++) a->chain_count[a->chain_begin[nodes->kind[i]] + a->chain[i] - 1]++;
 }
 
-/* What the batch of a kind costs, which is about to be taken. */
+/* The cost of a kind's batch, which is about to be taken. */
 static uint8_t batch_cost(struct learner *a, uint32_t kind)
 {
     uint32_t *count = a->chain_count + a->chain_begin[kind], top = a->top[kind];
@@ -162,7 +162,7 @@ static void episode_run(struct learner *a, const struct tree_nodes *nodes, doubl
 
 /* --- automata --------------------------------------------------------------------------------- */
 
-/* Of states that have been learned from often enough to know better than the agenda. */
+/* Writes the states with enough visits to know better than the agenda. */
 static void greedy_write(const struct learner *a, uint32_t *words, size_t *word_count)
 {
     words[0] = a->kind_count;
@@ -171,7 +171,7 @@ static void greedy_write(const struct learner *a, uint32_t *words, size_t *word_
         if (a->visits[s] >= VISITS_MIN) automaton_put(words, word_count, &a->state[s], kind_best(a, s));
 }
 
-/* All structures' batches by an automaton, each at most the agenda's. */
+/* The batches of all structures by an automaton, for each at most the agenda's. */
 static uint64_t batches_count(struct learner *a, const uint32_t *words, size_t word_count)
 {
     struct automaton automaton;
@@ -185,7 +185,7 @@ static uint64_t batches_count(struct learner *a, const uint32_t *words, size_t w
     return sum;
 }
 
-/* Tries other kinds for a state, and to leave it out, which is done if nothing is worse for it. */
+/* Tries other kinds for a state, and leaves it out if that makes no batches more. */
 static bool state_polish(struct learner *a, uint32_t *words, size_t *word_count, uint32_t index, uint64_t *batches)
 {
     uint32_t *state = words + 1 + index * AUTOMATON_STATE_WORDS, taken = (uint8_t)state[KIND_WORDS];

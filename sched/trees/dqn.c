@@ -1,4 +1,4 @@
-/* DynPartition's agent: what it sees, its network, what it remembers, how it learns. */
+/* DynPartition's agent: its state, network, memory and learning. */
 #include "sched/trees/dqn.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ struct dqn {
     uint64_t steps;
     float sine[2 * DQN_NODES_MAX][STATE_WIDTH]; /* of a number */
     float state[INPUTS];
-    uint32_t place[DQN_NODES_MAX]; /* of a unit: its row, its place among nodes in order, or its depth */
+    uint32_t place[DQN_NODES_MAX]; /* of a unit: its row, which is its position in order, or its depth */
     uint32_t row_count;
     float hidden[HIDDENS][HIDDEN];
     float *value, *dvalue; /* [rows, devices] */
@@ -58,7 +58,7 @@ static size_t layers_size(struct layer *layer, uint32_t device_count)
     return count;
 }
 
-/* A layer's bias lies behind its weights. */
+/* Lays layers out; a bias lies behind its weights. */
 static void layers_lay(struct layer *layer, float *at)
 {
     for (uint32_t i = 0; i <= HIDDENS; i++) {
@@ -68,7 +68,7 @@ static void layers_lay(struct layer *layer, float *at)
     }
 }
 
-/* The first `input_count` inputs, all others being 0, and the first `output_count` outputs. */
+/* Uses the first `input_count` inputs, the others being 0, and sets the first `output_count` outputs. */
 static void layer_forward(const struct layer *l, const float *input, uint32_t input_count, uint32_t output_count,
                           float *output)
 {
@@ -79,7 +79,7 @@ static void layer_forward(const struct layer *l, const float *input, uint32_t in
     }
 }
 
-/* Adds to the slopes; dinput, where it is not NULL, becomes the inputs' gradient. */
+/* Adds to the slopes; sets dinput, if not NULL, to the inputs' gradient. */
 static void layer_backward(const struct layer *l, struct layer *slope, const float *input, uint32_t input_count,
                            const float *doutput, uint32_t output_count, float *dinput)
 {
@@ -94,7 +94,7 @@ static void layer_backward(const struct layer *l, struct layer *slope, const flo
     }
 }
 
-/* Of the state. */
+/* Sets `hidden` and `value` from `state`. */
 static void network_forward(struct dqn *q)
 {
     const float *input = q->state;
@@ -109,7 +109,7 @@ static void network_forward(struct dqn *q)
     layer_forward(&q->layer[HIDDENS], input, count, q->row_count * q->device_count, q->value);
 }
 
-/* Of dvalue. */
+/* Adds to the gradient from `dvalue`. */
 static void network_backward(struct dqn *q)
 {
     float above[HIDDEN], below[HIDDEN];
@@ -125,7 +125,7 @@ static void network_backward(struct dqn *q)
     }
 }
 
-/* Kingma and Ba 2015, Algorithm 1; leaves a gradient of zero. */
+/* A step of Kingma and Ba 2015, Algorithm 1; leaves a gradient of zero. */
 static void network_update(struct dqn *q)
 {
     q->steps++;
@@ -224,14 +224,15 @@ static void state_make(struct dqn *q, const struct place_units *u, const struct 
         for (uint32_t k = 0; k < STATE_WIDTH && nodes[r] > 1; k++) q->state[r * STATE_WIDTH + k] /= (float)nodes[r];
 }
 
-/* A node's first half of children comes before it, the middle one too. */
+/* Finds the nodes' order, in which a node's first half of children comes before it, the middle one too; sets the
+ * state. */
 static void tree_see(struct dqn *q, const struct place_units *u)
 {
     struct tree_places t;
     uint32_t below[DQN_NODES_MAX], first[DQN_NODES_MAX], roots = 0;
     CHECK(u->count <= DQN_NODES_MAX);
     for (uint32_t i = 0; i < u->count; i++) roots += u->is_root[i];
-    CHECK(u->child_begin[u->count] + roots == u->count); /* no more parents than one, no outputs */
+    CHECK(u->child_begin[u->count] + roots == u->count); /* no node has two parents, there are no outputs */
     roots = 0;
     for (uint32_t i = 0; i < u->count; i++) {
         below[i] = 1;
@@ -239,7 +240,7 @@ static void tree_see(struct dqn *q, const struct place_units *u)
     }
     for (uint32_t i = u->count; i-- > 0;) {
         const uint32_t begin = u->child_begin[i], end = u->child_begin[i + 1], middle = begin + (end - begin + 1) / 2;
-        if (u->is_root[i]) { /* of several the last comes first */
+        if (u->is_root[i]) { /* of several roots the last comes first */
             first[i] = roots;
             roots += below[i];
             t.depth[i] = 0;
@@ -299,7 +300,7 @@ double dqn_learn(struct dqn *q)
     if (kept < DQN_BATCH) return 0;
     for (uint32_t b = 0; b < DQN_BATCH; b++) {
         const struct episode *e = &q->episode[draw_below(&q->draw, kept)];
-        uint32_t chosen[DQN_NODES_MAX], count = 0; /* values, one a row, in the order of units */
+        uint32_t chosen[DQN_NODES_MAX], count = 0; /* values, one for each row, in the order of units */
         bool is_there[DQN_NODES_MAX] = {false};
         float sum = 0;
         tree_see(q, e->u);

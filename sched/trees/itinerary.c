@@ -1,4 +1,4 @@
-/* Itineraries by the policies of batching.def, and the bound that none of them passes. */
+/* Itineraries by the policies of batching.def, and the bound below which none can be. */
 #include "sched/trees/itinerary.h"
 
 #include <stdio.h>
@@ -158,11 +158,11 @@ static void itinerary_per_node(struct itinerary *it, const struct tree_nodes *no
     it->batch_begin[nodes->count] = nodes->count;
 }
 
-/* The itinerary of nodes that know their batches. */
+/* Writes the itinerary of nodes whose batches are known. */
 static void batches_write(struct itinerary *it, const struct tree_nodes *nodes, const uint32_t *batch_of,
                           uint32_t batch_count)
 {
-    uint32_t *end = it->batch_begin; /* of a batch: first where it begins, then behind its last node so far */
+    uint32_t *end = it->batch_begin; /* of a batch: first its begin, then the place behind its last node so far */
     it->batch_count = batch_count;
     memset(end, 0, (batch_count + 1) * sizeof *end);
     for (uint32_t i = 0; i < nodes->count; i++) {
@@ -179,7 +179,7 @@ static void batches_write(struct itinerary *it, const struct tree_nodes *nodes, 
     it->batch_begin[0] = 0;
 }
 
-/* How many bits below `bit` are set. */
+/* The number of set bits below `bit`. */
 static uint32_t bits_below(const uint32_t *words, uint32_t bit)
 {
     uint32_t count = (uint32_t)__builtin_popcountll(words[bit / 32] & ((UINT64_C(1) << bit % 32) - 1));
@@ -215,7 +215,7 @@ static void itinerary_agenda(struct itinerary *it, const struct tree_nodes *node
     batches_write(it, nodes, s->batch_of_agenda, frontier_run(&f, NULL, s->batch_of_agenda, UINT32_MAX));
 }
 
-/* Never more batches than the agenda's, for that is tried too. */
+/* Never makes more batches than the agenda, which is tried, too. */
 static void itinerary_learned(struct itinerary *it, const struct tree_nodes *nodes, uint32_t kind_count,
                               const struct batching *policy, struct itinerary_scratch *s)
 {

@@ -1,4 +1,4 @@
-/* Sections of the page about placements, in the order in which they are read. */
+/* Sections of the page about placements, in the order of reading. */
 #include "sched/trees/page_trees.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include "engine/base/file.h"
 #include "sched/page_parts.h"
 
-#define TENSOR_BYTES (4e6) /* what the paper sends: 1000 by 1000 floats */
+#define TENSOR_BYTES (4e6) /* the paper's messages: 1000 by 1000 floats */
 
 static void section_begin(FILE *out, const char *id, const char *title)
 {
@@ -16,7 +16,7 @@ static void section_begin(FILE *out, const char *id, const char *title)
 
 /* --- headline ----------------------------------------------------------------------------------- */
 
-/* The grid's cell where ours gains most; false: there is no grid. */
+/* Finds the grid's cell where ours gains most; false: there is no grid. */
 static bool best_find(const struct trees_report *r, uint32_t *memory, uint32_t *batch)
 {
     double best = 0;
@@ -114,7 +114,7 @@ static void band_point(FILE *out, char command, uint32_t window, double ratio, c
             1000 * page_down(y, ratio) / PAGE_PLOT_HEIGHT);
 }
 
-/* Between the least and the greatest of the seeds. */
+/* Draws the band between the least and the greatest of the seeds. */
 static void band_draw(FILE *out, const struct study_curve *c, const struct page_axis *x, const struct page_axis *y)
 {
     fprintf(out,

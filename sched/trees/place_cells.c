@@ -1,4 +1,4 @@
-/* Counts what cells compute and move, and makes times of it. */
+/* Counts the operations and bytes of cells, and makes times of them. */
 #include "sched/trees/place_cells.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ static uint32_t tree_find(const struct graph *g)
     return g->forward_count;
 }
 
-/* `rows` of a step or product: its node, or the edges of it. */
+/* `rows` of a step or product: 1 of its node, or one for each edge of the node. */
 static struct place_work cell_work(const struct cells *cells, const struct cell_view *v, uint32_t children)
 {
     struct place_work work = {0};
@@ -90,7 +90,7 @@ void place_links_declare(struct place_machine *m, const struct place_cells *cell
         m->bytes[k] = cells->value_bytes;
         m->input_bytes[k] = cells->word_bytes[k];
     }
-    /* The classes of an output are a few numbers, and counted with the root. */
+    /* The classes of an output are a few numbers, which are not counted. */
     m->root_bytes = has_outputs ? 0 : cells->root_bytes;
     for (uint32_t from = 0; from < m->device_count; from++)
         for (uint32_t to = 0; to < m->device_count; to++) {

@@ -3,7 +3,7 @@
 
 #include "sched/trees/place_learn.h"
 
-#define UNITS_ALONE 64u /* of lists up to here single units are tried, too */
+#define UNITS_ALONE 64u /* in lists of up to these units single units are tried, too */
 
 struct climb_run {
     uint8_t *device, *before; /* [count] */
@@ -14,13 +14,13 @@ struct climb_run {
     uint32_t trials;
 };
 
-/* What goes to another device at once: units of batches first … last, of a piece or PIECE_ALL. */
+/* Units that go to another device at once: of batches first … last, of a piece or PIECE_ALL. */
 #define PIECE_ALL UINT32_MAX
 struct move {
     uint32_t first, last, piece;
 };
 
-/* Keeps what `device` has become, or takes it back. */
+/* Keeps the change of `device`, or takes it back. */
 static bool change_try(struct climb_run *c)
 {
     const double seconds = place_time(c->clock, c->u, c->m, c->device).seconds;

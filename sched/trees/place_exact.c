@@ -1,4 +1,4 @@
-/* The placement that takes the least time: branch and bound over units in their order, or, together, over batches. */
+/* The placement of least time: branch and bound over units in their order, or, together, over batches. */
 #include <math.h>
 #include <string.h>
 
@@ -6,13 +6,13 @@
 
 struct exact {
     const struct placing *p;
-    double tail[PLACE_EXACT_MAX];     /* what follows a unit at least: seconds of the longest path of parents */
+    double tail[PLACE_EXACT_MAX];     /* least seconds after a unit: of the longest path of parents */
     double rest[PLACE_EXACT_MAX + 1]; /* least seconds of this and all later units together */
     uint8_t device[PLACE_EXACT_MAX];
     double best;
 };
 
-/* Wherever later units go, the whole does not end before the best. */
+/* Whether no placement of later units ends before the best. */
 static bool is_hopeless(const struct exact *x, uint32_t unit, double end)
 {
     const struct place_clock *c = x->p->clock;
@@ -58,7 +58,7 @@ static bool is_batch_hopeless(const struct exact *x, uint32_t batch)
     return end >= x->best;
 }
 
-/* Every placement of the batch, as numbers count up whose digits are devices. */
+/* Tries every placement of the batch, counting up a number whose digits are devices. */
 static void exact_from_batch(struct exact *x, uint32_t batch)
 {
     const struct placing *p = x->p;

@@ -8,7 +8,7 @@
 #define ADAM_BETA1   0.9
 #define ADAM_BETA2   0.999
 #define ADAM_TINY    1e-8
-#define TRIED_EVERY  10u /* updates: all lists, most probable devices */
+#define TRIED_EVERY  10u /* updates between two trials on all lists by most probable devices */
 #define FEATURE_MOST 8.0
 
 const struct place_policy place_policy_first = {{[PLACE_SEES_END] = -4, [PLACE_SEES_BESIDE] = 1}};
@@ -21,14 +21,14 @@ struct walk {
     struct place_clock *clock;
     /* of a batch */
     uint32_t batch, width;
-    double scale;                      /* its least seconds on a device */
-    uint32_t count[PLACE_DEVICES_MAX]; /* placed there so far           */
-    double coming[PLACE_DEVICES_MAX];  /* seconds of what travels there */
+    double scale;                      /* the batch's least seconds on a device */
+    uint32_t count[PLACE_DEVICES_MAX]; /* units placed there so far     */
+    double coming[PLACE_DEVICES_MAX];  /* seconds of travel to it */
     double ready[PLACE_DEVICES_MAX];   /* when inputs are there         */
-    double above[PLACE_DEVICES_MAX];   /* of later batches              */
+    double above[PLACE_DEVICES_MAX];   /* seconds of later batches      */
 };
 
-/* Of a piece. */
+/* The features of a piece. */
 struct sight {
     double feature[PLACE_DEVICES_MAX][PLACE_FEATURES];
     double coming[PLACE_DEVICES_MAX], ready[PLACE_DEVICES_MAX];
@@ -48,7 +48,7 @@ static void batch_begin(struct walk *w, uint32_t batch)
     }
 }
 
-/* What a piece's inputs take to each device. Returns its children. */
+/* Finds the times that a piece's inputs take to each device. Returns the number of its children. */
 static uint32_t inputs_see(const struct walk *w, uint32_t begin, uint32_t end, struct sight *s,
                            uint32_t beside[PLACE_DEVICES_MAX])
 {
@@ -117,7 +117,7 @@ static void piece_see(const struct walk *w, uint32_t begin, uint32_t end, struct
     }
 }
 
-/* Draws a device, or takes the most probable one; of equals the first. */
+/* Draws a device, or takes the most probable one, of equals the first. */
 static uint32_t device_choose(const struct place_policy *policy, const struct sight *s, uint32_t D, struct draw *draw,
                               double *gradient)
 {
@@ -198,7 +198,7 @@ static double noisy(struct learner *l, double seconds)
     return l->o->noise > 0 ? seconds * (1 - l->o->noise * log(draw_unit(&l->draw))) : seconds;
 }
 
-/* Of all lists, most probable devices taken. */
+/* The mean ratio over all lists, by most probable devices. */
 static double ratio_of(struct learner *l, const struct place_policy *policy)
 {
     const struct place_learn_options *o = l->o;
@@ -223,7 +223,7 @@ static void weights_step(struct learner *l, struct place_policy *policy, const d
     }
 }
 
-/* Returns the mean ratio of the samples. */
+/* Learns from samples of one list. Returns their mean ratio. */
 static double update_run(struct learner *l, struct place_policy *policy)
 {
     const struct place_learn_options *o = l->o;
@@ -237,7 +237,7 @@ static double update_run(struct learner *l, struct place_policy *policy)
         mean += l->ratio[s] / o->samples;
     }
     for (uint32_t s = 0; s < o->samples; s++) square += (l->ratio[s] - mean) * (l->ratio[s] - mean) / o->samples;
-    if (square <= 0) return mean; /* all took the same: nothing to learn */
+    if (square <= 0) return mean; /* all took the same time: there is nothing to learn */
     for (uint32_t s = 0; s < o->samples; s++)
         for (uint32_t f = 0; f < PLACE_FEATURES; f++)
             step[f] += (mean - l->ratio[s]) / sqrt(square) * l->gradient[s][f] / o->samples;

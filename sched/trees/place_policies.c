@@ -60,7 +60,7 @@ status place_random(const struct placing *p)
     return ST_OK;
 }
 
-/* Those that see batches. */
+/* For policies that need batches. */
 static status together_check(const struct placing *p)
 {
     if (p->m->is_together && p->u->it.batch_count > 0) return ST_OK;

@@ -1,10 +1,10 @@
-/* How long a placement takes whose units are computed together: batch by batch, a launch for each device that has some
- * of it, a message for each two devices between which values of it go. */
+/* The time of a placement whose units are computed together: batch by batch, a launch for each device with units of the
+ * batch, a message for each pair of devices between which its values go. */
 #include <math.h>
 
 #include "sched/trees/tree_place.h"
 
-#define COMES (-2.0) /* of there: in a message of this batch */
+#define COMES (-2.0) /* in `there`: comes in a message of this batch */
 
 double place_seconds(const struct place_machine *m, uint32_t device, uint32_t kind, uint32_t count)
 {
@@ -16,13 +16,13 @@ double place_seconds(const struct place_machine *m, uint32_t device, uint32_t ki
     return seconds[size] + share * (seconds[size + 1] - seconds[size]);
 }
 
-/* What goes to a device from each other one, and when it is all there to be sent; where it has come. */
+/* The bytes from one device to another; when all are ready to be sent, and when they have come. */
 struct message {
     double bytes, begin, end;
 };
 struct batch_run {
     struct message from[PLACE_DEVICES_MAX][PLACE_DEVICES_MAX]; /* from, to */
-    double ready[PLACE_DEVICES_MAX];                           /* values that are there already */
+    double ready[PLACE_DEVICES_MAX];                           /* when all inputs are there */
     uint32_t count[PLACE_DEVICES_MAX];
 };
 
@@ -60,7 +60,7 @@ static void inputs_gather(struct batch_run *run, struct place_clock *c, const st
     }
 }
 
-/* After messages have been sent. */
+/* Notes when inputs come, after messages were sent. */
 static void inputs_note(const struct batch_run *run, struct place_clock *c, const struct place_units *u, uint32_t unit)
 {
     const uint32_t d = c->device[unit];

@@ -1,4 +1,4 @@
-/* Random structures: binary trees, expressions, graphs. A tree's nodes come in the order in which its text closes its
+/* Random structures: binary trees, expressions, graphs. A tree's nodes come in the order in which its text closes
  * brackets. */
 #include "sched/trees/random_trees.h"
 
@@ -65,8 +65,8 @@ double math_value(const struct tree_nodes *nodes, uint32_t node, const double *v
 
 #define MATH_CHILDREN_MAX 4u
 
-/* An operator over children that have been put one after another. Of a sum or product that is too large the last
- * children go, down to one, of which the sine is taken. */
+/* Puts an operator over children that were put one after another. A sum or product that is too large loses its last
+ * children, down to one, of which the sine is taken. */
 static uint32_t operator_put(struct tree_nodes *nodes, double *value, uint32_t kind, const uint32_t *children,
                              uint32_t child_count)
 {

@@ -15,7 +15,7 @@ const struct study_name study_names[STUDY_POLICY_COUNT] = {
 
 /* --- placing the other half -------------------------------------------------------------------- */
 
-/* Makes device[count] of one list. */
+/* Sets device[count] for one list. */
 typedef status list_place(const struct study_options *o, uint32_t list, void *context, uint8_t *device);
 
 static void result_add(struct study_figure *f, const struct study_options *o, uint32_t list, const uint8_t *device,
@@ -125,7 +125,7 @@ static status learned_run(struct study *s, const struct study_options *o, uint64
                      (struct place_options){.policy = &s->policy, .trials = o->trials});
 }
 
-/* As it is learned where passes are disturbed (DynPartition, section 9.2). */
+/* A policy learned from disturbed passes (DynPartition, section 9.2). */
 static status noisy_run(struct study *s, const struct study_options *o, uint64_t seed)
 {
     struct place_policy policy = place_policy_first;

@@ -1,4 +1,4 @@
-/* Units of trees, how long a placement of theirs takes, and what none is below. */
+/* Units of trees, and the time of their placement, one unit after another. */
 #include "sched/trees/tree_place.h"
 
 #include <math.h>
@@ -27,15 +27,15 @@ static uint32_t unit_put(struct place_units *u, uint32_t kind, bool is_output)
     return unit;
 }
 
-/* Of the last unit. */
+/* Adds a child to the last unit. */
 static void child_put(struct place_units *u, uint32_t child)
 {
     u->child[u->child_begin[u->count]++] = child;
     if (!u->is_output[u->count - 1]) u->is_root[child] = false;
 }
 
-/* Right are the last half of a root's children, the middle one not, and all below them; an output lies where its node
- * does. Units that share a child find it right if one of them is. */
+/* Right are the last half of a root's children, without the middle one, and all units below them; an output lies where
+ * its node does. A child of several units is right if one of them puts it there. */
 static void sides_find(struct place_units *u)
 {
     for (uint32_t i = u->count; i-- > 0;) {
@@ -65,7 +65,7 @@ void place_units_of_nodes(struct place_units *u, const struct tree_nodes *nodes,
     sides_find(u);
 }
 
-/* `height` and `above` [count] are scratch. */
+/* Finds the units' pieces; `height` and `above` [count] are scratch. */
 static void pieces_find(struct place_units *u, uint32_t *height, uint32_t *above)
 {
     uint32_t longest = 1;
@@ -85,7 +85,7 @@ static void pieces_find(struct place_units *u, uint32_t *height, uint32_t *above
     }
 }
 
-/* Units of each batch by piece; `order` [count] is scratch. */
+/* Sorts the units of each batch by piece; `order` [count] is scratch. */
 static void pieces_sort(struct place_units *u, uint32_t *order)
 {
     const struct itinerary *it = &u->it;
@@ -106,7 +106,7 @@ void place_units_batch(struct place_units *u, const struct batching *policy, str
     struct itinerary *it = &u->it;
     uint32_t batches = 0, at = 0, end;
     itinerary_make(it, &nodes, PLACE_KINDS_MAX, policy, scratch);
-    /* Nothing waits for an output. */
+    /* Nothing waits for an output, so outputs come last. */
     for (uint32_t b = 0, begin = 0; b < it->batch_count; b++, begin = end) {
         end = it->batch_begin[b + 1];
         if (u->is_output[it->order[begin]]) continue;
@@ -139,7 +139,7 @@ void place_clock_begin(struct place_clock *c)
     *c = begun;
 }
 
-/* When the child's value is on the device; it is sent where it is not yet. */
+/* The time at which the child's value is on the device; sends it if it is not there. */
 static double value_arrives(struct place_clock *c, const struct place_units *u, const struct place_machine *m,
                             uint32_t child, uint32_t device)
 {

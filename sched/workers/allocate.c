@@ -50,8 +50,8 @@ static status allocate_ed(struct allocation *a, const struct workers_cluster *c,
     return ST_OK;
 }
 
-/* Pairs of nodes are looked for whose workers are most alike: least is the greatest ratio of two workers' examples a
- * second or of their memory. */
+/* The search for the pairs of nodes with the most similar workers: the greatest ratio of two workers' examples a
+ * second, or of their memory, is least. */
 struct pairs {
     const struct workers_cluster *c;
     const struct workers_model *m;
@@ -82,7 +82,7 @@ static void pairs_judge(struct pairs *p)
     for (uint32_t n = 0; n < p->c->node_count; n++) p->best[n] = p->other[n];
 }
 
-/* All ways to pair the nodes that have no other yet. */
+/* Tries all ways to pair the nodes that have no partner yet. */
 static void pairs_try(struct pairs *p)
 {
     uint32_t a = 0;

@@ -1,6 +1,6 @@
-/* The dynamic programme. A state is what is behind a cut before layer j: which cards are used (a set, as a number in
- * mixed radix, for cards of a node are alike), the last of them, and the next, whose node says how fast gradients come
- * back across the cut. L^2 / 2 runs of layers, times 4 * 4 * 4 * 16 for four cards of four nodes. */
+/* The dynamic programme. A state at a cut before layer j is: the used cards (a set, as a number in mixed radix, as
+ * cards of a node are alike), the node of the last card, and that of the next, which says how fast gradients come back
+ * across the cut. L^2 / 2 runs of layers, times 4 * 4 * 4 * 16 for four cards of four nodes. */
 #include "sched/workers/partition.h"
 
 #include <math.h>
@@ -19,14 +19,14 @@ struct search {
     double between;
     uint32_t card_count, in_flight;
     uint32_t
-        radix[WORKERS_NODES_MAX + 1]; /* [node]: what a card of the node adds to a set; [node_count]: how many sets */
-    /* what no stage's time may be above: the second pass's, which sums up receiving; 0: the first pass */
+        radix[WORKERS_NODES_MAX + 1]; /* [node]: added to a set by a card of the node; [node_count]: number of sets */
+    /* the greatest time of a stage in the second pass, which sums up receiving; 0: the first pass */
     double limit;
     /* [set][last node][next node, or node_count for none][layers] */
     double *value;
-    uint16_t *from;     /* where its last stage begins    */
+    uint16_t *from;     /* begin of its last stage        */
     uint8_t *node_from; /* the last node but one          */
-    /* [node][layers]: the end of the longest run of layers from there that fits, for the number held at hand */
+    /* [node][layers]: the end of the longest run of layers from a layer on that fits, for the current number held */
     uint32_t *reach;
 };
 
@@ -80,7 +80,7 @@ static void reach_set(struct search *s, uint32_t held)
     const uint32_t L = s->model->layer_count;
     for (uint32_t n = 0; n < s->cluster->node_count; n++)
         for (uint32_t i = 0, end = 0; i < L; i++) {
-            /* A run that begins later fits at least as far: but for its input, which may be larger. */
+            /* A run that begins later reaches at least as far, unless its input is larger. */
             if (end < i || (end > i && s->model->cut_bytes[i] > s->model->cut_bytes[i - 1])) end = i;
             for (; end < L; end++) {
                 const struct workers_memory bytes = workers_memory_of(s->model, i, end + 1, held);
@@ -90,7 +90,7 @@ static void reach_set(struct search *s, uint32_t held)
         }
 }
 
-/* All stages on `last` that begin at layer i behind a plan of value `before`, and that `next` follows. */
+/* Tries all stages on `last` that begin at layer i after a plan of value `before`, and that `next` follows. */
 static void stages_try(struct search *s, uint32_t set, uint32_t previous, uint32_t last, uint32_t next, uint32_t i,
                        double before, uint32_t left)
 {
@@ -115,7 +115,7 @@ static void stages_try(struct search *s, uint32_t set, uint32_t previous, uint32
     }
 }
 
-/* All plans whose used cards are `set`, the last one `last`. */
+/* Extends plans to all whose used cards are `set`, the last one on node `last`. */
 static void set_extend(struct search *s, uint32_t set, uint32_t last, uint32_t used)
 {
     const uint32_t L = s->model->layer_count, nodes = s->cluster->node_count, before = set - s->radix[last];
@@ -153,7 +153,7 @@ static void pass(struct search *s)
     }
 }
 
-/* The last node of the best plan of all; node_count: there is none. */
+/* The last node of the best plan with all cards; node_count: there is no plan. */
 static uint32_t best_last(const struct search *s, double *value)
 {
     const uint32_t L = s->model->layer_count, nodes = s->cluster->node_count, all = s->radix[nodes] - 1;

@@ -1,4 +1,4 @@
-/* Tries numbers of minibatches in flight one after another, until memory or saturation ends it. */
+/* Tries numbers of minibatches in flight one after another, until memory or saturation ends the trials. */
 #include "sched/workers/propose.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 #include "engine/base/words.h"
 
-/* So many more in flight without a better rate: it is saturated. */
+/* The rate is saturated when this many more in flight do not raise it. */
 #define PATIENCE 6u
 
 status workers_divide(struct partition *workers, const struct workers_model *model,
@@ -36,7 +36,7 @@ char *workers_misfit_text(const struct workers_model *model, const struct worker
     for (uint32_t n = 0; n < cluster->node_count; n++) has += cards->of_node[n] * cluster->nodes[n].memory_bytes;
     worker_cards_text(cards, cluster, text, sizeof text);
     const uint32_t count = worker_card_count(cards);
-    /* One card is the simple case, whose sum says all; for more, the least that their layers need wherever they lie. */
+    /* For one card the message gives the sum; for more cards, the least that their layers need wherever they lie. */
     const struct workers_memory one = workers_memory_of(model, 0, model->layer_count, 1);
     if (count == 1)
         snprintf(buffer, bytes,
@@ -84,7 +84,7 @@ static status misfit_fail(const struct proposal *p, const struct workers_model *
          workers_misfit_text(model, cluster, &p->allocation.workers[misfit], in_flight, text, sizeof text));
 }
 
-/* Parameters can be where their stage runs only if it runs on the same node in all workers. */
+/* A node can serve a stage's parameters locally only if the stage runs on this node in all workers. */
 static status placement_check(const struct proposal *p, const struct workers_cluster *cluster)
 {
     const struct allocation *a = &p->allocation;

@@ -1,6 +1,6 @@
-/* Lays waves out as a graph of tasks, runs it, and reads what happened when. A task of flow.h computes before it
- * receives: it holds its card for both, so that what comes behind it waits as long. Where streams share a link, they do
- * so in their last and not in their first part. */
+/* Lays waves out as a graph of tasks, runs it, and reads the times. A task of flow.h computes before it receives; it
+ * holds its card for both, so later tasks wait as long as if it received first. Streams that share a link thus do so in
+ * the last part of their tasks, not in the first. */
 #include "sched/workers/wave_run.h"
 
 #include <math.h>
@@ -23,9 +23,9 @@ struct lay {
     uint32_t *node_in;                   /* [worker][node]: links                       */
     uint32_t *card, *card_out, *card_in; /* [worker][K]: place, links                   */
     uint32_t *forward, *backward;        /* [worker][minibatch][K]: tasks               */
-    uint32_t *pull;                      /* [worker][wave][K]: the last of a stage's    */
+    uint32_t *pull;                      /* [worker][wave][K]: a stage's last pull      */
     uint32_t *push;                      /* [worker][wave][K][node]: FLOW_NONE: nothing */
-    uint32_t *clock;                     /* [wave]: all have pushed it                  */
+    uint32_t *clock;                     /* [wave]: all workers have pushed it          */
     double *served;                      /* [worker][K][node]: bytes of the stage's weights that the node serves */
     struct span *spans;                  /* [minibatch * K * 2]: of one worker          */
 };
@@ -72,7 +72,7 @@ static void places_add(struct lay *l)
     }
 }
 
-/* Which node serves how much of each stage. */
+/* Sets the bytes of each stage that each node serves. */
 static void served_set(struct lay *l)
 {
     const struct wave_run *run = l->run;
@@ -95,8 +95,8 @@ static void served_set(struct lay *l)
         }
 }
 
-/* Bytes of a worker from a card, or from a server (card_out is FLOW_NONE), to a card or a server: between nodes by what
- * the one receives, within a node by what the cards send and receive. */
+/* Adds a transfer of a worker from a card, or from a server (card_out is FLOW_NONE), to a card or a server: between
+ * nodes over the receiving node's link, within a node over the cards' links. */
 static uint32_t transfer_add(struct lay *l, uint32_t v, uint32_t place, double bytes, uint32_t from, uint32_t card_out,
                              uint32_t to, uint32_t card_in)
 {
@@ -137,7 +137,8 @@ static void minibatch_add(struct lay *l, uint32_t v, uint32_t p)
     }
 }
 
-/* What a minibatch's tasks wait for: those before it, those on the way, and room. */
+/* Lets a minibatch's tasks wait for earlier minibatches, for its tasks at neighbouring stages, for pulls and for
+ * room. */
 static void minibatch_order(struct lay *l, uint32_t v, uint32_t p)
 {
     const struct wave_run *run = l->run;
@@ -160,7 +161,7 @@ static void minibatch_order(struct lay *l, uint32_t v, uint32_t p)
     }
 }
 
-/* A wave's pushes of a worker; clock c is over when all have pushed. */
+/* Adds a worker's pushes of wave c; clock c is over when all workers have pushed. */
 static void pushes_add(struct lay *l, uint32_t v, uint32_t c)
 {
     const struct wave_run *run = l->run;
@@ -182,7 +183,7 @@ static void pushes_add(struct lay *l, uint32_t v, uint32_t c)
     }
 }
 
-/* What a worker's stages pull at the end of its clock c: when it has pushed that wave, and all wave c - D. */
+/* Adds the pulls of a worker's stages after wave c: when the worker has pushed wave c, and all workers wave c - D. */
 static void pulls_add(struct lay *l, uint32_t v, uint32_t c)
 {
     const struct wave_run *run = l->run;
@@ -194,14 +195,14 @@ static void pulls_add(struct lay *l, uint32_t v, uint32_t c)
         flow_after(&l->flow, pushed, clock);
         flow_after(&l->flow, pushed, l->backward[task_at(l, v, (c + 1) * run->in_flight - 1, q)]);
         for (uint32_t n = 0; n < run->cluster->node_count; n++) flow_after(&l->flow, pushed, push[n]);
-        /* Ready together and numbered in this order, a stage's pulls come one after another. */
+        /* A stage's pulls are ready together, so they come one after another, in the order of their numbers. */
         for (uint32_t n = 0; n < run->cluster->node_count; n++) {
             if (served[n] == 0) continue;
             pull = transfer_add(l, v, l->card[v * K + q], served[n], n, FLOW_NONE, run->workers[v].stages[q].node,
                                 l->card_in[v * K + q]);
             flow_after(&l->flow, pull, pushed);
         }
-        /* A stage without weights: the news alone. */
+        /* A stage without weights gets the news alone. */
         l->pull[wave_at(l, v, c, q)] = pull == FLOW_NONE ? pushed : pull;
     }
 }
@@ -245,8 +246,8 @@ static void rate_read(const struct lay *l, struct wave_result *r)
     r->node_bytes /= (double)l->minibatches * run->worker_count;
 }
 
-/* What each minibatch misses when it begins at a stage, and what the stage holds then. A pull brings every wave whose
- * clock is over. */
+/* Finds the updates that each minibatch misses when it begins at a stage, and the minibatches that the stage holds
+ * then. A pull brings every wave whose clock is over. */
 static void staleness_read(const struct lay *l, struct wave_result *r, uint32_t v, uint32_t q)
 {
     const struct wave_run *run = l->run;
@@ -272,7 +273,7 @@ static int by_begin(const void *a, const void *b)
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* The spans in which a worker works, one behind another; returns how many. */
+/* Finds the spans in which a worker works, one after another; returns how many. */
 static size_t spans_read(struct lay *l, uint32_t v)
 {
     size_t count = 0, kept = 0;
