@@ -7,7 +7,7 @@
  *   tanh                                dy/dx = 1 - y^2
  *   softsign    y = x / (1 + |x|)       dy/dx = (1 - |y|)^2, which is 1 / (1 + |x|)^2
  *
- * A NaN stays a NaN, so that a run that diverges is noticed. */
+ * A NaN stays a NaN, so that a diverging run is noticed. */
 #include <float.h>
 #include <math.h>
 
@@ -16,8 +16,8 @@
 
 const char *const activation_names[ACT_COUNT + 1] = {"none", "relu", "leaky_relu", "sigmoid", "tanh", "softsign", NULL};
 
-/* From exp(-2|x|) in [0, 1], which cannot overflow. Near 0, where 1 - e would lose digits, the Taylor series: at |x|
- * = 1/64 its first left-out term, 17/315 x^7, is 8e-13 of the result. */
+/* Computed from exp(-2|x|) in [0, 1], which cannot overflow. Near 0, where 1 - e would lose digits, by the Taylor
+ * series: at |x| = 1/64 its first missing term, 17/315 x^7, is 8e-13 of the result. */
 static float tanh_f32(float x)
 {
     double magnitude = x < 0 ? -(double)x : (double)x;
@@ -29,7 +29,7 @@ static float tanh_f32(float x)
     return (float)(x < 0 ? -y : y);
 }
 
-/* Beyond the finite numbers what the greatest of them gives, 1 or -1: infinity by infinity would be no number. */
+/* Infinite x count as the greatest finite numbers, which give 1 or -1: infinity by infinity would be no number. */
 static float softsign_f32(float x)
 {
     float finite = x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x;

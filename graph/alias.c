@@ -1,4 +1,4 @@
-/* Adds up what several uses of a parameter have added to their gradients. Once a step, before its update. */
+/* Adds up the gradients of several uses of a parameter. Once a step, before its update. */
 #include "graph/alias.h"
 
 void aliases_fold(const struct graph_alias *aliases, uint32_t alias_count, float *const *param_grad, uint32_t lanes,

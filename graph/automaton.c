@@ -1,11 +1,11 @@
-/* Automata in words: what makes words valid, and how a state is found. */
+/* Automata in words: checks words, and finds a state. */
 #include "graph/automaton.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
 #include <string.h>
 
-/* How a state's first words stand to a sight: below 0: before it. */
+/* Compares a state's first words with a sight; below 0: the state comes first. */
 static int state_compare(const uint32_t *state, const struct automaton_sight *sight)
 {
     for (uint32_t w = 0; w < KIND_WORDS; w++)

@@ -23,7 +23,7 @@ struct automaton {
     uint32_t state_count;
 };
 
-/* What an automaton looks at. */
+/* The state that an automaton sees. */
 struct automaton_sight {
     uint32_t kinds[KIND_WORDS]; /* bits: kinds with ready nodes                */
     uint32_t most;              /* the one with most, of equals the first      */

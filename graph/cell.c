@@ -1,4 +1,4 @@
-/* Cells as words: cut apart, and checked before anything runs them. */
+/* Cells as words: cuts them apart, and checks them before anything runs them. */
 #include "graph/cell.h"
 
 #include "engine/base/tree.h"
@@ -42,7 +42,7 @@ uint32_t cell_product_cols(const struct cells *cells, const struct cell_product 
     return cols;
 }
 
-/* Whether something of this cell can be read by a node, or by an edge. */
+/* Whether a node of this cell, or an edge, may read the operand. */
 static bool operand_is_there(const struct cells *cells, const struct cell *cell, uint32_t word, bool of_edge)
 {
     struct cell_operand o = cell_operand(word);
@@ -97,7 +97,7 @@ static status step_check(const struct cells *cells, const struct cell *cell, con
         if ((value) > (most)) (most) = (value);                                                                        \
     } while (0)
 
-/* x is there, and where it is no product's input it is as wide as a state. */
+/* Checks that x is there if the cell reads it, and, outside of products, is as wide as a state. */
 static status word_check(const struct cells *cells, const struct cell_view *v)
 {
     if (v->cell->needs_word > (cells->word_cols > 0))

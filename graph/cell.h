@@ -1,5 +1,5 @@
-/* A cell: what a tree computes at each of its nodes, as a small program. [cell NAME] says it by equations,
- * graph/compile_cell.c turns them into steps, the op tree (graph/op_tree.c) runs them. It lies in the graph's args
+/* A cell: the small program that a tree runs at each of its nodes. [cell NAME] gives its equations,
+ * graph/compile_cell.c turns them into steps, the op tree (graph/op_tree.c) runs these. A cell lies in the graph's args
  * as 32-bit words:
  *
  *     i = sigmoid(affine(left.h, right.h))         product 0: inputs left.h, right.h; outputs registers 0, 1
@@ -28,7 +28,7 @@
 #define CELL_REGISTERS_MAX 64u
 #define CELL_STEPS_MAX     256u
 
-/* What an operand is: kind << 28 | index << 16 | child. */
+/* An operand: kind << 28 | index << 16 | child. */
 enum cell_operand_kind {
     CELL_REGISTER,    /* index                                                              */
     CELL_EDGE,        /* edge register: index                                               */

@@ -1,6 +1,6 @@
 /* Compiles model text into a graph: runs the passes of compiler.h in order and lays the records out as an image
- * (graph.h), which is then bound and validated exactly like one that was read from a file. The same text gives the
- * same bytes. */
+ * (graph.h), which is then bound and validated exactly like an image read from a file. The same text gives the same
+ * bytes. */
 #include "graph/compiler.h"
 #include "graph/graph_internal.h"
 
@@ -11,8 +11,8 @@
 
 /* --- what a trained model depends on ---------------------------------------------------------- */
 
-/* What of a forward node is the model: its attributes, and returned, how many words of its program. What has been
- * learned of batches is none of it; that nodes are batched by agenda, or each by itself, has always been. */
+/* The part of a forward node that belongs to the model: fills its attributes, and returns the number of words of its
+ * program. Learned batching does not belong to it, nor does its automaton; other batchings always did. */
 static uint32_t model_attr(const struct graph_node *n, uint8_t to[NODE_ATTR_BYTES])
 {
     struct tree_attr tree;
@@ -50,7 +50,7 @@ static uint64_t model_hash(struct compiler *c)
         HASH(LIST_AT(c->vocabularies, struct graph_vocabulary, i)->word_count);
         HASH(LIST_AT(c->vocabularies, struct graph_vocabulary, i)->unknown);
     }
-    /* Whose words these are; of models without any the hash is what it was before there were vocabularies. */
+    /* The columns that use the words; models without vocabularies keep their hash from before there were any. */
     for (uint32_t i = 0; i < c->fields.count && c->vocabularies.count; i++)
         HASH(LIST_AT(c->fields, struct graph_field, i)->vocabulary);
     for (uint32_t i = 0; i < c->labels.count && c->vocabularies.count; i++)
@@ -64,10 +64,10 @@ static uint64_t model_hash(struct compiler *c)
         HASH(t->dim);
         const uint32_t init = t->init;
         HASH(init);
-        if (t->store != TABLE_F32) HASH(t->store); /* of others the hash is what it was before there was one */
+        if (t->store != TABLE_F32) HASH(t->store); /* others keep their hash from before `store` */
         HASH(t->init_scale);
         HASH(LIST_AT(c->optimizers, struct graph_optimizer, t->optimizer)->kind);
-        /* Counters of rows are dated by it. */
+        /* Counters of rows are dated by the period. */
         if (t->life.counts) HASH(c->settings.store_period);
     }
     HASH(LIST_AT(c->optimizers, struct graph_optimizer, 0)->kind);
@@ -77,12 +77,12 @@ static uint64_t model_hash(struct compiler *c)
         HASH_TEXT(t->name);
         HASH(t->rows);
         HASH(t->cols);
-        if (t->is_alias) HASH_TEXT(compiler_tensor(c, (uint32_t)t->offset)->name); /* whose it is: compiler.h */
+        if (t->is_alias) HASH_TEXT(compiler_tensor(c, (uint32_t)t->offset)->name); /* its owner: compiler.h */
     }
     for (uint32_t i = 0; i < c->forward_count; i++) {
         const struct graph_node *n = compiler_node(c, i);
         const char *name = op_table[n->op].name;
-        if (op_table[n->op].traits & OP_IS_METRIC) continue; /* it measures a model, and is no part of it */
+        if (op_table[n->op].traits & OP_IS_METRIC) continue; /* it measures the model, and is no part of it */
         XXH3_64bits_update(state, name, strlen(name) + 1);
         uint8_t attr[NODE_ATTR_BYTES];
         const uint32_t program_words = model_attr(n, attr);
@@ -149,7 +149,7 @@ static status image_write(struct compiler *c, uint8_t **image, size_t *image_byt
     return ST_OK;
 }
 
-/* is_of_graph: the text is that of a graph, which says its rules, or is of the oldest. */
+/* is_of_graph: the text is that of a graph, which names its rules, or has the oldest. */
 static status compile(struct compiler *c, const char *const *assignments, uint32_t assignment_count, bool is_of_graph,
                       const struct graph_source *source, uint8_t **image, size_t *image_bytes)
 {

@@ -1,6 +1,7 @@
-/* Differentiates the forward nodes. Everything that a parameter or a row can move gets a gradient tensor, and every
- * node between it and a loss gets a backward node, in reverse order; what only metrics read gets neither. A tensor
- * with several consumers gets a gradient from each: the first backward node to run writes it, the later ones add. */
+/* Differentiates the forward nodes. Every tensor that a parameter or a row can move gets a gradient tensor, and every
+ * node between it and a loss gets a backward node, in reverse order; tensors that only metrics read, and their nodes,
+ * get none. A tensor with several consumers gets a gradient from each: the first backward node to run writes it, the
+ * later ones add. */
 #include "graph/compiler.h"
 
 #include <stdlib.h>
@@ -24,7 +25,7 @@ static status gradient_add(struct compiler *c, uint32_t of, enum tensor_kind kin
     return ST_OK;
 }
 
-/* The section that a node came from, for messages: compile runs right after parse, so the ini is still there. */
+/* Fails with the section that a node came from: compile runs right after parse, so the ini is still there. */
 static status node_fail(struct compiler *c, const struct graph_node *node, const char *message)
 {
     const char *name = compiler_string(c, node->name);
@@ -35,7 +36,7 @@ static status node_fail(struct compiler *c, const struct graph_node *node, const
 
 static bool is_loss(const struct graph_node *n) { return (op_table[n->op].traits & OP_IS_LOSS) != 0; }
 
-/* Who reads a tensor, directly or not. */
+/* The heads that read a tensor, directly or not. */
 enum { READ_BY_HEAD = 1, READ_BY_LOSS = 2 };
 
 static status readers_find(struct compiler *c, uint8_t *readers)
@@ -60,7 +61,7 @@ static status readers_find(struct compiler *c, uint8_t *readers)
     return ST_OK;
 }
 
-/* A loss moves something. */
+/* Checks that a loss moves something. */
 static status loss_check(struct compiler *c, const struct graph_node *node)
 {
     for (uint32_t k = 0; k < node->input_count; k++)
@@ -76,7 +77,7 @@ static status update_add(struct compiler *c, uint32_t optimizer, uint32_t table)
     return ST_OK;
 }
 
-/* One update of all trained parameters together, one of each run of statistics, one a table. */
+/* Adds one update of all trained parameters together, one of each run of statistics, one of each table. */
 static status updates_add(struct compiler *c)
 {
     bool has_trained = false;
@@ -113,7 +114,7 @@ static void lookups_number(struct compiler *c)
     }
 }
 
-/* The backward node of a forward one. is_written: this gradient is written by a node that runs earlier. */
+/* Adds the backward node of a forward node. is_written: a node that runs earlier writes this gradient. */
 static status backward_add(struct compiler *c, uint32_t index, bool *is_written)
 {
     struct graph_node *backward;
@@ -147,7 +148,7 @@ status compile_backward(struct compiler *c)
     status st = ST_OK;
     TRY_GOTO(readers_find(c, readers), done);
 
-    /* Which tensors parameters or rows can move, in forward order; they get a gradient. */
+    /* Tensors that parameters or rows can move get a gradient, in forward order. */
     for (uint32_t i = 0; i < c->forward_count; i++) {
         bool moves = op_table[compiler_node(c, i)->op].traits & OP_LOOKS_UP;
         for (uint32_t k = 0; k < compiler_node(c, i)->param_count; k++) {
@@ -160,7 +161,7 @@ status compile_backward(struct compiler *c)
             moves = moves || (t->kind == TENSOR_ACTIVATION && t->grad != GRAPH_NONE);
         }
         uint32_t output = compiler_output(c, compiler_node(c, i));
-        if (moves && readers[output] & READ_BY_LOSS) /* nobody reads a head's */
+        if (moves && readers[output] & READ_BY_LOSS) /* no node reads a head's */
             TRY_GOTO(gradient_add(c, output, TENSOR_ACTIVATION), done);
         if (is_loss(compiler_node(c, i))) TRY_GOTO(loss_check(c, compiler_node(c, i)), done);
     }

@@ -5,9 +5,9 @@
  *             affine(vector, …)  sigmoid(sum)  tanh(sum)  relu(sum)  softsign(sum)  sin(sum)  cos(sum)
  *             sum(sum)  prod(sum)
  *
- * A name stands for its line, from this line on. child.STATE is a state of each child; sum(…) or prod(…) makes one
- * vector of all children, and what stands inside is computed for each child. A value without a name is temporary: it
- * may be written over. */
+ * A name stands for its line, in later lines. child.STATE is a state of each child; sum(…) or prod(…) makes one vector
+ * of all children, and its argument is computed for each child. A value without a name is temporary: it may be written
+ * over. */
 #include "graph/compile_cell.h"
 
 #include <math.h>
@@ -19,11 +19,11 @@
 #define NAMES_MAX 128u
 #define DEPTH_MAX 64u
 
-/* What an expression has become. */
+/* The compiled form of an expression. */
 struct value {
     uint32_t operand;
-    bool is_temporary; /* a register that no name stands for  */
-    bool is_kept;      /* the backward pass of its step reads it */
+    bool is_temporary; /* a register without a name           */
+    bool is_kept;      /* its step's backward pass reads it */
 };
 
 struct cell_compiler {
@@ -43,7 +43,7 @@ struct cell_compiler {
         uint32_t operand;
     } names[NAMES_MAX];
     uint32_t name_count;
-    uint32_t own_count[2]; /* registers, edge registers that are no product's */
+    uint32_t own_count[2]; /* registers, edge registers; not of products */
 };
 #define OF_PRODUCT  0x800u /* in an operand's index: a product's output; product << 6 | output */
 
@@ -91,7 +91,8 @@ static bool is_own(const struct cell_compiler *c, struct value v)
     return v.is_temporary && cell_operand(v.operand).kind == (c->in_fold ? CELL_EDGE : CELL_REGISTER);
 }
 
-/* `to` is `a` where that may be written over, else a new register. What an activation gives must stay. */
+/* Adds a step whose `to` is `a` if `a` may be written over, else a new register. The output of an activation must
+ * stay. */
 static status step_over(struct cell_compiler *c, enum cell_op op, struct value a, uint32_t b, struct value *out)
 {
     *out = a;
@@ -116,7 +117,7 @@ static bool name_take(struct cell_compiler *c, char name[INI_NAME_BYTES_MAX])
     return true;
 }
 
-/* left.STATE, right.STATE, childN.STATE, child.STATE, whose part before the point is `who`. */
+/* Parses left.STATE, right.STATE, childN.STATE, child.STATE; the part before the point is `who`. */
 static status state_parse(struct cell_compiler *c, const char *who, struct value *out)
 {
     char state[INI_NAME_BYTES_MAX], *end = NULL;
@@ -149,7 +150,7 @@ static bool products_match(const struct cell_product *a, const struct cell_produ
            memcmp(a->input, b->input, a->input_count * sizeof *a->input) == 0;
 }
 
-/* affine(vector, …): an output of the product with these inputs. */
+/* Parses affine(vector, …): an output of the product with these inputs. */
 static status affine_parse(struct cell_compiler *c, struct value *out)
 {
     struct cell_product p = {.is_edge = c->in_fold};
@@ -181,7 +182,7 @@ static status affine_parse(struct cell_compiler *c, struct value *out)
     return ST_OK;
 }
 
-/* sum(…), prod(…): of all children. */
+/* Parses sum(…), prod(…) over all children. */
 static status fold_parse(struct cell_compiler *c, enum cell_op op, struct value *out)
 {
     struct value each;
@@ -217,7 +218,7 @@ static status function_parse(struct cell_compiler *c, const char *name, struct v
     return step_add(c, is_sin ? CELL_SIN : CELL_COS, out->operand, a.operand, 0);
 }
 
-/* A name by itself: x, number, or a line above. */
+/* Parses a name by itself: x, number, or a line above. */
 static status name_parse(struct cell_compiler *c, const char *name, struct value *out)
 {
     bool is_word = strcmp(name, "x") == 0;
@@ -269,7 +270,7 @@ static status factor_parse(struct cell_compiler *c, struct value *out)
 
 /* --- sums of products ------------------------------------------------------------------------- */
 
-/* A sum's term, not yet multiplied: so that it can be added in one step. */
+/* A sum's term, not multiplied yet, so that one step can multiply and add it. */
 struct term {
     struct value a, b;
     bool has_b;
@@ -323,7 +324,7 @@ static status sum_parse(struct cell_compiler *c, struct value *out)
 
 /* --- a cell ----------------------------------------------------------------------------------- */
 
-/* NAME = EXPRESSION: a register that nothing writes over any more. */
+/* Parses NAME = EXPRESSION: a register that nothing writes over any more. */
 static status line_parse(struct cell_compiler *c)
 {
     struct value v;
@@ -345,7 +346,7 @@ static status line_parse(struct cell_compiler *c)
     return ST_OK;
 }
 
-/* Products' outputs come first, one product behind the other, then the other registers. */
+/* The final operand: outputs of products come first, product after product, then the other registers. */
 static uint32_t operand_place(const struct cell_compiler *c, uint32_t word)
 {
     struct cell_operand o = cell_operand(word);

@@ -1,4 +1,4 @@
-/* [cell NAME]'s equations, compiled. */
+/* Compiles the equations of [cell NAME]. */
 #ifndef HETERPS_GRAPH_COMPILE_CELL_H
 #define HETERPS_GRAPH_COMPILE_CELL_H
 

@@ -17,7 +17,7 @@
 /* Names that a format gives its columns of one kind. */
 struct format_names {
     struct {
-        const char *prefix; /* and a number from first to last; NULL: none                           */
+        const char *prefix; /* followed by a number from first to last; NULL: none                   */
         uint32_t first, last;
     } range[2];
     const char *names[4]; /* others                                                                 */
@@ -36,7 +36,7 @@ static const struct format {
     struct format_names dense, sparse, label;
     bool has_value;
     const char *key_space; /* all its fields have the keys of this name; NULL: each its own          */
-    const char *line;      /* what a line is, for the reference                                     */
+    const char *line;      /* the form of a line, for the reference                                 */
 } formats[DATA_FORMAT_COUNT] = {
     [DATA_CRITEO] = {{{{"I", 1, 13}}, {0}, false, "I1..I13"},
                      {{{"C", 1, 26}, {"I", 1, 13}}, {0}, false, "C1..C26, and I1..I13 by their texts"},
@@ -132,7 +132,7 @@ static uint64_t seed_of(const struct compiler *c, const char *name)
 
 /* --- columns ---------------------------------------------------------------------------------- */
 
-/* One list of names in [data] on its way into records. */
+/* A list of names in [data] that becomes records. */
 struct column_list {
     struct list *list, *columns;
     const struct format_names *names;
@@ -153,8 +153,8 @@ static uint32_t vocabulary_find(const struct compiler *c, const char *name)
     return GRAPH_NONE;
 }
 
-/* All features of a line are one list: one key of it, as ids_max is without words, would be next to nothing of
- * the data. */
+/* Checks ids_max where all features of a line are one list: its default, one key, would be next to nothing of the
+ * data. */
 static status list_is_bounded(struct compiler *c)
 {
     const struct ini_section *data = ini_find(&c->ini, "data", "");
@@ -174,7 +174,7 @@ static status list_is_bounded(struct compiler *c)
                     "ids_max = 100");
 }
 
-/* What [column NAME] says of a field or a label. */
+/* Sets a field or a label by [column NAME]. */
 static status column_settle(struct compiler *c, const char *name, enum tensor_kind kind, struct graph_field *f)
 {
     struct column_settings settings;
@@ -264,7 +264,7 @@ status compiler_dense_column(struct compiler *c, const char *name, uint32_t *ten
     return ST_OK;
 }
 
-/* But for columns of texts, which may be labels as well. */
+/* Checks that no other column has the name; a column of texts may be a label as well. */
 static status name_is_free(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry,
                            const char *name, bool is_label)
 {
@@ -307,7 +307,7 @@ static status tensors_add(struct compiler *c, const struct ini_section *data)
     return ST_OK;
 }
 
-/* The column whose keys another one has is a field, and has keys of its own. */
+/* Checks that the column named by keys_of is a field, and has keys of its own. */
 static status keys_of_check(struct compiler *c, const struct ini_section *section, const char *keys_of)
 {
     const struct ini_entry *entry = ini_entry_find(section, "keys_of");
@@ -325,7 +325,7 @@ static status keys_of_check(struct compiler *c, const struct ini_section *sectio
     return ST_OK;
 }
 
-/* Each [column NAME] is used, and each of its keys: what nothing uses is mistyped. */
+/* Checks that each [column NAME] is used, and each of its keys: unused ones are mistyped. */
 static status columns_are_used(struct compiler *c)
 {
     for (uint32_t i = 0; i < c->ini.section_count; i++) {
@@ -345,7 +345,7 @@ static status columns_are_used(struct compiler *c)
     return ST_OK;
 }
 
-/* Mean and deviation of every numeric column, for transform = standard. */
+/* Sets mean and scale of every numeric column, for transform = standard. */
 static status columns_standardise(struct compiler *c, const struct graph_source *source)
 {
     uint32_t count = c->denses.count;
@@ -361,7 +361,7 @@ static status columns_standardise(struct compiler *c, const struct graph_source 
     for (uint32_t i = 0; i < count && st == ST_OK; i++) {
         struct graph_field *f = LIST_AT(c->denses, struct graph_field, i);
         f->mean = (float)mean[i];
-        /* A column of one value says nothing: it becomes 0. */
+        /* A column of one value carries nothing: it becomes 0. */
         f->scale = deviation[i] > 0 ? (float)(1 / deviation[i]) : 0;
         if (!isfinite(f->mean) || !isfinite(f->scale))
             st = status_fail(ST_INVALID, __FILE__, __LINE__, "%s: the column %s has no finite mean and deviation",
@@ -376,7 +376,7 @@ static status columns_standardise(struct compiler *c, const struct graph_source 
 #define KIND_BYTES_MAX  60
 #define KINDS_BYTES_MAX 4000u
 
-/* A name of a kind stands where a number may stand: it begins as none does. */
+/* A kind's name stands where a number may stand, so it must not begin like a number. */
 static bool kind_is_named(const char *name, size_t bytes)
 {
     bool is_name = bytes > 0 && bytes <= KIND_BYTES_MAX && !(*name >= '0' && *name <= '9') && *name != '-';
@@ -386,7 +386,7 @@ static bool kind_is_named(const char *name, size_t bytes)
     return is_name;
 }
 
-/* Of trees: data.kinds has 1 to TREE_KINDS_MAX names, each once. */
+/* Checks that data.kinds of trees has 1 to TREE_KINDS_MAX names, each once. */
 static status kinds_check(struct compiler *c, const struct ini_section *data)
 {
     const struct ini_entry *entry = data ? ini_entry_find(data, "kinds") : NULL;
@@ -434,7 +434,7 @@ status compile_columns(struct compiler *c, const struct graph_source *source)
     h->dense_count = h->dense_stride = c->denses.count;
     for (uint32_t i = 0; i < c->ini.section_count; i++)
         if (strcmp(c->ini.sections[i].kind, "candidates") == 0) TRY(candidates_add(c, &c->ini.sections[i]));
-    /* The default names a column that formats with free names have. */
+    /* The default names a column that only formats with free names have. */
     const struct ini_entry *label_entry = data ? ini_entry_find(data, "label") : NULL;
     if (label_entry || names_have(&format->label, s->data_label))
         TRY(names_each(c, data, label_entry, s->data_label, column_add, &label));
@@ -454,7 +454,7 @@ status compile_columns(struct compiler *c, const struct graph_source *source)
 
 /* --- vocabularies ----------------------------------------------------------------------------- */
 
-/* One vocabulary that is being read. */
+/* A vocabulary while it is read. */
 struct vocabulary_read {
     struct compiler *c;
     const struct ini_section *section;
@@ -481,7 +481,7 @@ static status word_add(void *to, const char *text, size_t bytes, uint64_t count)
     return ST_OK;
 }
 
-/* Of what its words depend on. */
+/* The hash of all settings that the words depend on. */
 static uint64_t source_hash(const struct compiler *c, const struct vocabulary_settings *v)
 {
     char text[4096];
@@ -509,7 +509,7 @@ static status vocabulary_add(struct compiler *c, const struct ini_section *secti
         return ini_fail(&c->ini, section, NULL, "%s", status_message());
     if (record.word_count == 0) return ini_fail(&c->ini, section, NULL, "%s holds no word", settings.path);
     if (*settings.unknown && record.unknown == GRAPH_NONE) {
-        /* Texts that are too rare to be words are all that it stands for. */
+        /* It stands only for texts that are too rare to be words. */
         TRY(word_add(&read, settings.unknown, strlen(settings.unknown), 1));
     }
     struct graph_vocabulary *v;
@@ -566,7 +566,7 @@ static status known_moments(void *context, const char *const *columns, uint32_t 
     bool standardises;
     TRY(known_standardises(g, &standardises));
     const uint32_t known_count = g->header->dense_count;
-    for (uint32_t i = 0, known = 0; i < count; i++, known++) { /* most often the next */
+    for (uint32_t i = 0, known = 0; i < count; i++, known++) { /* usually the next one */
         uint32_t passed = 0;
         for (; passed < known_count; passed++, known++) {
             if (known >= known_count) known = 0;

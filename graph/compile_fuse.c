@@ -1,10 +1,10 @@
 /* Fusion on the forward nodes, before gradients exist:
  *
- *   fc ─▶ z ─▶ relu ─▶ y         becomes   fc(activation = relu) ─▶ y          if nobody else reads z
+ *   fc ─▶ z ─▶ relu ─▶ y         becomes   fc(activation = relu) ─▶ y          if nothing else reads z
  *   fc(act) ─▶ y ─▶ fc           the second fc's backward pass multiplies its din by act'(y), so that the first reads
- *                                dz and not dy                                 if nobody else reads y
+ *                                dz and not dy                                 if nothing else reads y
  *
- * Then every fc is told the precision of its products, which is no part of the model either. */
+ * Then every fc gets the precision of its products, which is no part of the model either. */
 #include "graph/compiler.h"
 
 #include <string.h>
@@ -33,12 +33,12 @@ static void node_remove(struct compiler *c, uint32_t index)
     c->nodes.count--;
 }
 
-/* What a matrix unit multiplies at a time, of bfloat16: units by inputs (TDPBF16PS). */
+/* The tile of bfloat16 that a matrix unit multiplies at a time: units by inputs (TDPBF16PS). */
 #define TILE_UNITS  16u
 #define TILE_INPUTS 32u
 
-/* The factors of an fc are rounded where that gains something. Without a whole tile of them it does not: rounding takes
- * as long as it saves with VDPBF16PS, and longer with anything else (bench gemm --shape 512x8x16). */
+/* The factors of an fc are rounded if that gains time. Less than a whole tile gains none: rounding takes as long as it
+ * saves with VDPBF16PS, and longer with anything else (bench gemm --shape 512x8x16). */
 static uint32_t precision_of(struct compiler *c, const struct graph_node *fc, const struct fc_attr *attr)
 {
     const uint32_t wanted = c->settings.train_precision;

@@ -26,7 +26,7 @@ static int placed_compare(const void *a, const void *b)
     return x->tensor < y->tensor ? -1 : 1;
 }
 
-/* The lowest offset at which `next` meets none of the placed ones that live at the same time. */
+/* The lowest offset at which `next` overlaps no placed activation that lives at the same time. */
 static uint64_t place_find(const struct placed *placed, uint32_t placed_count, const struct placed *next)
 {
     uint64_t offset = 0;
@@ -44,7 +44,7 @@ static uint64_t place_find(const struct placed *placed, uint32_t placed_count, c
     return offset;
 }
 
-/* What parts_find and lives_measure look at. */
+/* The records that parts_find and lives_measure read. */
 static struct graph graph_so_far(struct compiler *c)
 {
     return (struct graph){.header = &c->header,
@@ -56,7 +56,7 @@ static struct graph graph_so_far(struct compiler *c)
                           .forward_count = c->forward_count};
 }
 
-/* Parts have their whole's stride: wholes come before their parts. */
+/* Sets strides; parts have that of their outermost whole. */
 static void strides_set(struct compiler *c, const struct part *parts)
 {
     for (uint32_t i = 0; i < c->tensors.count; i++) {
@@ -98,7 +98,7 @@ static void activations_place(struct compiler *c, const struct part *parts, stru
     }
 }
 
-/* Strides and places of activations. */
+/* Sets strides and places of activations. */
 static status activations_plan(struct compiler *c)
 {
     status st = ST_OK;
@@ -132,22 +132,21 @@ done:
     return st;
 }
 
-/* Aliases have their owner's place, and their gradients places behind those of all parameters, in the order of
- * their nodes. */
+/* Places aliases where their owners are, and their gradients behind those of all parameters, in the order of nodes. */
 static void aliases_place(struct compiler *c)
 {
     uint64_t offset = c->header.param_floats;
     for (uint32_t i = 0; i < c->tensors.count; i++) {
         struct graph_tensor *t = compiler_tensor(c, i);
         if (t->kind != TENSOR_PARAM || !t->is_alias) continue;
-        t->offset = compiler_tensor(c, (uint32_t)t->offset)->offset; /* until here it was the owner's number */
+        t->offset = compiler_tensor(c, (uint32_t)t->offset)->offset; /* the offset was the owner's number so far */
         compiler_tensor(c, t->grad)->offset = offset;
         offset += graph_param_floats(t);
     }
     c->header.grad_floats = offset;
 }
 
-/* Update by update, each with its parameters in the order of their nodes, which is that of the tensors. */
+/* Places parameters, update by update, in the order of their nodes, which is that of the tensors. */
 static void params_place(struct compiler *c)
 {
     uint64_t offset = 0;
@@ -171,8 +170,8 @@ static void params_place(struct compiler *c)
     aliases_place(c);
 }
 
-/* Under wsp and asp every minibatch updates what the next one reads, so there is nothing to add up: a step is one
- * micro-batch. Sets micro if it is 0. */
+/* Under wsp and asp every minibatch updates the parameters that the next one reads, and no sums over lanes exist: a
+ * step is one micro-batch. Sets micro if it is 0. */
 static status batch_is_micro(struct compiler *c, const struct ini_section *train)
 {
     struct graph_header *h = &c->header;
@@ -202,11 +201,11 @@ static status batch_is_micro(struct compiler *c, const struct ini_section *train
     return ST_OK;
 }
 
-/* What is packed of a layer's weights is packed once a micro-batch: with 2048 examples ctrdnn and ctrdnn2 train
- * 5 and 7 % faster than with 512 (two AVX-512 cores, batch 2048); but then a step of usual size is a single
- * one, and stages have nothing to overlap: hence GRAPH_MICRO_USUAL. */
+/* A layer's weights are packed once a micro-batch: with 2048 examples ctrdnn and ctrdnn2 train 5 and 7 % faster than
+ * with 512 (two AVX-512 cores, batch 2048). But a step of usual size would be a single micro-batch then, and stages
+ * would have nothing to overlap: hence GRAPH_MICRO_USUAL. */
 
-/* The batch of [train], with micro chosen if it is 0. */
+/* Reads the batch of [train]; chooses micro if it is 0. */
 static status batch_resolve(struct compiler *c)
 {
     const struct settings *s = &c->settings;
@@ -233,7 +232,7 @@ static status batch_resolve(struct compiler *c)
     return ST_OK;
 }
 
-/* Which fields the table serves: is_served [fields], all false before. */
+/* Finds the fields that the table serves: is_served[fields], all false before. */
 static void table_fields_find(struct compiler *c, uint32_t table, bool *is_served)
 {
     for (uint32_t i = 0; i < c->forward_count; i++) {
@@ -265,7 +264,7 @@ static status tables_measure(struct compiler *c)
     return ST_OK;
 }
 
-/* Adds up bytes an example that a layer reads from others, and they from it. is_seen: scratch, of every tensor. */
+/* Adds up the bytes of an example that a layer reads from others, and others from it. is_seen[tensors]: scratch. */
 static void layer_measure(struct compiler *c, uint32_t index, const uint32_t *layer_of, bool *is_seen)
 {
     struct graph_layer *layer = LIST_AT(c->layers, struct graph_layer, index);
@@ -306,7 +305,7 @@ static status layers_measure(struct compiler *c)
 status compile_memory(struct compiler *c)
 {
     TRY(batch_resolve(c));
-    c->header.dense_stride = padded_stride(c->header.dense_stride); /* with log probabilities behind the columns */
+    c->header.dense_stride = padded_stride(c->header.dense_stride); /* log probabilities follow the columns */
     TRY(tables_measure(c));
     params_place(c);
     TRY(activations_plan(c));

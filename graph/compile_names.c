@@ -26,7 +26,7 @@ bool name_split(const char *name, size_t *stem_bytes, uint32_t *number)
     return true;
 }
 
-/* The place of a name, or the free one where it belongs; there must be one. */
+/* The place of a name, or the free place where it belongs; one must be free. */
 static struct name_place *place_of(const struct compiler *c, const struct list *names, const char *name)
 {
     uint32_t mask = names->max - 1, i = (uint32_t)XXH3_64bits(name, strlen(name)) & mask;
@@ -42,7 +42,7 @@ uint32_t name_number(const struct compiler *c, const struct list *names, const c
     return place->name ? place->number : GRAPH_NONE;
 }
 
-/* Twice as many places. */
+/* Doubles the places. */
 static status names_grow(const struct compiler *c, struct list *names)
 {
     struct list more = {.count = names->count, .max = names->max ? 2 * names->max : 64};

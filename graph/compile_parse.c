@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What every op's section may say besides the op's own keys. */
+/* The keys of every op's section, beside the op's own. */
 struct common_keys {
     const char *input, *label, *layer, *kind;
 };
@@ -46,7 +46,7 @@ static const struct cfg_key scores_label_key = {
 static const struct cfg_key kind_key = {
     "kind", CFG_TEXT, "", 0, 0, "", "which op of this section", .offset = offsetof(struct common_keys, kind)};
 
-/* The op of a section; kind: its key `kind`, or "" for the default. NULL: there is none. */
+/* The op of a section; kind: the section's key `kind`, or "" for the default. NULL: there is none. */
 static const struct op *op_of_kind(const char *section, const char *kind)
 {
     for (uint32_t i = 0; i < OP_ID_COUNT; i++)
@@ -96,7 +96,7 @@ static status arg_add(struct compiler *c, uint32_t value)
     return ST_OK;
 }
 
-/* Fails with the names that would have been right. */
+/* Fails with the names that are possible. */
 static status unknown_name(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry,
                            const char *name)
 {
@@ -120,8 +120,8 @@ static status unknown_name(struct compiler *c, const struct ini_section *section
 
 /* --- tables and optimizers -------------------------------------------------------------------- */
 
-/* `values` are l1, l2, clip_value and clip_norm of its section, for what it updates: rows of row_dim numbers, or, where
- * this is 0, the parameters. */
+/* Adds the optimizer of rows of row_dim numbers, or, if row_dim is 0, of the parameters. `values`: l1, l2, clip_value
+ * and clip_norm of its section. */
 static status optimizer_add(struct compiler *c, const struct ini_section *section, const char *text, uint32_t row_dim,
                             struct graph_optimizer values, uint32_t *index)
 {
@@ -143,7 +143,7 @@ static status optimizer_add(struct compiler *c, const struct ini_section *sectio
     return ST_OK;
 }
 
-/* A [table]'s rules of the life of its rows. click_label is found when the losses are known (life_labels_find). */
+/* Reads a [table]'s rules of its rows' life. click_label is found when the losses are known (life_labels_find). */
 static status life_read(struct compiler *c, const struct ini_section *section, const struct table_settings *t,
                         struct row_life *life)
 {
@@ -174,7 +174,7 @@ static status life_read(struct compiler *c, const struct ini_section *section, c
     return ST_OK;
 }
 
-/* The label of the first bce, which predicts its probability, is the click of tables that name none. */
+/* Finds the click of tables that name none: the label of the first bce, which predicts the label's probability. */
 static void life_labels_find(struct compiler *c)
 {
     uint32_t label = GRAPH_NONE;
@@ -269,8 +269,8 @@ static uint32_t table_dim(const struct op_parse *p, uint32_t table)
 
 #define NAMES_BYTES_MAX 4096u
 
-/* Cuts "a, b" into names: fills at most `max` of names, which point into copy [NAMES_BYTES_MAX]; returns how many
- * there are. */
+/* Cuts "a, b" into names: fills names with at most `max`, which point into copy [NAMES_BYTES_MAX]; returns how many the
+ * text has. */
 static uint32_t names_cut(const char *text, char copy[NAMES_BYTES_MAX], const char **names, uint32_t max)
 {
     uint32_t count = 0;
@@ -280,7 +280,7 @@ static uint32_t names_cut(const char *text, char copy[NAMES_BYTES_MAX], const ch
     return count;
 }
 
-/* Each [cell NAME] is one of data.kinds. */
+/* Checks that each [cell NAME] is one of data.kinds. */
 static status cells_are_kinds(struct compiler *c, const char *const *kinds, uint32_t kind_count)
 {
     for (uint32_t i = 0; i < c->ini.section_count; i++) {
@@ -348,7 +348,8 @@ static status automaton_add(const struct op_parse *p, uint32_t *word_count)
 
 /* --- ops -------------------------------------------------------------------------------------- */
 
-/* Of trees: the column `tree` holds nodes, and goes into [tree] alone; nothing else does. */
+/* Checks that the column `tree` of data.format = trees, which holds nodes, and no other goes into [tree] and losses of
+ * nodes. */
 static status field_suits(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry,
                           const struct op *op, uint32_t field)
 {
@@ -371,7 +372,7 @@ static status input_add(struct compiler *c, const struct ini_section *section, c
                             "a sparse field goes through an [embedding] first; \"sparse\" cannot go into [%s]",
                             op->section);
         if (c->fields.count == 0) return ini_fail(&c->ini, section, entry, "[data] names no sparse fields");
-        /* Fields are the first tensors; candidates are named by themselves. */
+        /* Fields are the first tensors; candidates must be named. */
         for (uint32_t i = 0; i < c->fields.count; i++)
             if (LIST_AT(c->fields, struct graph_field, i)->negative_count == 0) {
                 TRY(field_suits(c, section, entry, op, i));
@@ -417,7 +418,7 @@ static status layer_add(struct compiler *c, const struct ini_section *section, c
     return ST_OK;
 }
 
-/* The section's keys: the common ones, with the op's own behind them. */
+/* Reads the section's keys: the common ones, and behind them the op's own. */
 static status op_keys_read(struct compiler *c, const struct op *op, const struct ini_section *section,
                            struct common_keys *common, void **own)
 {
@@ -444,7 +445,7 @@ static status op_keys_read(struct compiler *c, const struct op *op, const struct
     return st;
 }
 
-/* Marks a statistic as a part of the last run, or of a new one if its rule is another. */
+/* Marks a statistic as a part of the last run, or of a new run if its rule differs. */
 static status statistic_add(struct compiler *c, const struct ini_section *section, struct graph_tensor *t,
                             const struct graph_optimizer *rule)
 {
@@ -463,7 +464,7 @@ static status statistic_add(struct compiler *c, const struct ini_section *sectio
     return ST_OK;
 }
 
-/* The node whose parameters this one uses by its key `share`; NONE: it has its own. */
+/* Finds the node whose parameters this node uses by its key `share`; NONE: it has its own. */
 static status owner_find(struct compiler *c, const struct op *op, const struct ini_section *section,
                          uint32_t node_index, const struct op_shape *shape, uint32_t *owner)
 {
@@ -489,7 +490,7 @@ static status owner_find(struct compiler *c, const struct op *op, const struct i
     return ST_OK;
 }
 
-/* The op's shape rule, then its parameters, output and saved tensors. */
+/* Runs the op's shape rule, then adds its parameters, output and saved tensors. */
 static status op_shape_add(struct compiler *c, const struct op *op, const struct ini_section *section,
                            uint32_t node_index)
 {
@@ -552,7 +553,7 @@ static status op_shape_add(struct compiler *c, const struct op *op, const struct
     return ST_OK;
 }
 
-/* The label that an op names; without a name, the only one. */
+/* Adds the label that an op names; without a name, the only label. */
 static status label_add(struct compiler *c, const struct ini_section *section, const char *name)
 {
     const struct ini_entry *entry = ini_entry_find(section, "label");
@@ -601,7 +602,7 @@ static status op_parse_section(struct compiler *c, const struct op *op, const st
     struct common_keys common;
     void *own = NULL;
     TRY(op_keys_read(c, op, section, &common, &own));
-    if (common.label == NULL) common.label = ""; /* no key of this op's */
+    if (common.label == NULL) common.label = ""; /* the op has no such key */
     status st = ST_OK;
     uint32_t layer = 0, name;
     TRY_GOTO(layer_add(c, section, common.layer, &layer), done);
@@ -618,7 +619,7 @@ static status op_parse_section(struct compiler *c, const struct op *op, const st
     struct op_parse parse = {&c->ini, section, own, node->attr, common.label, table_find, table_dim, cells_add,
                              automaton_add, c};
     TRY_GOTO(op->parse(&parse), done);
-    compiler_node(c, node_index)->arg_begin = c->args.count; /* behind its program */
+    compiler_node(c, node_index)->arg_begin = c->args.count; /* after its program */
     const struct ini_entry *input = ini_entry_find(section, "input");
     TRY_GOTO(names_each(c, section, input, common.input, input_add, (void *)op), done);
     TRY_GOTO(input_count_check(c, op, section, c->args.count - compiler_node(c, node_index)->arg_begin, *common.label),

@@ -23,7 +23,7 @@ status list_add(struct list *list, void *record)
 
 status compiler_string_add(struct compiler *c, const char *text, uint32_t *offset)
 {
-    /* The text may itself lie in `strings`, which moves as it grows. */
+    /* The text may lie in `strings`, which moves as it grows. */
     char copy[INI_VALUE_BYTES_MAX + 1];
     size_t bytes = strlen(text) + 1;
     CHECK(bytes <= sizeof copy);

@@ -78,7 +78,7 @@ uint32_t op_common_keys(const struct op *op, struct cfg_key keys[OP_COMMON_KEYS_
 void format_print(FILE *out, bool as_markdown, uint32_t format);
 void formats_print(FILE *out, bool as_markdown);
 
-/* compile_names.c: letters, digits, _ - . of which - and . may not come first. */
+/* compile_names.c: letters, digits, _ - . but - and . may not come first. */
 bool is_name(const char *text);
 /* Splits the number off the end of a name: "C12" gives 1 and 12. False without one, or with a leading zero. */
 bool name_split(const char *name, size_t *stem_bytes, uint32_t *number);

@@ -1,4 +1,4 @@
-/* Finds who writes and who reads each tensor, as seen from the stage. */
+/* Finds which nodes write and read each tensor, as seen from the stage. */
 #include "graph/crossing.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static void nodes_mark(const struct graph *g, uint32_t first_layer, uint32_t las
     }
 }
 
-/* Of losses, wherever they are: inputs of at most two columns, which say what was predicted. */
+/* Marks inputs of losses, in any stage, of at most two columns: they give the predictions. */
 static void predictions_mark(const struct graph *g, uint8_t *marks)
 {
     for (uint32_t i = graph_loss_next(g, 0); i < g->forward_count; i = graph_loss_next(g, i + 1))
@@ -41,7 +41,7 @@ static void predictions_mark(const struct graph *g, uint8_t *marks)
         }
 }
 
-/* What heads, wherever they are, read and write, and the match that evaluation ranks by reads. */
+/* Marks the tensors that heads, in any stage, read and write, and the inputs of the match that evaluation ranks by. */
 static void heads_mark(const struct graph *g, uint8_t *marks)
 {
     for (uint32_t i = graph_head_next(g, 0); i < g->forward_count; i = graph_head_next(g, i + 1)) {

@@ -1,14 +1,13 @@
-/* What a stage takes and gives: every tensor that lies on both sides of a cut before or after the stage
- * (graph/cut.h), and every tensor that the engine reads in the stage. Each is listed by how the stage uses it and when
- * it moves.
+/* The tensors that a stage takes and gives: those that lie on both sides of a cut before or after the stage
+ * (graph/cut.h), and those that the engine reads in the stage, listed by how the stage uses them and when they move.
  *
  *            cut in front                                         cut behind
- *     slot ── activations, columns of the data ──▶ forward pass  ── activations ──▶ slot, what losses and heads write
- *     slot ◀── gradients of what it has taken ──── backward pass ◀── gradients ──── slot
+ *     slot ── activations, columns of the data ──▶ forward pass  ── activations ──▶ slot, outputs of losses and heads
+ *     slot ◀── gradients of its inputs ─────────── backward pass ◀── gradients ──── slot
  *
  * FRONT and BEHIND list the bytes that graph_cut counts: all that the stage's side must have, even if only later stages
- * read it. The other lists are for a device that keeps the stage's own tensors alone: what only passes through the
- * stage stays on the host. */
+ * read it. The other lists are for a device that keeps the stage's own tensors alone: tensors that only pass through
+ * the stage stay on the host. */
 #ifndef HETERPS_GRAPH_CROSSING_H
 #define HETERPS_GRAPH_CROSSING_H
 
@@ -19,11 +18,11 @@ enum crossing_list {
     CROSSING_BEHIND,      /* back, across the cut behind: likewise                                      */
     CROSSING_FORWARD_IN,  /* activations and columns that the stage reads and has not made; no keys     */
     CROSSING_FORWARD_OUT, /* activations that the stage makes and that cross the cut behind             */
-    CROSSING_LOSSES,      /* besides, in training: what losses write, and what they read of at most two columns */
-    /* besides, where nothing is trained: what heads read and write, and what evaluation ranks by */
+    CROSSING_LOSSES,      /* also, in training: outputs of losses, and their inputs of at most two columns */
+    /* also, where nothing is trained: the tensors that heads read and write, and those that evaluation ranks by */
     CROSSING_HEADS,
-    CROSSING_BACKWARD_IN,    /* gradients, from later stages, of what the stage has made or adds to        */
-    CROSSING_BACKWARD_OUT,   /* gradients of what the stage has taken                                      */
+    CROSSING_BACKWARD_IN,    /* gradients from later stages that the stage reads or adds to                */
+    CROSSING_BACKWARD_OUT,   /* gradients of the stage's inputs                                            */
     CROSSING_BACKWARD_BEGUN, /* of these, gradients to which no later stage has added                      */
     CROSSING_LISTS
 };

@@ -1,6 +1,6 @@
-/* What crosses the cut after a layer, when the layers up to it run on one device and the later ones on another: the
- * activations written before the cut and read after it, forward or backward; the columns of the input read after it;
- * and the gradients that come back. Source: HeterPS, section 4.1 (ODT), here for graphs that are not chains. */
+/* The tensors that cross the cut after a layer, when the layers up to it run on one device and the later ones on
+ * another: activations written before the cut and read after it, forward or backward; columns of the input read after
+ * it; and the gradients that come back. Source: HeterPS, section 4.1 (ODT), here for graphs that are not chains. */
 #ifndef HETERPS_GRAPH_CUT_H
 #define HETERPS_GRAPH_CUT_H
 
@@ -8,7 +8,7 @@
 
 struct cut {
     uint64_t forward_bytes, backward_bytes; /* an example: activations and input columns; gradients */
-    uint64_t micro_bytes;                   /* besides, once a micro-batch: both ways */
+    uint64_t micro_bytes;                   /* once a micro-batch: both ways */
 };
 /* The cut after `layer`; nothing crosses the cut after the last layer. Fills forward[tensor_count] and
  * backward[tensor_count], unless NULL, with the tensors in ascending order, and their counts. A start-up call: takes

@@ -1,4 +1,4 @@
-/* What a device does: it runs lists of nodes and updates. Kinds of devices are listed in engine/device/devices.def. */
+/* A device runs lists of nodes and updates. Kinds of devices are listed in engine/device/devices.def. */
 #ifndef HETERPS_GRAPH_DEVICE_H
 #define HETERPS_GRAPH_DEVICE_H
 
@@ -27,7 +27,7 @@ struct table_update {
     const float *nobody;         /* the span of keys without a row: their gradients are dropped   */
     const uint32_t *click_count; /* [row], where rows are counted                                 */
     const uint64_t *key;         /* [row], where rows begin without a vector, or are in bfloat16  */
-    struct random_stream noise;  /* of the latter: row_noise() of the step                        */
+    struct random_stream noise;  /* where in bfloat16: row_noise() of the step                    */
     uint64_t period;             /* of the step                                                   */
     struct random_stream init;   /* of the table's initial values                                 */
     float scale;
@@ -46,12 +46,13 @@ struct table_sums {
     float *const *to; /* [row]: [run, dim]                 */
     uint64_t t;
 };
-/* An update of a run of parameters, lanes added alike: all that one update of the graph changes, or a part of it. */
+/* An update of a run of parameters: all that one update of the graph changes, or a part of it. Lanes are added as
+ * above. */
 struct param_update {
     const struct graph_optimizer *optimizer;
     float *weight;       /* [count]                                                                  */
     float *state;        /* [state_count, count], state_stride floats from one state array to the next */
-    size_t state_stride; /* >= count: that of the graph's whole update                                */
+    size_t state_stride; /* >= count: the length of the graph's whole update                          */
     float *const *grad;  /* [lane]: [count] sums, from the run's first float on; zeroed by the update */
     uint32_t lanes;
     bool is_bf16; /* each lane's sum, and each sum of lanes, is rounded to bfloat16 (engine/base/bf16.h) */
@@ -82,14 +83,14 @@ struct device_vt {
     status (*update_rows)(struct device *, const struct table_update *);
     status (*update_params)(struct device *, const struct param_update *);
     status (*sum_params)(struct device *, const struct param_sums *);
-    status (*sum_rows)(struct device *, const struct table_sums *); /* of one whose units are cores */
+    status (*sum_rows)(struct device *, const struct table_sums *); /* of a device whose units are cores */
     /* Of a device with memory of its own; NULL: it works on the host's memory. begin, before a job: the host's
-     * parameters and state are the newest; the job's inputs lie in [inputs, inputs + bytes); NULL: nobody knows
-     * where. After a job, when nobody works, the host gets parameters and state back. */
+     * parameters and state are the newest; the job's inputs lie in [inputs, inputs + bytes); inputs NULL: their place
+     * is not known. settle, after a job, when no device works: the host gets parameters and state back. */
     status (*begin)(struct device *, void *inputs, size_t bytes);
     status (*settle)(struct device *);
     /* Of a device that has begin, after a job: its inputs, [inputs, inputs + bytes), will be given back now, so the
-     * device lets go of what it keeps of them. */
+     * device drops all that it keeps for them. */
     void (*leave)(struct device *, void *inputs, size_t bytes);
     void (*close)(struct device *);
 };
@@ -97,7 +98,7 @@ struct device {
     const struct device_vt *vt;
 };
 
-/* Callers use these, which own the defaults. */
+/* Callers use these functions, which own the defaults. */
 static inline status device_submit(struct device *d, const struct op_context *c, const struct graph_node *nodes,
                                    uint32_t count)
 {

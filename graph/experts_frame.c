@@ -51,8 +51,8 @@ void experts_begin(struct experts_run *r, const struct op_context *c, const stru
 
 /* --- gates ------------------------------------------------------------------------------------ */
 
-/* The expert that comes behind `before` by falling logit, of equals by number; NONE, at first: the first. Logits that
- * are no numbers have no order: `otherwise`. */
+/* The expert that follows `before` by falling logit, of equals by number; `before` NONE: the first. Logits that are NaN
+ * have no order: `otherwise`. */
 static uint32_t expert_next(const float *logit, uint32_t E, uint32_t before, uint32_t otherwise)
 {
     uint32_t best = GRAPH_NONE;
@@ -74,11 +74,11 @@ void experts_choose(const struct experts_run *r, uint32_t b)
     for (uint32_t e = 0; e < r->E; e++) sum += power[e] = fmath_exp((double)logit[e] - (double)logit[expert[0]]);
     for (uint32_t e = 0; e < r->E; e++) p[e] = (float)(power[e] / sum);
     for (uint32_t j = 0; j < top; j++) chosen += power[expert[j]];
-    if (top == 1 || isnan(sum)) chosen = sum; /* a logit that is no number is told, whoever was chosen */
+    if (top == 1 || isnan(sum)) chosen = sum; /* a NaN among the logits shows, whichever experts were chosen */
     for (uint32_t j = 0; j < top; j++) gate[j] = (float)(power[expert[j]] / chosen);
 }
 
-/* Rows that an expert may have. */
+/* The most rows that an expert may have. */
 static uint32_t capacity_of(const struct experts_run *r)
 {
     if (!r->c->training || r->attr.capacity == 0) return UINT32_MAX;

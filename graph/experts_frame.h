@@ -2,7 +2,7 @@
  * tensor that the op saves, and serves the reference (op_experts.c) and kernels.
  *
  *     choice b * top + j    the j-th expert of example b, its gate, and its row, or NONE: the expert was full
- *     rows                  by expert, then in the order in which choices came: all first ones, all second ones, … */
+ *     rows                  by expert, then in the order of choices: all first ones, all second ones, … */
 #ifndef HETERPS_GRAPH_EXPERTS_FRAME_H
 #define HETERPS_GRAPH_EXPERTS_FRAME_H
 
@@ -16,14 +16,14 @@ enum { EXPERTS_X, EXPERTS_GATE, EXPERTS_INPUTS };
 struct experts_frame {
     uint32_t *expert;      /* [B, top] */
     uint32_t *row;         /* [B, top] */
-    float *gate, *dgate;   /* [B, top]: what an expert's output is multiplied by, and its gradient */
+    float *gate, *dgate;   /* [B, top]: factor of an expert's output, and its gradient */
     float *p;              /* [B, E]: softmax over all experts */
     float *load;           /* [E]: share of all choices */
     uint32_t *begin;       /* [E + 1]: an expert's first row */
     uint32_t *from;        /* [rows]: a row's choice */
-    float *in;             /* [rows, K]: examples; in the end the gradients of these */
+    float *in;             /* [rows, K]: examples; in the end their gradients */
     float *hidden, *out;   /* [rows, H], [rows, N]: after the activation */
-    float *dhidden, *dout; /* gradients of the same before it */
+    float *dhidden, *dout; /* their gradients before it */
 };
 
 /* One of an expert's products, and where its rows lie. */
@@ -44,14 +44,14 @@ struct experts_run {
     uint32_t layer_count;
 };
 
-/* Of `examples`, K inputs and E experts. */
+/* Memory for `examples` examples, K inputs and E experts. */
 void experts_frame_layout(struct experts_frame *f, struct layout *l, const struct experts_attr *attr, uint32_t examples,
                           uint32_t K, uint32_t E);
 void experts_begin(struct experts_run *run, const struct op_context *c, const struct graph_node *n);
 /* Forward, in this order: the experts and gates of each example, then the rows of each choice. */
 void experts_choose(const struct experts_run *run, uint32_t b);
 void experts_queue(const struct experts_run *run);
-/* Backward, once frame.dgate of the example is known: the gradient of its logits, where it is wanted. */
+/* Backward, once frame.dgate of the example is known: the gradient of its logits, if it is wanted. */
 void experts_logits_backward(const struct experts_run *run, uint32_t b);
 
 /* An expert's weights: the rows of the parameter that are its own. */

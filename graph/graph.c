@@ -1,4 +1,4 @@
-/* Questions about a graph, whether it was just compiled or read from a file. */
+/* Answers questions about a graph, compiled or read from a file. */
 #include "graph/graph_internal.h"
 #include "graph/op.h"
 
@@ -55,7 +55,7 @@ uint32_t graph_table_first_node(const struct graph *g, uint32_t table)
     return GRAPH_NONE;
 }
 
-/* Where the part of an update begins that the forward nodes from `node` on own. */
+/* The begin of the part of an update that the forward nodes from `node` on own. */
 static uint64_t params_begin(const struct graph *g, uint32_t node, uint32_t update)
 {
     for (uint32_t i = node; i < g->forward_count; i++) {
@@ -76,7 +76,7 @@ void graph_params_of_nodes(const struct graph *g, uint32_t node_begin, uint32_t 
     *count = params_begin(g, node_end, update) - *offset;
 }
 
-/* The node of the parameter that is no alias and lies at an offset. */
+/* The node that owns the parameter at an offset. */
 static uint32_t owner_node(const struct graph *g, uint64_t offset)
 {
     for (uint32_t i = 0; i < g->forward_count; i++) {
@@ -107,7 +107,7 @@ uint32_t graph_aliases(const struct graph *g, uint64_t offset, uint64_t count, s
     return alias_count;
 }
 
-/* The layers of both nodes have something in common. */
+/* Ties the layers of both nodes, which share rows or parameters. */
 static void tie(const struct graph *g, uint32_t node, uint32_t other, uint32_t *first, uint32_t *last)
 {
     const uint32_t a = g->nodes[node].layer, b = g->nodes[other].layer, low = a < b ? a : b, high = a < b ? b : a;
@@ -130,7 +130,7 @@ void graph_ties(const struct graph *g, uint32_t *first, uint32_t *last)
         if (!(op_table[n->op].traits & OP_LOOKS_UP)) continue;
         tie(g, i, graph_table_first_node(g, ((const struct embed_bag_attr *)n->attr)->table), first, last);
     }
-    /* What lies within a run and is tied to layers outside it brings these. */
+    /* Layers within a run that are tied to layers outside extend the run. */
     for (bool grows = true; grows;) {
         grows = false;
         for (uint32_t l = 0; l < g->layer_count; l++)

@@ -116,7 +116,7 @@ struct graph_layer {
     uint64_t input_bytes, output_bytes; /* an example: what it reads of other layers, what others read of it */
 };
 
-/* How negatives are drawn from a vocabulary, whose words are numbered from the most frequent on. */
+/* How negatives are drawn from a vocabulary; its words are numbered from the most frequent on. */
 enum sampler {
     SAMPLER_LOG_UNIFORM, /* P(i) = log((i + 2) / (i + 1)) / log(words + 1): Zipf's law               */
     SAMPLER_EMPIRICAL,   /* P(i) ~ count(i)^power                                                    */
@@ -124,7 +124,8 @@ enum sampler {
     SAMPLER_COUNT
 };
 
-/* A column of the data: a sparse field, a numeric column, or a label. What its kind does not have is 0 or NONE. */
+/* A column of the data: a sparse field, a numeric column, or a label. Members that its kind does not have are 0 or
+ * NONE. */
 struct graph_field {
     uint32_t name;       /* of its tensor                                                         */
     uint32_t column;     /* string: its name in the data; of candidates, that of the target's     */
@@ -171,7 +172,7 @@ struct graph_table {
     uint32_t key_count_max; /* greatest number of keys that they have in an example        */
     struct row_life life;
 };
-/* The counters of a row's life follow what its optimizer has. */
+/* The counters of a row's life follow the floats of its optimizer. */
 static inline uint32_t graph_table_rule_floats(const struct graph_table *t)
 {
     return t->span_floats - (t->life.counts ? ROW_COUNTER_FLOATS : 0);
@@ -227,7 +228,7 @@ struct graph_header {
     uint32_t header_bytes;
     uint64_t file_bytes;
     uint64_t checksum;   /* xxh3-64 of the file with this field zero                            */
-    uint64_t model_hash; /* of parameters, tables, fields: what a trained model depends on; the recipe is left out */
+    uint64_t model_hash; /* of parameters, tables, fields, on which a trained model depends; not of the recipe */
     uint64_t numbering;  /* graph_numbering() of the program that compiled the graph */
     struct {
         uint64_t offset, count; /* bytes from the start; records (bytes for text and strings) */
@@ -326,7 +327,8 @@ static inline uint64_t graph_activation_end(const struct graph_header *h, const 
 }
 
 struct vocabulary_settings; /* cfg/settings.h */
-/* What compiling asks of the data. io/ reads it; the graph keeps what was found and needs the data no more. */
+/* The answers that compiling needs from the data. io/ reads it; the graph keeps the answers, and needs the data no
+ * more. */
 struct graph_source {
     void *context;
     /* The words of [vocabulary NAME], from the most frequent on, equally frequent ones by their bytes; hands each to
@@ -355,14 +357,14 @@ MUST_USE status graph_compile_kept(struct graph *graph, const char *path, const 
  * words. */
 MUST_USE status graph_compile_again(struct graph *graph, const char *path, const struct graph *known,
                                     const char *const *set, uint32_t set_count);
-/* A source that gives what `known` has; for compiling its text again, with the same vocabularies. INVALID: the text
- * reads a vocabulary by other settings. Keeps `known`. */
+/* A source that answers from `known`, for compiling its text again with the same vocabularies. INVALID: the text reads
+ * a vocabulary by other settings. Keeps `known`. */
 struct graph_source graph_source_of(const struct graph *known);
-/* Examples of a micro-batch where nothing else is said: at most so many, and a divisor of a lane's examples. */
+/* Examples of a micro-batch where train.micro is 0: at most this many, a divisor of a lane's examples. */
 #define GRAPH_MICRO_USUAL 512u
 /* For a training on one node in one stage. Where a lane is one micro-batch of less than usual size, and all ops allow
  * it (OP_JOINS_LANES), the graph's micro-batches become micro-batches of 2, 4, … lanes, whole branches of the tree of
- * lanes. What is packed once a micro-batch is then packed less often, and only the sum of these lanes takes memory.
+ * lanes. Weights, packed once a micro-batch, are then packed less often, and only the sum of these lanes takes memory.
  * header->lanes then counts the joined micro-batches, and `joined` the lanes of each. The bytes that training leaves do
  * not change. `path` is for messages. Where joining is not possible, nothing changes. */
 void graph_lanes_join(struct graph *graph, const char *path);

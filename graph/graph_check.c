@@ -1,8 +1,8 @@
-/* Checks every record of a graph before anything uses it, so nobody else has to: indices are in range; sizes fit their
- * memory and no product of sizes overflows; shapes are those that the ops' rules give; forward nodes read what earlier
- * nodes have written; backward nodes mirror them; every parameter belongs to one node; nothing is overwritten while it
- * is needed. A graph that passes may compute nonsense, but it cannot make a kernel leave its memory. Runs once a graph,
- * so plain loops are good enough. */
+/* Checks every record of a graph before anything uses it, so that no other code has to: indices are in range; sizes fit
+ * their memory and no product of sizes overflows; shapes are those that the ops' rules give; forward nodes read what
+ * earlier nodes have written; backward nodes mirror them; every parameter belongs to one node; nothing is overwritten
+ * while it is needed. A graph that passes may compute nonsense, but cannot make a kernel leave its memory. Runs once a
+ * graph, with plain loops. */
 #include "graph/graph_internal.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@
 #define FLOATS_MAX ((uint64_t)1 << 38) /* of parameters, of a slot: 1 TiB */
 #define FLOPS_MAX  ((uint64_t)1 << 60)
 
-/* What is known of a tensor besides its record. */
+/* The checker's knowledge of a tensor, beside its record. */
 enum tensor_state {
     IS_WRITTEN = 1,      /* by a forward node                              */
     IS_GRADIENT = 2,     /* of another tensor                              */
@@ -33,14 +33,14 @@ struct check {
     const uint8_t *image;
     uint8_t *states;      /* [tensor_count]: enum tensor_state */
     uint32_t *input_cols; /* [2 * arg_count + 1]: scratch of a node, its inputs' columns and then keys */
-    uint64_t *param_end;  /* [update_count + 1]: of each run of parameters, up to where nodes have claimed it */
-    uint32_t *owners;     /* [tensor_count]: the trained parameters that nodes have claimed, so by offset     */
+    uint64_t *param_end;  /* [update_count + 1]: end of the claimed part of each run of parameters */
+    uint32_t *owners;     /* [tensor_count]: trained parameters that nodes have claimed, by offset            */
     uint32_t owner_count;
-    uint64_t alias_end;    /* up to where gradients of aliases have been claimed */
+    uint64_t alias_end;    /* end of the gradients of aliases claimed so far */
     uint32_t lookup_count; /* of the nodes so far */
 };
 
-/* Fails with "PATH: byte N: MESSAGE", N being where `record` lies in the file. */
+/* Fails with "PATH: byte N: MESSAGE"; `record` lies at byte N of the file. */
 static status bad(const struct check *c, const void *record, const char *format, ...) PRINTF_LIKE(3, 4);
 static status bad(const struct check *c, const void *record, const char *format, ...)
 {
@@ -51,7 +51,7 @@ static status bad(const struct check *c, const void *record, const char *format,
     FAIL(INVALID, "%s: byte %zu: %s", c->path, (size_t)((const uint8_t *)record - c->image), status_message());
 }
 
-/* A value that must be below a bound. */
+/* Checks that a value is below a bound. */
 static status below(const struct check *c, const uint32_t *value, uint32_t bound, const char *what)
 {
     if (*value < bound) return ST_OK;
@@ -129,13 +129,13 @@ static status batch_check(const struct check *c)
     return within64(c, &h->slot_eval_bytes, h->slot_bytes, "bytes of a slot in evaluation");
 }
 
-/* What a field or a label says of its vocabulary. */
+/* Checks the vocabulary of a field or a label. */
 static status vocabulary_of_check(const struct check *c, const struct graph_field *f)
 {
     return f->vocabulary == GRAPH_NONE ? ST_OK : below(c, &f->vocabulary, c->g->vocabulary_count, "a vocabulary");
 }
 
-/* A record has nothing of what only other kinds have. */
+/* Checks a column; its record must not have members of other kinds. */
 static status column_check(const struct check *c, const struct graph_field *f, enum tensor_kind kind)
 {
     TRY(name_check(c, &f->name));
@@ -152,7 +152,7 @@ static status column_check(const struct check *c, const struct graph_field *f, e
     return ST_OK;
 }
 
-/* The log probabilities of candidates follow the numeric columns, one field after another. */
+/* Checks that the log probabilities of candidates follow the numeric columns, one field after another. */
 static status candidates_check(const struct check *c, const struct graph_field *f, uint32_t *end)
 {
     if (f->vocabulary == GRAPH_NONE) return bad(c, &f->vocabulary, "expected a vocabulary of candidates, found none");
@@ -188,7 +188,7 @@ static status columns_check(const struct check *c)
     return within(c, &h->has_value, 0, 1, "a flag");
 }
 
-/* Words follow one another, vocabulary by vocabulary, from the most frequent on. */
+/* Checks that words follow one another, vocabulary by vocabulary, from the most frequent on. */
 static status vocabularies_check(const struct check *c)
 {
     const struct graph *g = c->g;
@@ -268,8 +268,8 @@ static status tables_check(const struct check *c)
     return ST_OK;
 }
 
-/* Updates cover the parameters once, in at most PARAM_UPDATES_MAX runs one after another; only the
- * first may be of parameters that are trained; then every table once. */
+/* Checks that updates cover the parameters once, in at most PARAM_UPDATES_MAX runs one after another, of which only the
+ * first may be of trained parameters, and then every table once. */
 static status updates_check(const struct check *c)
 {
     const struct graph *g = c->g;
@@ -443,7 +443,7 @@ static bool input_fits(const struct check *c, const struct graph_node *n, uint32
            (t->kind == TENSOR_ACTIVATION && t->type == TENSOR_F32 && t->rows == 0 && c->states[tensor] & IS_WRITTEN);
 }
 
-/* A tensor that a forward node writes: nobody else does. */
+/* Checks a tensor that a forward node writes: no other node may write it. */
 static status output_check(const struct check *c, const uint32_t *arg, uint32_t rows, uint32_t cols,
                            enum tensor_type type)
 {
@@ -460,8 +460,8 @@ static status output_check(const struct check *c, const uint32_t *arg, uint32_t 
     return ST_OK;
 }
 
-/* An alias has place and shape of a trained parameter that an earlier node has claimed, and its gradient comes
- * right behind that of the alias before it, behind those of all parameters: so no two gradients overlap. */
+/* Checks that an alias has place and shape of a trained parameter that an earlier node has claimed, and that its
+ * gradient comes right behind that of the alias before, or behind the parameters': so no gradients overlap. */
 static status alias_own(struct check *c, const uint32_t *arg)
 {
     const struct graph *g = c->g;
@@ -492,9 +492,9 @@ static status alias_own(struct check *c, const uint32_t *arg)
     return ST_OK;
 }
 
-/* A parameter comes right behind the one before it in its update, so it belongs to this node alone, and the
- * nodes of a stage own one stretch; the update is one that fits it. */
-/* rule: of a statistic; NULL: the parameter is trained. */
+/* Checks that a parameter comes right behind the one before it in its update, so that it belongs to this node alone,
+ * and the nodes of a stage own one stretch; and that its update fits it. */
+/* rule: the statistic's; NULL: the parameter is trained. */
 static status param_own(struct check *c, const uint32_t *arg, const struct graph_optimizer *rule)
 {
     const struct graph_tensor *t = &c->g->tensors[*arg];
@@ -519,7 +519,7 @@ static status param_own(struct check *c, const uint32_t *arg, const struct graph
     return ST_OK;
 }
 
-/* The node's tensors against what the op's shape rule says. */
+/* Checks the node's tensors against the op's shape rule. */
 static status shape_check(struct check *c, const struct graph_node *n)
 {
     const struct graph *g = c->g;
@@ -552,7 +552,7 @@ static status shape_check(struct check *c, const struct graph_node *n)
     return ST_OK;
 }
 
-/* Lookups are numbered in the order of their nodes. */
+/* Checks that lookups are numbered in the order of their nodes. */
 static status lookup_check(struct check *c, const struct graph_node *n)
 {
     struct embed_bag_attr attr;
@@ -588,7 +588,7 @@ static status forward_check(struct check *c, const struct graph_node *n)
     return ST_OK;
 }
 
-/* A gradient that a backward node reads or writes lies within the slot. */
+/* Checks that a gradient that a backward node reads or writes lies within the slot. */
 static status gradient_place_check(const struct check *c, uint32_t tensor)
 {
     const struct graph_tensor *d = &c->g->tensors[c->g->tensors[tensor].grad];
@@ -625,8 +625,8 @@ static status backward_check(const struct check *c, const struct graph_node *n)
     return ST_OK;
 }
 
-/* Forward and backward nodes name each other; backward nodes come in the reverse order of theirs; a layer's nodes
- * are neighbours. */
+/* Checks that forward and backward nodes name each other, that backward nodes come in the reverse order of their
+ * forward nodes, and that a layer's nodes are neighbours. */
 static status order_check(const struct check *c)
 {
     const struct graph *g = c->g;
@@ -657,7 +657,7 @@ static status order_check(const struct check *c)
     return ST_OK;
 }
 
-/* Nodes have claimed every parameter, every float of an update, and every float of the gradients. */
+/* Checks that nodes have claimed every parameter, every float of an update, and every float of the gradients. */
 static status owners_check(const struct check *c)
 {
     const struct graph *g = c->g;
@@ -691,7 +691,7 @@ static status nodes_check(struct check *c)
     return ST_OK;
 }
 
-/* No two activations that are in use at the same time share bytes. */
+/* Checks that no two activations in use at the same time share bytes. */
 static status places_check(const struct check *c)
 {
     struct life life;
@@ -723,7 +723,7 @@ static status layers_check(const struct check *c)
     return ST_OK;
 }
 
-/* The numbers of fields and keys that each table serves. */
+/* Checks the numbers of fields and keys that each table serves. */
 static status serves_check(const struct check *c)
 {
     const struct graph *g = c->g;

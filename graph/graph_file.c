@@ -37,8 +37,8 @@ _Static_assert(offsetof(struct graph_header, version) == 8 && offsetof(struct gr
 
 /* --- header and sections ---------------------------------------------------------------------- */
 
-/* The most records are what a model text can give (it has at most INI_SECTIONS_MAX sections), with room: they bound
- * the time that graph_check.c takes, some of which is a product of two of them. */
+/* count_max is what a model text can give (it has at most INI_SECTIONS_MAX sections), with room. It bounds the time of
+ * graph_check.c, a part of which is a product of two counts. */
 static const struct {
     const char *name;
     uint32_t bytes; /* of a record */
@@ -72,7 +72,7 @@ static uint64_t checksum_of(const uint8_t *image, size_t bytes)
     return XXH3_64bits_digest(&state);
 }
 
-/* With the first `op_count` ops. */
+/* The numbering with the first `op_count` ops. */
 static uint64_t numbering_of(uint32_t op_count)
 {
     XXH3_state_t state;
@@ -87,10 +87,10 @@ static uint64_t numbering_of(uint32_t op_count)
 
 uint64_t graph_numbering(void) { return numbering_of(OP_ID_COUNT); }
 
-/* Whether the numbers are ours, in a graph of a time when the last ops were not there. */
+/* Whether the numbering is ours, or that of an older graph, made when the last ops did not exist. */
 static bool numbering_is_known(uint64_t numbering)
 {
-    uint32_t op_count = OP_ID_tree; /* the first that came behind those of the oldest graphs */
+    uint32_t op_count = OP_ID_tree; /* the first op that the oldest graphs do not have */
     while (op_count <= OP_ID_COUNT && numbering != numbering_of(op_count)) op_count++;
     return op_count <= OP_ID_COUNT;
 }
@@ -135,7 +135,7 @@ static status header_check(const char *path, const uint8_t *image, size_t bytes)
     return ST_OK;
 }
 
-/* The bytes between a section's end and the next one's begin. */
+/* Checks that the bytes between two sections are zero. */
 static status padding_check(const char *path, const struct graph_header *h, uint64_t begin, uint64_t end)
 {
     const uint8_t *image = (const uint8_t *)h;
@@ -228,7 +228,7 @@ status graph_bind(struct graph *graph, const char *path, const uint8_t *image, s
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* The graph's bytes of a file that has a model behind it; of any other all that it has. */
+/* The bytes of the graph in a file: those before a model, if one follows it, else all. */
 static uint64_t graph_bytes_of(int fd, uint64_t file_bytes)
 {
     struct graph_header header;
@@ -241,7 +241,7 @@ static uint64_t graph_bytes_of(int fd, uint64_t file_bytes)
     return has_model ? header.file_bytes : file_bytes;
 }
 
-/* Reads an open file, but for a model in it; *image is the caller's to free. */
+/* Reads an open file, without a model in it. Returns *image, malloc'd. */
 static status file_read(int fd, const char *path, uint8_t **image, size_t *bytes)
 {
     struct stat file;
@@ -272,7 +272,7 @@ static status file_read(int fd, const char *path, uint8_t **image, size_t *bytes
 status graph_open(struct graph *graph, const char *path)
 {
     memset(graph, 0, sizeof *graph);
-    /* Non-blocking, so that a pipe is refused and not waited for. */
+    /* Non-blocking: a pipe is refused, not waited for. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) FAIL(IO, "%s: %s", path, strerror(errno));
     uint8_t *image = NULL;

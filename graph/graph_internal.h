@@ -1,4 +1,4 @@
-/* What graph_file.c, graph_check.c and the compiler share. */
+/* Shared by graph_file.c, graph_check.c and the compiler. */
 #ifndef HETERPS_GRAPH_GRAPH_INTERNAL_H
 #define HETERPS_GRAPH_GRAPH_INTERNAL_H
 

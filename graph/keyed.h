@@ -18,7 +18,7 @@ struct keyed_param {
 #define KEYED_PARAM_MAX 6
 
 /* Reads every word of `text` as KEY=VALUE into value[], which begins with the defaults by `rules`
- * (cfg/rules.h). `params` ends with name == NULL. `of` is the thing ("sgd"), `after` what the words follow
+ * (cfg/rules.h). `params` ends with name == NULL. `of` is the name ("sgd"), `after` the text that the words follow
  * ("sgd's learning rate"). INVALID with a sentence without place: expected, found, the nearest key. */
 MUST_USE status keyed_read(const char *text, const char *of, const char *after, const struct keyed_param *params,
                            uint32_t rules, double value[KEYED_PARAM_MAX]);

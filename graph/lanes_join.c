@@ -4,9 +4,9 @@
  *                           \_____/  \_____/
  *     joined                   0        1            a micro-batch each, of 512: a branch of the tree of lanes
  *
- * What is computed of an example is the same in both. Ops add to gradients of parameters lane by lane (isa/product.c),
- * along the tree, so the memory of one lane's sums takes the sum of a whole branch. Sums of rows have memory for every
- * lane in any case (struct lane_row). Losses are told lane by lane. So the bytes are the bytes of separate lanes.
+ * Both compute the same for an example. Ops add to gradients of parameters lane by lane (isa/product.c), along the
+ * tree, so the memory of one lane's sums holds the sum of a whole branch. Sums of rows have memory for every lane in
+ * any case (struct lane_row). Losses are told lane by lane. So the results are those of separate lanes, byte by byte.
  *
  * Where activations lie depends on the number of examples, so the text of the graph is compiled once more. */
 #include <stdlib.h>
@@ -21,11 +21,12 @@ static bool node_joins(const struct graph_node *n)
     if (!(op_table[n->op].traits & OP_JOINS_LANES)) return false;
     if (n->op != OP_ID_fc) return n->param_count == 0;
     memcpy(&fc, n->attr, sizeof fc);
-    /* Groups of an example's inputs are terms of one sum: those of all examples come before the next group's. */
+    /* Groups of an example's inputs are terms of one sum: a group's terms of all examples come before the next
+     * group's. */
     return fc.groups == 1 && fc.precision == PRECISION_F32;
 }
 
-/* How many lanes can be a micro-batch: 1, 2, 4, … */
+/* The number of lanes that can be a micro-batch: 1, 2, 4, … */
 static uint32_t joined_most(const struct graph *g)
 {
     const struct graph_header *h = g->header;
@@ -33,7 +34,7 @@ static uint32_t joined_most(const struct graph *g)
     if ((uint64_t)h->micro * h->lanes != h->batch) return 1;
     for (uint32_t n = 0; n < g->forward_count; n++)
         if (!node_joins(&g->nodes[n])) return 1;
-    /* Of parameters and tables that are used more than once a lane has the sum over its uses first. */
+    /* If parameters or tables are used more than once, a lane adds its uses first. */
     if (graph_aliases(g, 0, h->param_floats, NULL) > 0) return 1;
     for (uint32_t t = 0; t < g->table_count; t++)
         if (graph_table_lookups(g, t, NULL) > 1) return 1;
@@ -41,7 +42,7 @@ static uint32_t joined_most(const struct graph *g)
     return joined;
 }
 
-/* The same ops on the same tensors, which differ in where activations lie alone. */
+/* Whether the graphs have the same ops on the same tensors, which differ only in the places of activations. */
 static bool is_alike(const struct graph *a, const struct graph *b)
 {
     return a->tensor_count == b->tensor_count && a->arg_count == b->arg_count && a->node_count == b->node_count &&

@@ -1,5 +1,5 @@
-/* A tensor lives from the node that writes it to the last node that reads it. A backward node reads those of the
- * forward node's tensors that its op's traits name, and what the forward node saved. */
+/* A tensor lives from the node that writes it to the last node that reads it. A backward node reads the tensors of its
+ * forward node that the op's traits name, and the saved ones. */
 #include "graph/life.h"
 
 #include <stdlib.h>
@@ -38,7 +38,8 @@ void lives_measure(const struct graph *g, struct life *lives)
         grad_use(g, lives, *output, n->other);
         for (uint32_t k = 0; k < n->saved_count; k++) life_use(lives, saved[k], n->other);
     }
-    /* The engine reads what heads read and write when the forward pass is done, and what a ranked match reads. */
+    /* After the forward pass the engine reads the tensors that heads read and write, and the inputs of a ranked
+     * match. */
     for (uint32_t i = graph_head_next(g, 0); i < g->forward_count; i = graph_head_next(g, i + 1)) {
         const struct graph_node *n = &g->nodes[i];
         uint32_t count = n->input_count + n->param_count + n->output_count + n->saved_count;
@@ -69,7 +70,7 @@ static void part_set(const struct graph *g, struct part *parts, uint32_t tensor,
 
 void parts_find(const struct graph *g, struct part *parts)
 {
-    /* How often a tensor is an input; until the end, in place of the column. */
+    /* How often a tensor is an input; kept in place of the column until the end. */
     for (uint32_t i = 0; i < g->tensor_count; i++) parts[i] = (struct part){GRAPH_NONE, 0};
     for (uint32_t i = 0; i < g->forward_count; i++)
         for (uint32_t k = 0; k < g->nodes[i].input_count; k++) parts[g->args[g->nodes[i].arg_begin + k]].col++;
@@ -96,7 +97,7 @@ static void life_join(struct life *lives, const struct part *parts, uint32_t ten
 
 void lives_join(const struct graph *g, const struct part *parts, struct life *lives)
 {
-    /* Forward, so that a part that is a whole itself has its own parts' lives before it hands them on. */
+    /* In forward order, so that a part that is a whole itself has its parts' lives before it hands them on. */
     for (uint32_t i = 0; i < g->forward_count; i++) {
         const struct graph_node *n = &g->nodes[i];
         if (!is_plain_concat(n)) continue;
@@ -111,13 +112,12 @@ void lives_join(const struct graph *g, const struct part *parts, struct life *li
 
 /* --- whether places agree with lives ----------------------------------------------------------- */
 
-/* The activations that nodes use, in three orders, and a search tree for the ends of those that are alive: in
- * an array, leaf i at count + i being tensor by_offset[i], the parent of i at i / 2 with the greater end of the
- * two. */
+/* The activations that nodes use, in three orders, and a search tree for the ends of live ones. The tree is an array:
+ * leaf count + i is tensor by_offset[i], and the parent of i, at i / 2, has the greater end of its two children. */
 struct places {
     const struct graph *g;
     struct life *lives;
-    struct part *parts;                      /* those that lie where a part does                                    */
+    struct part *parts;                      /* only tensors that lie where their part does                         */
     uint32_t *by_offset, *by_begin, *by_end; /* [count]: tensors                                */
     uint32_t *rank;                          /* [tensor_count]: a tensor's place in by_offset   */
     uint64_t *end_max;                       /* [2 * count]; 0: not alive                       */
@@ -151,7 +151,7 @@ static void place_set(struct places *p, uint32_t tensor, uint64_t end)
         p->end_max[i] = p->end_max[2 * i] > p->end_max[2 * i + 1] ? p->end_max[2 * i] : p->end_max[2 * i + 1];
 }
 
-/* The greatest end of those alive whose offset is below `offset`. */
+/* The greatest end of live activations whose offset is below `offset`. */
 static uint64_t place_end_max(const struct places *p, uint64_t offset)
 {
     uint32_t below_count = 0, above = p->count;
@@ -170,8 +170,8 @@ static uint64_t place_end_max(const struct places *p, uint64_t offset)
     return end;
 }
 
-/* Goes through time; at each birth asks whether someone alive begins before the new one's end and ends behind
- * its begin. */
+/* Goes through time; at each birth asks whether a live activation begins before the new one's end and ends behind its
+ * begin. */
 static uint32_t collision_find(struct places *p)
 {
     const struct graph *g = p->g;
@@ -186,7 +186,7 @@ static uint32_t collision_find(struct places *p)
     return GRAPH_NONE;
 }
 
-/* What could be a part and lies elsewhere is none. */
+/* Keeps the parts that lie in their wholes. */
 static void parts_settle(struct places *p)
 {
     parts_find(p->g, p->parts);

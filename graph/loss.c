@@ -1,4 +1,4 @@
-/* What losses share: the head's weight, the example's, shapes, labels that are numbers of classes. */
+/* Shared by losses: the head's weight, the example's weight, shapes, labels that are numbers of classes. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -120,7 +120,7 @@ uint32_t op_predict_cols(const struct graph *g, const struct graph_node *loss)
     return cols / g->fields[g->tensors[inputs[1]].cols].ids_max;
 }
 
-/* Of a forward node with a label. */
+/* The range of a forward node with a label. */
 static struct label_range label_range_of(const struct graph *g, const struct graph_node *n)
 {
     const struct op *op = &op_table[n->op];

@@ -1,4 +1,4 @@
-/* What metrics share. A metric ranks one target among an example's scores:
+/* Shared by metrics. A metric ranks one target among an example's scores:
  *
  *   inputs                            the target
  *   scores [B,C], label               the class that the label names; C = 1: the score's sign against a label of 0 or 1
@@ -6,8 +6,7 @@
  *   scores p [B,1] and q [B,1]        p, against q
  *
  * `above` are the scores greater than the target's, `equal` the other scores equal to it. A NaN counts as above, so a
- * model whose numbers are lost is never a good one. A label that names no class makes the value NaN
- * (op_labels_check). */
+ * diverged model never looks good. A label that names no class makes the value NaN (op_labels_check). */
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* What an op is: one line in ops.def, its attributes here, and one file op_<id>.c with its keys, shape rule, plain
- * reference kernels, cost and words. Devices bring faster kernels, cut into pieces: engine/device/cpu/ops.def,
- * gpu/ops.def. A head is known to engine/eval/heads.c, too. All places: graph/README.md.
+/* An op is one line in ops.def, its attributes here, and one file op_<id>.c with its keys, shape rule, plain reference
+ * kernels, cost and words. Devices bring faster kernels, cut into pieces: engine/device/cpu/ops.def, gpu/ops.def.
+ * engine/eval/heads.c knows all heads. All places: graph/README.md.
  *
  * A kernel sees a context (one slot: its tensors, input, ticket) and a node. In the backward pass, too, this is the
  * forward node; the d-accessors give the gradient of any of its tensors:
@@ -73,7 +73,7 @@ float activation_apply(enum activation a, float slope, float x);
 /* d out / d x, from the output. */
 float activation_slope(enum activation a, float slope, float out);
 
-/* What a loss predicts of an example from row x of its first input, and so which labels it takes. */
+/* The prediction of a loss for an example, from row x of its first input; the labels that it takes follow. */
 enum op_predicts {
     OP_PREDICTS_SCORE,       /* x[0]; the label is any number, or there is none                        */
     OP_PREDICTS_PROBABILITY, /* sigmoid(x[0]), of label 1; the label is 0 to 1                         */
@@ -85,7 +85,7 @@ enum pool { POOL_SUM, POOL_MEAN, POOL_MAX, POOL_NONE, POOL_COUNT };
 extern const char *const pool_names[POOL_COUNT + 1]; /* "sum", "mean", …, NULL */
 struct embed_bag_attr {
     uint32_t table;
-    uint32_t pool; /* max saves which occurrence won, [B, fields * dim] u32 key positions (ROW_NONE: no key) */
+    uint32_t pool; /* max saves the winning occurrences, [B, fields * dim] u32 key positions (ROW_NONE: no key) */
     uint32_t dim;
     uint32_t lookup; /* set by the compiler: number among the nodes that look up a table. Two lookups of one table may
                         lie in different stages, so each has sums of its own                                 */
@@ -107,7 +107,7 @@ struct fc_attr {
     uint8_t input_activation; /* fusion: multiply din by this slope at the input                          */
     uint8_t precision;        /* PRECISION_F32, … (cfg/settings.h), of the factors of its products */
     uint8_t reserved[2];
-    uint32_t groups; /* runs of equally many inputs that go through the same weights, each to `units` outputs */
+    uint32_t groups; /* runs of equally many inputs; each goes through the same weights to `units` outputs */
 };
 enum match_similarity { MATCH_DOT, MATCH_COSINE };
 struct match_attr {
@@ -140,7 +140,7 @@ struct dropout_attr {
 struct batch_norm_attr {
     float eps, momentum;
 };
-/* Its parameters, in this order; it saves the mean and the variance that its forward pass has used. */
+/* Its parameters, in this order; it saves the mean and the variance of its forward pass. */
 enum { BATCH_NORM_WEIGHT, BATCH_NORM_BIAS, BATCH_NORM_MEAN, BATCH_NORM_VARIANCE, BATCH_NORM_PARAMS };
 struct data_norm_attr {
     float eps, decay;
@@ -166,7 +166,7 @@ static inline uint32_t tree_cell_words(const struct graph_node *n)
     memcpy(&attr, n->attr, sizeof attr);
     return n->program_count - attr.automaton_words;
 }
-/* Of E experts, as many as the gate has columns. */
+/* E, the number of experts, is the number of the gate's columns. */
 struct experts_attr {
     uint32_t units, hidden; /* of an expert; hidden 0: it has one layer                 */
     uint32_t activation;    /* enum activation: of the hidden layer, or of the only one */
@@ -192,8 +192,8 @@ struct loss_attr {
     float log_z;       /* nce: logarithm of the normalising constant                                 */
     uint32_t corrects; /* nce: subtracts log(K q) from a logit                                        */
 };
-/* What losses over many columns save of an example, [B, LOSS_SAVED_COLS]: its unweighted loss, the greatest logit, and
- * the sum of exp(logit - greatest). nce saves the first of them. */
+/* Losses over many columns save [B, LOSS_SAVED_COLS]: an example's unweighted loss, the greatest logit, and the sum of
+ * exp(logit - greatest). nce saves the first alone. */
 enum { LOSS_SAVED_LOSS, LOSS_SAVED_GREATEST, LOSS_SAVED_SUM, LOSS_SAVED_COLS };
 /* shared_softmax: a loss, and the match whose similarities it is over. */
 struct shared_softmax_attr {
@@ -208,7 +208,7 @@ struct busy_attr {
     uint32_t rounds;
     uint32_t units; /* outputs; 0: as many as inputs */
 };
-/* What busy does for one example, and for one row in each pass. */
+/* The work of busy for one example, and for one row in each pass. */
 void busy_spend(uint32_t rounds);
 void busy_row_forward(float *out, uint32_t out_cols, const float *in, uint32_t in_cols);
 void busy_row_backward(float *din, uint32_t in_cols, const float *dout, uint32_t out_cols, bool adds);
@@ -220,7 +220,8 @@ _Static_assert(sizeof(struct fc_attr) <= NODE_ATTR_BYTES && sizeof(struct shared
 #define OP_COLS_MAX    (1u << 24)
 #define OP_PRODUCT_MAX ((uint64_t)1 << 36)
 
-/* What a shape rule says. Input shapes are given; the rule sets outputs, parameters, saved tensors. */
+/* The question to a shape rule and its answer: input shapes are given; the rule sets outputs, parameters, saved
+ * tensors. */
 #define OP_PARAMS_MAX 32
 /* A parameter's first value, besides those of enum random_init: init_scale, everywhere. */
 #define TENSOR_INIT_CONSTANT ((uint8_t)INIT_COUNT)
@@ -242,7 +243,7 @@ struct op_shape {
         uint8_t init; /* as graph_tensor.init                                                            */
         float init_scale;
         /* A statistic has no gradient: the backward pass adds sums over examples to its dparam, and `rule`, an
-         * internal one (graph/optimizer.h), makes its next value of these sums. */
+         * internal one (graph/optimizer.h), makes its next value from these sums. */
         bool is_statistic;
         struct graph_optimizer rule;
     } param[OP_PARAMS_MAX];
@@ -259,7 +260,7 @@ struct op_shape {
     uint64_t flops_forward, flops_backward;
 };
 
-/* What a shape rule is told of one input. `fields`: the graph's or the compiler's; the tensor of a field names one of
+/* Measures one input for a shape rule. `fields`: the graph's or the compiler's; the tensor of a field names one of
  * them. */
 static inline void op_input_measure(const struct graph_tensor *t, const struct graph_field *fields, uint32_t *cols,
                                     uint32_t *keys)
@@ -269,7 +270,8 @@ static inline void op_input_measure(const struct graph_tensor *t, const struct g
     *keys = is_field ? fields[t->cols].ids_max : 0;
 }
 
-/* What an op's parse rule works with: its section's keys, already read into `keys` (the op's key struct). */
+/* The arguments of an op's parse rule: its section's keys, already read into `keys` (the op's key struct), and
+ * services. */
 struct op_parse {
     const struct ini *ini;
     const struct ini_section *section;
@@ -301,8 +303,8 @@ struct op {
     uint32_t traits;
     const struct op_keys *keys;
     status (*parse)(const struct op_parse *);
-    /* INVALID, with a sentence without place, if attributes or input shapes cannot be. Also runs on every loaded graph,
-     * so it trusts nothing in attr. `tables`: the graph's. */
+    /* INVALID, with a sentence without place: attributes or input shapes are impossible. Also runs on every loaded
+     * graph, so it trusts nothing in attr. `tables`: the graph's. */
     status (*shape)(struct op_shape *, const struct graph_table *tables, uint32_t table_count);
     /* Reference kernels: plain, whole, one thread. forward writes out and saved; backward writes din (where wanted;
      * adds where din_adds) and adds to dparam and table_grad. */
@@ -311,9 +313,9 @@ struct op {
     /* Of some ops; these follow the others in the op's line: */
     enum activation activation; /* elementwise: the function; its gradient follows from its output */
     enum op_predicts predicts;  /* a loss                                                        */
-    /* What a node's attributes say, for people, after the section's name: ", dim 8". NULL: nothing. */
+    /* Words for people about a node's attributes, after the section's name: ", dim 8". NULL: none. */
     void (*words)(const uint8_t *attr, char *text, size_t bytes);
-    /* What the backward pass has taken over from neighbouring nodes. NULL: never anything. */
+    /* Words about work that the backward pass took over from neighbouring nodes. NULL: it never does. */
     const char *(*backward_words)(const uint8_t *attr);
 };
 extern const struct op op_table[OP_ID_COUNT];
@@ -338,7 +340,7 @@ static inline struct view op_saved(const struct op_context *c, const struct grap
 {
     return c->tensor[op_arg(c, n, n->input_count + n->param_count + n->output_count + i)];
 }
-/* The gradient of tensor t; data == NULL if nobody wants it. */
+/* The gradient of tensor t; data == NULL if no node needs it. */
 static inline struct view op_grad(const struct op_context *c, uint32_t t)
 {
     uint32_t grad = c->graph->tensors[t].grad;
@@ -361,8 +363,8 @@ static inline struct view op_dout(const struct op_context *c, const struct graph
 /* The first op of an op's section. A section's ops need not be neighbours: new ops come last. */
 uint32_t op_section_first(uint32_t op);
 static inline bool op_is_head(uint32_t op) { return (op_table[op].traits & (OP_IS_LOSS | OP_IS_METRIC)) != 0; }
-/* The first head among the forward nodes from `node` on; forward_count: there is none. What a head reads and writes
- * stays in the slot until the end of the forward pass. */
+/* The first head among the forward nodes from `node` on; forward_count: there is none. Tensors that a head reads and
+ * writes stay in the slot until the end of the forward pass. */
 static inline uint32_t graph_head_next(const struct graph *g, uint32_t node)
 {
     while (node < g->forward_count && !op_is_head(g->nodes[node].op)) node++;
@@ -374,19 +376,19 @@ static inline uint32_t graph_loss_next(const struct graph *g, uint32_t node)
     return node;
 }
 /* The match whose output a head over drawn candidates reads, or the head itself if it matches: evaluation ranks all
- * words by it (engine/eval/rank.h), so what it reads stays in the slot too. GRAPH_NONE: the node is no head, or reads
- * something else. */
+ * words by the match (engine/eval/rank.h), so its inputs stay in the slot, too. GRAPH_NONE: the node is no head, or
+ * reads something else. */
 uint32_t graph_match_of(const struct graph *g, uint32_t head);
 /* How this match, which is not NONE, compares its first input with the vectors of its second. */
 struct match_attr graph_match_attr(const struct graph *g, uint32_t match);
 /* The field of candidates that a head with a match is over; GRAPH_NONE: its candidates are other columns. */
 uint32_t graph_candidates_of(const struct graph *g, uint32_t head);
-/* Which input of a forward node is a label; GRAPH_NONE: none. */
+/* The input of a forward node that is a label; GRAPH_NONE: none. */
 uint32_t op_label_input(const struct graph_node *n);
-/* How many columns of a loss's first input, from the first on, are an example's prediction: all; or the columns of a
- * tree's root, where the others are of the tree's other nodes. */
+/* How many columns of a loss's first input, from the first on, are an example's prediction: all, or those of a tree's
+ * root if the others are of its other nodes. */
 uint32_t op_predict_cols(const struct graph *g, const struct graph_node *loss);
-/* The labels that a head takes: any number, or 0 to `max`, of which perhaps only whole numbers, the classes. */
+/* The labels that a head takes: any number, or 0 to `max`, or only the whole numbers 0 to `max`, the classes. */
 struct label_range {
     float max; /* 0: any */
     bool is_class;
@@ -394,8 +396,8 @@ struct label_range {
 };
 /* The labels that all heads that read label `label` take. */
 struct label_range graph_label_range(const struct graph *g, uint32_t label);
-/* INVALID: a label is none that the head takes, so its loss would be NaN; "WHERE example_begin + b: label …". Readers
- * refuse such numbers; but a vocabulary may have more words than there are classes. */
+/* INVALID: the head does not take a label, so the loss would be NaN; "WHERE example_begin + b: label …". Readers refuse
+ * such numbers; but a vocabulary may have more words than there are classes. */
 MUST_USE status op_labels_check(const struct op_context *c, const struct graph_node *n, const char *where,
                                 uint64_t example_begin);
 /* The weight of an example of the micro-batch. */
@@ -407,7 +409,8 @@ static inline bool op_din_adds(const struct op_context *c, const struct graph_no
     return n->other != GRAPH_NONE && c->graph->args[c->graph->nodes[n->other].arg_begin + i] != 0;
 }
 
-/* What shared_softmax sees of an example's keys: the key of its target, and the keys of the words drawn for it. */
+/* The keys of an example as shared_softmax reads them: the key of its target, and the keys of the words drawn for
+ * it. */
 struct shared_keys {
     const uint64_t *key;
     uint32_t count, owner;
@@ -424,7 +427,7 @@ static inline struct shared_keys shared_keys_of(const struct op_context *c, cons
                                 .owner = b,
                                 .log_q = g->fields[field].negative_count ? numbers + g->fields[field].log_q : NULL};
 }
-/* Whether key j > 0 counts as a candidate at all; for an example whose target it is, it does not. */
+/* Whether key j > 0 counts as a candidate; it does not for an example whose target it is (shared_keys_hit). */
 static inline bool shared_keys_count(const struct shared_keys *of, uint32_t j)
 {
     return j < of->count && !(of->log_q && of->log_q[j] > 0);

@@ -1,5 +1,5 @@
-/* Whether the target has the greatest score. Several scores that share it share the point, so a model that gives all
- * the same score has the accuracy of chance. Inputs: metric.c. */
+/* Whether the target has the greatest score. Several greatest scores share the point, so a model that gives all the
+ * same score has the accuracy of chance. Inputs: metric.c. */
 #include "graph/op_rules.h"
 
 const struct op_keys op_accuracy_keys = {NULL, 0, 0};
@@ -20,5 +20,5 @@ status op_accuracy_shape(struct op_shape *s, const struct graph_table *tables, u
 
 void op_accuracy_forward(const struct op_context *c, const struct graph_node *n) { metric_forward(c, n, value); }
 
-/* A metric has no gradient, and no graph a backward node of one. */
+/* A metric has no gradient; no graph has its backward node. */
 void op_accuracy_backward(const struct op_context *c, const struct graph_node *n) { (void)c, (void)n; }

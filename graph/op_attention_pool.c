@@ -5,7 +5,7 @@
  *   none      w_t = score_t           Zhou et al., KDD 2018, eq. (3), which leaves the softmax out
  *   softmax   w_t = exp(score_t) / sum over u < n of exp(score_u); saved
  *
- * What follows the last key is not read, and its gradient is zero. An example without keys gives zeros.
+ * Scores and vectors behind the last key are not read, and their gradient is zero. An example without keys gives zeros.
  *
  * Backward: dh_t = w_t dout, and with dw_t = dout . h_t
  *   none      dscore_t = dw_t

@@ -8,16 +8,16 @@
  *
  *   dbias = sum_b dy     dweight = sum_b dy n     dx = weight r (dy - dbias / B - n dweight / B)
  *
- * outside training m and v are constants, and the two means drop out. B is what the micro-batch has, so the
- * last one of the data counts its own; one example has v = 0 and leaves bias.
+ * Outside training m and v are constants, and the two means drop out. B is the number of the micro-batch's examples,
+ * also in the last one of the data; a single example has v = 0, and its output is the bias.
  *
- * mean and variance are statistics, not weights: the backward pass, which runs in the order of the lane, adds B
- * m to dmean and B v to dvariance, so that their moving average sees the step's mean of x, and its
- * micro-batches' variances weighted by their examples.
+ * mean and variance are statistics, not weights: the backward pass, which runs in the order of the lane, adds B m to
+ * dmean and B v to dvariance. So their moving averages get the step's mean of x, and the variances of its micro-batches
+ * weighted by their examples.
  *
- * Sums run over b = 0, 1, … in two passes: the second takes the differences from the first's mean, corrects the
- * mean by theirs, and the variance by the square of that, so neither loses digits where the mean is large
- * against the deviation. */
+ * Sums run over b = 0, 1, … in two passes: the second takes differences from the mean of the first, and corrects the
+ * mean by their mean, and the variance by its square. So neither loses digits if the mean is large against the
+ * deviation. */
 #include "graph/op_rules.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Binary cross-entropy of a prediction that has not been through the sigmoid yet. With p = 1 / (1 + exp(-z)):
+/* Binary cross-entropy of a logit z. With p = 1 / (1 + exp(-z)):
  *
  *   -y log p - (1-y) log (1-p),        log p = -log(1 + exp(-z)),   log(1-p) = -z - log(1 + exp(-z))
  *     = (1-y) z + log(1 + exp(-z))
@@ -6,12 +6,12 @@
  * exp(-z) overflows for z far below 0; there log(1 + exp(-z)) = -z + log(1 + exp(z)). Both cases in one:
  *
  *   loss  = max(z, 0) - z y + log1p(exp(-|z|))     every term is finite, and log1p keeps the digits of a small exp
- *   dloss/dz = p - y                               p through exp(-|z|) too, so it neither overflows nor loses digits
+ *   dloss/dz = p - y                               p by exp(-|z|), too, so it neither overflows nor loses digits
  *
- * A label below 0 or above 1, such as the -1 of many files, has no such loss: readers refuse it
- * (graph_label_range), and else it becomes NaN. Computed in double and, times the weights, rounded once. The
- * gradient is that of the sum of the examples' losses; who wants the mean scales by 1 / examples (the optimizer
- * does). This op starts the backward pass, so it reads no dout. */
+ * A label below 0 or above 1, such as the -1 of many files, has no such loss: readers refuse it (graph_label_range);
+ * from elsewhere it makes the loss NaN. The loss is computed in double, multiplied by the weights, and rounded once.
+ * The gradient is that of the sum of the examples' losses; the optimizer scales by 1 / examples for the mean. This op
+ * starts the backward pass, so it reads no dout. */
 #include <math.h>
 
 #include "engine/base/fmath.h"

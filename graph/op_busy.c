@@ -1,7 +1,7 @@
-/* The identity that takes time: copies its input, and its gradient back, and spends `rounds` multiply-adds on
- * each example in each pass, every one waiting for the one before. For measuring pipelines: a stage of such ops
- * takes as long as asked, whatever its width, and shares itself among a gang by examples. With `units` it is as
- * wide as asked, too: output j is input j mod the number of inputs. No model needs it. */
+/* The identity that takes time: copies its input, and its gradient back, and spends `rounds` multiply-adds on each
+ * example in each pass, each waiting for the one before. It serves to measure pipelines: a stage of such ops takes the
+ * time asked for, whatever its width, and a gang shares it by examples. With `units` it also has the width asked for:
+ * output j is input j mod the number of inputs. No model needs it. */
 #include "graph/op_rules.h"
 
 #include <string.h>
@@ -55,7 +55,7 @@ status op_busy_shape(struct op_shape *s, const struct graph_table *tables, uint3
 
 void busy_spend(uint32_t rounds)
 {
-    /* Read and written in memory, so that the compiler knows neither the result nor that nobody wants it. */
+    /* Read and written in memory, so that the compiler neither knows the result nor drops it as unused. */
     volatile float place = 0;
     float x = place;
     for (uint32_t i = 0; i < rounds; i++) x = x * 0.5f + 0.25f; /* towards 0.5, far from denormal numbers */

@@ -1,14 +1,13 @@
-/* A cross layer (Wang et al., WWW 2021, DCN-v2): out = x0 * z + x, element by element, the inputs x0, x and z
- * in this order and as wide as each other; x0 is what the first of the layers got, x what the layer before
- * gave. z is what eq. (1) multiplies x0 by, W x + b, and in a model text an fc; of low rank, eq. (2), z = U
- * (V^T x) + b, and two of them:
+/* A cross layer (Wang et al., WWW 2021, DCN-v2): out = x0 * z + x, element by element, the inputs x0, x and z in this
+ * order and of one width; x0 is the input of the first cross layer, x the output of the layer before. z is the factor
+ * of x0 in eq. (1), W x + b, an fc in a model text; of low rank, eq. (2), z = U (V^T x) + b takes two fc:
  *
  *   [fc v1]              [fc z1]              [cross c1]
  *   input = x            input = v1           input = x0, x, z1
  *   units = RANK         units = WIDTH
  *   bias = no
  *
- * where the first layer has x = x0, and the second x = c1. Backward dx0 = dout z, dx = dout, dz = dout x0. */
+ * The first layer has x = x0, the second x = c1. Backward: dx0 = dout z, dx = dout, dz = dout x0. */
 #include "graph/op_rules.h"
 
 enum { X0, X, Z, INPUTS };

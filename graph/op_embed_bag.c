@@ -10,7 +10,8 @@
  *   max    y[d] = max over rows         drow[d] += dy[d] for the first row that has the maximum; its position is saved
  *   none   y_i = row of the i-th key    drow += dy_i
  *
- * Where keys have values, a key's row is its value times the row, in all of these, and drow is multiplied by it.
+ * If keys have values, "row" stands for the key's value times the row in all of these, and drow is multiplied by the
+ * value.
  *
  * Backward goes by unique key, and within a key by occurrence in example order, so the sum of a row has one order.
  * Each op adds to sums of its own (attr.lookup), because two lookups of one table may lie in stages that run at the
@@ -86,7 +87,7 @@ status op_embed_bag_shape(struct op_shape *s, const struct graph_table *tables, 
         s->saved[0].type = TENSOR_U32;
         s->saved_count = 1;
     }
-    /* Of a field with one key, and without pooling of one with all its keys. */
+    /* For a field with one key; without pooling, for a field with all its keys. */
     s->flops_forward = s->flops_backward = cols;
     return ST_OK;
 }
@@ -157,7 +158,7 @@ void op_embed_bag_forward(const struct op_context *c, const struct graph_node *n
     }
 }
 
-/* Adds what one occurrence of a key contributes through the input whose columns begin at col. */
+/* Adds the part of a key's occurrence in the gradient, through the input whose columns begin at col. */
 static void occurrence_add(const struct op_context *c, const struct graph_node *n, const struct embed_bag_attr *attr,
                            uint32_t position, uint32_t col, float *drow)
 {
@@ -185,7 +186,7 @@ void op_embed_bag_backward(const struct op_context *c, const struct graph_node *
         for (uint32_t i = t->occurrence_begin[u]; i < t->occurrence_begin[u + 1]; i++) {
             uint32_t position = t->occurrence[i], field = c->batch->key_home[position] % c->graph->field_count;
             float *drow = table_grad + (size_t)t->lane_row[graph_joined(c->graph) > 1 ? position : u] * attr.dim;
-            /* A field may be named twice, and another op's fields not at all. */
+            /* The op may name a field twice, and fields of other ops not at all. */
             for (uint32_t s = 0, col = 0; s < n->input_count; col += width_of(c, n, &attr, s++))
                 if (field_of(c, n, s) == field) occurrence_add(c, n, &attr, position, col, drow);
         }

@@ -1,28 +1,28 @@
-/* Routed experts: of E small networks, the experts, each example goes through the `top` whose gate is highest. Inputs:
- * x [B,K]; the gate's logits [B,E], those of an fc; out [B,N].
+/* Routed experts: each example goes through `top` of E small networks, the experts: those with the highest gates.
+ * Inputs: x [B,K]; the gate's logits [B,E], from an fc; out [B,N].
  *
  *     out_b = sum over chosen e of g_be f_e(x_b)          f_e(x) = act(x W_e + b_e)            without hidden
  *                                                         f_e(x) = act(x V_e + c_e) W_e + b_e  with H hidden
  *
  * top = 1   g is the softmax over all experts (Fedus, Zoph, Shazeer, "Switch Transformers", JMLR 2022, eq. (2))
  * top > 1   g is the softmax over the chosen ones (Shazeer et al., "Outrageously Large Neural Networks", ICLR 2017,
- *           eq. (3) to (5), without noise); of all experts it is a mixture without choice (Ma et al., KDD 2018, MMoE)
+ *           eq. (3) to (5), without noise); with all experts chosen it is a plain mixture (Ma et al., KDD 2018, MMoE)
  *
  * In training an expert takes at most ceil(capacity * top * B / E) of a micro-batch's B examples: all first choices
- * come before all second ones (Lepikhin et al., "GShard", ICLR 2021, Algorithm 1), of one rank in the order of
- * examples. Who finds its expert full gets nothing of it, and other gates stay as they are. Elsewhere nothing is full,
- * so that no prediction depends on its neighbours.
+ * come before all second ones (Lepikhin et al., "GShard", ICLR 2021, Algorithm 1), choices of one rank in the order of
+ * examples. An example whose expert is full gets no output from it, and its other gates stay as they are. Outside
+ * training no expert is full, so no prediction depends on its neighbours.
  *
- * Backward, with dg_be = dout_b . f_e(x_b) of those that were not full:
+ * Backward, with dg_be = dout_b . f_e(x_b) of experts that were not full:
  *
  *     top = 1   dlogit_i = p_i ([i = e] - p_e) dg_e                          p: softmax over all experts
- *     top > 1   dlogit_e = g_e (dg_e - sum over chosen i of g_i dg_i)        0 of others
+ *     top > 1   dlogit_e = g_e (dg_e - sum over chosen i of g_i dg_i)        0 for others
  *
- * and `balance` times the load loss of each example, E sum_e s_e p_be times the example's weight, s_e the share of the
- * micro-batch's choices that are e (Fedus et al., eq. (4) to (6)): dlogit_i += balance E p_i (s_i - sum_e s_e p_e). It
- * has a gradient only, and is no part of the loss that is told.
+ * and `balance` times the load loss of each example, E sum_e s_e p_be times the example's weight, s_e being the share
+ * of e in the micro-batch's choices (Fedus et al., eq. (4) to (6)): dlogit_i += balance E p_i (s_i - sum_e s_e p_e).
+ * The load loss has only this gradient, and is no part of the reported loss.
  *
- * Sums run over inputs in order, and a weight's over its expert's rows in theirs. */
+ * Sums run over inputs in order, and those of a weight over its expert's rows in order. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -79,7 +79,7 @@ void op_experts_words(const uint8_t *bytes_of_attr, char *text, size_t bytes)
              attr.activation && attr.activation < ACT_COUNT ? activation_names[attr.activation] : "");
 }
 
-/* A layer's weights and biases, all experts' one below the other. */
+/* Sets a layer's weights and biases; those of all experts lie one below the other. */
 static void layer_shape(struct op_shape *s, const char *const names[2], uint32_t E, uint32_t in_cols, uint32_t out_cols)
 {
     for (uint32_t i = 0; i < 2; i++, s->param_count++) {
@@ -184,7 +184,7 @@ void op_experts_forward(const struct op_context *c, const struct graph_node *n)
 
 /* --- backward --------------------------------------------------------------------------------- */
 
-/* Gradients of an example's gates, and of the rows that these multiply, before their activation. */
+/* Finds the gradients of an example's gates, and of the rows that the gates multiply, before their activation. */
 static void gates_backward(const struct experts_run *r, uint32_t b)
 {
     const float *dout = view_row(op_dout(r->c, r->n), b);
@@ -202,7 +202,7 @@ static void gates_backward(const struct experts_run *r, uint32_t b)
     }
 }
 
-/* What a layer's weights, and the layer before it or the examples, get. */
+/* Adds the gradients of a layer's weights, and of the layer before it or of the examples. */
 static void layer_backward(const struct experts_run *r, uint32_t layer, uint32_t e)
 {
     const struct experts_layer *l = &r->layer[layer];

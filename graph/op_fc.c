@@ -1,36 +1,33 @@
-/* Fully connected: out = act(z), z = in W + bias; in [B,K], W [K,N], bias [N], out [B,N]. With G groups, in
- * [B,G*K] is taken as [B*G,K] and out [B,G*N] as [B*G,N]: every group of an example goes through the same
- * weights.
+/* Fully connected: out = act(z), z = in W + bias; in [B,K], W [K,N], bias [N], out [B,N]. With G groups, in [B,G*K] is
+ * read as [B*G,K] and out [B,G*N] as [B*G,N]: every group of an example goes through the same weights.
  *
- *   dz = dout * act'(out)             (or dout itself, where the consumer has multiplied already: dout_is_dz)
+ *   dz = dout * act'(out)             (or dout itself, if the consumer has multiplied already: dout_is_dz)
  *   dW += in^T dz      dbias += sum over b of dz
- *   din = dz W^T       (times act' of in, where that spares the producer the work)
+ *   din = dz W^T       (times act' of in, if that spares the producer the work)
  *
  * An element of z is summed over k = 0, 1, …, then the bias is added; an element of din over n, and of a
  * micro-batch's dW and dbias over b within each group, group after group, before it is added to the lane's
  * gradient.
  *
- * With precision bf16 (train.precision) the factors of the three products, in, W and dz, are rounded to
- * bfloat16 as they enter, to the nearest, of two to the even one. A product of two bfloat16 is exact in
- * float32, in which all else is done: sums, bias, activation, slopes (of unrounded outputs), dbias (of
- * unrounded dz). In memory everything stays float32: parameters, gradients, optimizer state, activations. So
- * the gradient is that of a network with rounded factors whose rounding has slope 1. Terms are added in pairs,
- * of each the odd one first: 1, 0, 3, 2, …, and a last one without partner by itself, as VDPBF16PS adds them
- * (Intel SDM); so sums are the same bits on every instruction set but amx, except where terms, sums or what
- * becomes of them are below 2^-126, which some take for 0. amx adds 32 terms at a time, as TDPBF16PS does: of
- * terms 0 to 31 of a group the even ones in one chain of fused multiply-adds from zero, the odd ones in
- * another, both are added, and that is added to the sum; then terms 32 to 63, and so on, zeros behind the last
- * one.
+ * With precision bf16 (train.precision) the factors of the three products, in, W and dz, are rounded to bfloat16 as
+ * they enter, to nearest, ties to even. A product of two bfloat16 is exact in float32, and all else is float32: sums,
+ * bias, activation, slopes (of unrounded outputs), dbias (of unrounded dz). In memory everything stays float32:
+ * parameters, gradients, optimizer state, activations. So the gradient is that of a network with rounded factors whose
+ * rounding has slope 1. Terms are added in pairs, the odd one of a pair first: 1, 0, 3, 2, …, and a last one without
+ * partner by itself, as VDPBF16PS adds them (Intel SDM). So sums are the same bits on every instruction set but amx,
+ * except where terms, sums or results are below 2^-126, which some take for 0. amx adds 32 terms at a time, as
+ * TDPBF16PS does: of terms 0 to 31 of a group it adds the even ones in one chain of fused multiply-adds from zero, the
+ * odd ones in another, then both chains, and then their sum to the total; then terms 32 to 63, and so on, with zeros
+ * behind the last one.
  *
- * With precision tf32 they are rounded to TensorFloat-32, float32 with 10 bits of mantissa instead of 23, to
- * the nearest, of two to the one further from zero, where the matrix units of a card take that: on cards from
- * compute capability 8.0 on (gpu/product_tf32.cu). Everything else multiplies in float32: the reference here,
- * processors, older cards. An element there and one here differ by at most about 2^-10 of the sum of its terms'
- * magnitudes, two roundings of 2^-11 a product. So what is learned depends, within that, on which layers a plan
- * gives to such a card.
+ * With precision tf32 cards from compute capability 8.0 on, whose matrix units take TensorFloat-32 (float32 with 10
+ * bits of mantissa instead of 23), round the factors to nearest, ties away from zero (gpu/product_tf32.cu). Everything
+ * else multiplies in float32: the reference here, processors, older cards. An element there and here differs by at most
+ * about 2^-10 of the sum of its terms' magnitudes, two roundings of 2^-11 a product. Within this difference, the
+ * learned model depends on the layers that a plan gives to such a card.
  *
- * Which fc of a model are rounded the compiler decides (graph/compile_fuse.c): none of one unit, whose products take no
- * time, and which is mostly the logit, and in bf16 none of fewer than 16 units or 32 inputs. */
+ * The compiler decides which fc are rounded (graph/compile_fuse.c): none of one unit, mostly the logit, whose products
+ * take no time, and in bf16 none of fewer than 16 units or 32 inputs. */
 #include "cfg/settings.h"
 #include "engine/base/bf16.h"
 #include "graph/init.h"
@@ -199,7 +196,7 @@ void op_fc_forward(const struct op_context *c, const struct graph_node *n)
     }
 }
 
-/* The gradient before the activation; i: a column of all groups'. */
+/* The gradient before the activation; i: a column of all groups. */
 static float dz_at(const struct fc_attr *attr, struct view out, struct view dout, uint32_t b, uint32_t i)
 {
     float dy = view_row(dout, b)[i];

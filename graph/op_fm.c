@@ -7,8 +7,7 @@
  * The first is Rendle, ICDM 2010, the pairwise part of eq. (1) in the linear-time form of Lemma 3.1; the second is the
  * bi-interaction of He and Chua, SIGIR 2017, eq. (3) and (4), of which the first is the sum over d.
  *
- * Backward: de_sd = dy_d (sum_t e_td - e_sd), with dy_d = dy where it is reduced. Sums run over s, and over d,
- * in order. */
+ * Backward: de_sd = dy_d (sum_t e_td - e_sd), with dy_d = dy if reduced. Sums run over s, and over d, in order. */
 #include "graph/op_rules.h"
 
 #include <string.h>

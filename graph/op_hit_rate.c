@@ -20,5 +20,5 @@ status op_hit_rate_shape(struct op_shape *s, const struct graph_table *tables, u
 
 void op_hit_rate_forward(const struct op_context *c, const struct graph_node *n) { metric_forward(c, n, value); }
 
-/* A metric has no gradient, and no graph a backward node of one. */
+/* A metric has no gradient; no graph has its backward node. */
 void op_hit_rate_backward(const struct op_context *c, const struct graph_node *n) { (void)c, (void)n; }

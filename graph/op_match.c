@@ -98,7 +98,7 @@ status op_match_shape(struct op_shape *s, const struct graph_table *tables, uint
     s->saved[1].cols = n;
     s->saved[1].type = TENSOR_F32;
     s->saved_count = 2;
-    /* The norms, and what they add to each gradient. */
+    /* The norms, and their part in each gradient. */
     s->flops_forward += 2 * (products + D) + 3 * ((uint64_t)n + 1);
     s->flops_backward += 2 * products + 3 * (uint64_t)D + 5 * (uint64_t)n;
     return ST_OK;
@@ -137,7 +137,7 @@ void op_match_forward(const struct op_context *c, const struct graph_node *n)
     }
 }
 
-/* dq of an example: sum over j of factor_j c_j, less what cosine takes along q. */
+/* dq of an example: sum over j of factor_j c_j, less the part of cosine along q. */
 static void dq_make(const struct match_attr *attr, struct view q, struct view vectors, struct view dout,
                     const float *norm_b, const float *similarity_b, uint32_t b, float *dq_b, bool adds)
 {

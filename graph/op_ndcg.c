@@ -1,6 +1,6 @@
-/* Normalised discounted cumulative gain at k of one target: 1 / log2(2 + rank) if its rank, the number of
- * scores above its own and half of those that equal it, is below k, else 0 (Jarvelin, Kekalainen, "Cumulated
- * gain-based evaluation of IR techniques", TOIS 2002, where the ideal order has a gain of 1). Inputs: metric.c. */
+/* Normalised discounted cumulative gain at k of one target: 1 / log2(2 + rank) if its rank, the number of scores above
+ * its own plus half the number of scores equal to it, is below k, else 0 (Jarvelin, Kekalainen, "Cumulated gain-based
+ * evaluation of IR techniques", TOIS 2002, where the ideal order has a gain of 1). Inputs: metric.c. */
 #include "engine/base/fmath.h"
 #include "graph/op_rules.h"
 
@@ -23,5 +23,5 @@ status op_ndcg_shape(struct op_shape *s, const struct graph_table *tables, uint3
 
 void op_ndcg_forward(const struct op_context *c, const struct graph_node *n) { metric_forward(c, n, value); }
 
-/* A metric has no gradient, and no graph a backward node of one. */
+/* A metric has no gradient; no graph has its backward node. */
 void op_ndcg_backward(const struct op_context *c, const struct graph_node *n) { (void)c, (void)n; }

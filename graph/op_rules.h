@@ -1,5 +1,5 @@
-/* The functions behind the lines of ops.def, as op_table.c expects them of every op_<id>.c, and what several of these
- * files share. */
+/* The functions behind the lines of ops.def, as op_table.c expects them of every op_<id>.c, and functions that several
+ * of these files share. */
 #ifndef HETERPS_GRAPH_OP_RULES_H
 #define HETERPS_GRAPH_OP_RULES_H
 
@@ -60,9 +60,9 @@ struct loss_keys {
 /* The parse function of every loss: fills a loss_attr. */
 MUST_USE status loss_parse(const struct op_parse *p);
 struct loss_attr loss_attr_of(const uint8_t *attr);
-/* A prediction of `cols` columns (0: any number) and a label of one. */
+/* Checks a prediction of `cols` columns (0: any number) and a label of one. */
 MUST_USE status loss_label_shape(struct op_shape *s, uint32_t cols);
-/* Logits of a target and of K candidates, and the log_q of each. */
+/* Checks logits of a target and of K candidates, and the log_q of each. */
 MUST_USE status loss_candidates_shape(struct op_shape *s);
 /* INVALID unless loss_parse could have written attr. */
 MUST_USE status loss_attr_check(const uint8_t *attr);

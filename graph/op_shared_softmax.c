@@ -1,21 +1,21 @@
 /* Cross-entropy of a target among candidates that a micro-batch shares: each example's drawn words are candidates of
- * all its examples, so that B examples with K words each have B * K of them for the price of K (mixed negative
+ * all its examples, so that B examples with K words each have B * K candidates for the price of K (mixed negative
  * sampling: Yang et al., WWW 2020 Companion; corrected by the sampler's probabilities as in Jean, Cho, Memisevic,
  * Bengio, ACL 2015, section 3, and Yi et al., RecSys 2019).
  *
  *   q [B, D]               the queries
- *   c [B, (1+K)*D]         of each example its target's vector, then those of its K words
- *   field                  its keys are the targets and the words; of [candidates] it has log_q too, else these are 0
+ *   c [B, (1+K)*D]         the vector of each example's target, then those of its K words
+ *   field                  its keys are the targets and the words; [candidates] also have log_q, else log_q is 0
  *
  *   z_b,0 = s(q_b, c_b,0) - log_q_b,0       z_b,j = s(q_b, c_j) - log_q_j       over all words, example by example
  *   s     = scale * dot, or scale * cosine, as [match] has it
  *   loss  = log sum_j exp(z_j - m) - (z_0 - m)          dz_j = exp(z_j - m) / sum - [j = 0]          m = max z
  *
- * A word whose key is that of b's target is no candidate of b; one that its own example has not (fewer keys), or
- * that the sampler has drawn although it was its own example's target, is nobody's. A micro-batch with fewer
- * examples has fewer candidates. What counts depends on what is drawn and on train.micro alone.
+ * A word with the key of b's target is no candidate of b. A word that its example lacks (fewer keys), or that the
+ * sampler drew although it was the example's target, is no candidate of any. A micro-batch with fewer examples has
+ * fewer candidates. So the candidates depend on the drawn words and on train.micro alone.
  *
- * Saved are the loss's row and the inverse norms (of dot 1) u of q, v_0 of the target, v_1 … of the words. Sums run
+ * Saved are the loss's row and the inverse norms (1 with dot): u of q, v_0 of the target, v_1 … of the words. Sums run
  * over d, over j and over b, in order. The gradient is that of the sum of the examples' losses; this op starts the
  * backward pass, so it reads no dout. */
 #include "engine/base/fmath.h"
@@ -25,7 +25,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Flops do not know train.micro: they are those of the usual one. */
+/* Flops cannot depend on train.micro: they are those of the usual one. */
 #define MICRO_USUAL 512u
 
 static const char *const similarity_names[] = {"dot", "cosine", NULL};
@@ -94,7 +94,7 @@ status op_shared_softmax_shape(struct op_shape *s, const struct graph_table *tab
     return loss_attr_check(s->attr);
 }
 
-/* What the passes work with. */
+/* The working state of the passes. */
 struct shared {
     const struct op_context *c;
     const struct graph_node *n;
@@ -135,7 +135,7 @@ static const float *vector_of(const struct shared *s, uint32_t owner, uint32_t j
     return view_row(s->vectors, owner) + (size_t)j * s->D;
 }
 
-/* The similarity without scale of b with that vector. */
+/* The similarity, without scale, of b and vector j of an owner. */
 static float similarity_of(const struct shared *s, uint32_t b, uint32_t owner, uint32_t j)
 {
     return dot(view_row(s->q, b), vector_of(s, owner, j), s->D) * view_row(s->norm, b)[0] *
@@ -183,7 +183,7 @@ void op_shared_softmax_forward(const struct op_context *c, const struct graph_no
     }
 }
 
-/* Adds what g = d loss / d (scale * similarity) of b with vector j of an owner gives both. */
+/* Adds the gradients of b and vector j of an owner, from g = d loss / d (scale * similarity). */
 static void gradients_add(const struct shared *s, uint32_t b, uint32_t owner, uint32_t j, float g)
 {
     const bool is_cosine = s->attr.similarity == MATCH_COSINE;

@@ -1,4 +1,4 @@
-/* The columns [begin, end) of the input. Backward the others get a gradient of zero. */
+/* The columns [begin, end) of the input. Backward: the other columns get a gradient of zero. */
 #include "graph/op_rules.h"
 
 #include <string.h>

@@ -1,13 +1,13 @@
-/* Cross-entropy over C classes at every node of an example's tree that has a number, which is its class; summed
- * over the nodes (Tai, Socher, Manning, ACL 2015, section 4.1, there averaged). Inputs: scores [B, ids_max *
- * C], a node's C next to each other, the last node first, as [tree] gives = nodes has them; the field of the
- * trees; the label, which is the root's number, for who evaluates.
+/* Cross-entropy over C classes at every node of an example's tree that has a number, which is its class; summed over
+ * the nodes (Tai, Socher, Manning, ACL 2015, section 4.1, average there). Inputs: scores [B, ids_max * C], the C of a
+ * node next to each other, the last node first, as from [tree] with gives = nodes; the field of the trees; the label,
+ * the root's number, for evaluation.
  *
  *   loss = sum over numbered nodes i of  log sum_j exp(x_ij - m_i) - (x_it - m_i)
- *   dx_ij = exp(x_ij - m_i) / sum_i - [j = t_i], and 0 of nodes without number and behind the first node
+ *   dx_ij = exp(x_ij - m_i) / sum_i - [j = t_i], 0 for nodes without number and behind the first node
  *
  * with m_i the greatest score of node i. A number that is no class makes the loss NaN: readers refuse it
- * (label_range.is_of_nodes); its gradient is as if no class were right. */
+ * (label_range.is_of_nodes). The gradient is as if no class were right. */
 #include <math.h>
 #include <string.h>
 
@@ -54,7 +54,7 @@ static struct node_scores scores_sum(const float *x, uint32_t classes)
     return s;
 }
 
-/* The nodes of an example from the last one on: place p is that of its scores. */
+/* A walk over an example's nodes, from the last one on; place: that of the node's scores. */
 struct node_walk {
     const uint64_t *key;
     uint32_t left, place;

@@ -1,13 +1,13 @@
 /* Runs cells over the nodes of an example's tree, or any directed acyclic graph: children before their parents. The
- * first input is the field that holds the structure (engine/base/tree.h), the second, where cells read x, holds the
- * vectors of its words: an [embedding] with pool = none. Out are the first state of the root [B, units], or of all
- * nodes [B, ids_max * units], the last first, so that the root's comes first; zeros behind them.
+ * first input is the field that holds the structure (engine/base/tree.h); the second, needed if cells read x, holds the
+ * vectors of its words: an [embedding] with pool = none. Output: the first state of the root [B, units], or of all
+ * nodes [B, ids_max * units], the last node first, so that the root's comes first, and zeros behind the first node's.
  *
- * A node's steps run in order (graph/cell.h), a product's terms are added in the order of its inputs. Backward nodes
- * come in reverse; what a state gets is first what the output got, then what its parents give, in their order. Weights
- * get a node's part after those of later nodes.
+ * A node's steps run in order (graph/cell.h), a product's terms are added in the order of its inputs. Backward, nodes
+ * come in reverse; a state's gradient adds that of the output first, then those from its parents, in their order. A
+ * weight's gradient adds a node's part after the parts of later nodes.
  *
- * Keys that are no tree of these cells, as no reader gives them, make the output NaN. */
+ * Keys that are no tree of these cells, which no reader gives, make the output NaN. */
 #include "graph/automaton.h"
 #include "graph/op_rules.h"
 #include "graph/tree_frame.h"
@@ -55,7 +55,7 @@ void op_tree_words(const uint8_t *bytes_of_attr, char *text, size_t bytes)
                  automaton_state_count(attr.automaton_words));
 }
 
-/* The kinds of the cells are the automaton's. */
+/* Checks that the automaton is of the cells' kinds. */
 static status automaton_check(const struct op_shape *s, uint32_t cell_words, const struct tree_attr *attr,
                               uint32_t kind_count)
 {
@@ -113,7 +113,7 @@ status op_tree_shape(struct op_shape *s, const struct graph_table *tables, uint3
                 s->param[to].rows = j == 0 ? rows : 1;
                 s->param[to].cols = p->output_count * attr.units;
                 s->param[to].init = j == 0 ? INIT_UNIFORM : INIT_ZEROS;
-                /* Glorot, Bengio, AISTATS 2010, eq. (16), of one output of the product. */
+                /* Glorot, Bengio, AISTATS 2010, eq. (16), for one output of the product. */
                 s->param[to].init_scale = j == 0 ? sqrtf(6.0f / ((float)rows + (float)attr.units)) : 0;
             }
             s->param_count = to;
@@ -164,7 +164,7 @@ static void product_forward(const struct tree_run *r, struct tree_at at, const s
     for (uint32_t j = 0; j < weight.cols; j++) out[j] += bias.data[j];
 }
 
-/* sum(…), prod(…) of a node's edges; but for edge `without`. */
+/* sum(…) or prod(…) over a node's edges, without edge `without`. */
 static float fold(const struct tree_run *r, struct tree_at at, const struct cell_step *s, uint32_t i, uint32_t without)
 {
     const uint32_t *begin = &r->frame.nodes.child_begin[at.node];
@@ -258,7 +258,7 @@ static void product_backward(const struct tree_run *r, struct tree_at at, const 
     }
 }
 
-/* Gives what `to` got to what an edge of a sum or product is. */
+/* Carries the gradient of `to` on to the operand at each edge of a sum or product. */
 static void fold_backward(const struct tree_run *r, struct tree_at at, const struct cell_step *s)
 {
     const float *dto = tree_gradient(r, at, s->to);

@@ -1,4 +1,4 @@
-/* What an optimizer is: one line in optimizers.def and one file optimizer_<id>.c. The same rule updates a run of dense
+/* An optimizer is one line in optimizers.def and one file optimizer_<id>.c. The same rule updates a run of dense
  * parameters and one row of a table. */
 #ifndef HETERPS_GRAPH_OPTIMIZER_H
 #define HETERPS_GRAPH_OPTIMIZER_H
@@ -18,14 +18,14 @@
 typedef void optimizer_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad,
                               size_t count, float scale, float rate, uint64_t t);
 
-/* Whether data-parallel pipelines may add up the changes that each has made: optimizers.def. */
+/* Whether data-parallel pipelines may add up their changes: optimizers.def. */
 enum optimizer_across { ACROSS_ADD, ACROSS_NEVER, ACROSS_OWN };
 
 struct optimizer {
     const char *name, *source;
     uint32_t state_count;     /* floats a weight                                                         */
     uint32_t row_state_count; /* floats a row                                                            */
-    uint32_t counts;          /* 1: a row has a counter of its own updates, which is its t               */
+    uint32_t counts;          /* 1: a row counts its own updates, which are its t                        */
     bool reads_shows;         /* its scale is 1 / occurrences of the row in the step                     */
     bool is_internal;         /* the compiler's own: no text names it                                    */
     enum optimizer_across across;
@@ -100,9 +100,9 @@ struct graph_optimizer optimizer_accumulate(float decay);
  * and line. */
 MUST_USE status optimizer_parse(const char *text, uint32_t rules, struct graph_optimizer *out);
 /* The text that `auto` stands for in a model text, for parameters or for rows of tables: adagrad; the rate depends on
- * whether the model has hidden layers. Rows begin as if their key had occurred before, once, or as weights of a linear
- * model by rules 13 and later 16 times, each time alone in a batch of `batch` examples, so a key that is never seen
- * again moves little. A larger batch makes this start smaller, as it makes gradients smaller.
+ * whether the model has hidden layers. Rows begin as if their key had occurred once before, alone in a batch of `batch`
+ * examples (weights of a linear model by rules 13 and later: 16 times), so a key that is never seen again moves little.
+ * A larger batch makes this start smaller, as it makes gradients smaller.
  *   row_dim   numbers of a row; 0: for parameters
  *   bytes     64 are enough */
 #define OPTIMIZER_AUTO "auto"

@@ -5,7 +5,7 @@
  *   w -= lr g sqrt(initial_g2sum / (initial_g2sum + s)), then |w| <= bound
  *   s += mean over the row of g^2
  *
- * So s grows after it is used, and begins at 0. State: s, a row. */
+ * So s grows after its use, and begins at 0. State: one s for each row. */
 #include "graph/optimizer_rules.h"
 
 #include <math.h>

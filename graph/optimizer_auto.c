@@ -1,23 +1,22 @@
-/* What `auto` stands for as an optimizer: the default since rules 11 (cfg/rules.h), chosen by measuring on
- * clicks, census, app and other data in one pass and in three (tests/quality/defaults.py).
+/* The optimizer that `auto` stands for: the default since rules 11 (cfg/rules.h), chosen by measuring on clicks,
+ * census, app and other data in one pass and in three (tests/quality/defaults.py).
  *
- * Layers behind layers want small steps, or a net in several passes falls behind; rows move only when their key
- * occurs, so theirs are larger; a model of one fc of one unit at most (logistic regression, factorisation
- * machines, two towers) has no layers that build on each other, and learns little in a pass by less than 0.1.
+ * Layers that build on layers need small steps, or the net falls behind in several passes. Rows move only when their
+ * key occurs, so their steps are larger. A model with at most one fc, of one unit (logistic regression, factorisation
+ * machines, two towers), has no layers that build on each other, and learns little in a pass by less than 0.1.
  *
- * A row of one number there is the weight of a linear model. It moves at twice that rate, and counts as seen 16
- * times: its first moves are smaller than those of 0.1 and one time, its later ones larger. So frequent values get
- * further in one pass, and rare ones are learned by heart less in several. */
+ * In such a model a row of one number is the weight of a linear model. It moves at rate 0.2, and counts as seen 16
+ * times: its first moves are smaller than with 0.1 and one time, its later ones larger. So frequent values get further
+ * in one pass, and rare ones are learned by heart less in several. */
 #include <stdio.h>
 #include <string.h>
 
 #include "cfg/key.h"
 #include "graph/optimizer.h"
 
-/* A gradient of one example's logit, |p - y|, as it may be. */
+/* A typical gradient of one example's logit, |p - y|. */
 #define GRADIENT_OF_ONE 0.4
-/* How often a row of one number of a model without hidden layers counts as seen before its first time; by which
- * rules it does. */
+/* How often a weight of a linear model counts as seen before its first time; the first rules by which it does. */
 #define WEIGHT_SEEN  16
 #define WEIGHT_RULES 13
 

@@ -3,13 +3,13 @@
  *   n += g^2      sigma = (sqrt(n) - sqrt(n before)) / alpha      z += g - sigma w
  *   w = 0 where |z| <= l1, else -(z - sign(z) l1) / Q             Q = (beta + sqrt(n)) / alpha + l2
  *
- * Here w is kept, and z + g - sigma w is found from it: where w is not 0, the line above gives z = -w Q -
- * sign(w) l1 with the Q before, and the change of Q takes sigma w off again, so z = -w Q - sign(w) l1 + g with
- * the new Q; where w is 0, z + g. With a constant alpha and weights that begin at 0 this is Algorithm 1. It
- * departs from it for the better in two cases: weights that begin elsewhere are pulled to where they began
- * instead of to 0, and when a schedule changes alpha, w moves by its gradient only (z / Q with another Q would
- * shrink every weight with the rate). A rate under FTRL_RATE_MIN, where Q could overflow, changes nothing.
- * State: z, n. l1 and l2 are those of the rule; they do not change g. */
+ * Here w is kept, and the new z is found from it: if w is not 0, the line above gives z = -w Q - sign(w) l1 with the
+ * old Q, and the change of Q takes sigma w off again, so z = -w Q - sign(w) l1 + g with the new Q; if w is 0, the new z
+ * is z + g. With a constant alpha and weights that begin at 0 this is Algorithm 1. It departs for the better in two
+ * cases: weights that begin elsewhere are pulled to their first value instead of to 0, and when a schedule changes
+ * alpha, w moves by its gradient only (z / Q with another Q would shrink every weight with the rate). A rate under
+ * FTRL_RATE_MIN, where Q could overflow, changes nothing. State: z, n. l1 and l2 are the rule's own; they do not change
+ * g. */
 #include "graph/optimizer_rules.h"
 
 #include <math.h>
@@ -40,7 +40,7 @@ void optimizer_ftrl_update(const struct graph_optimizer *o, float *weight, float
         float q = (beta + sqrtf(n[i])) / rate + l2;
         float before = w == 0 ? z[i] : -(w * q) - (w > 0 ? l1 : -l1);
         z[i] = before + g;
-        float over = (z[i] < 0 ? -z[i] : z[i]) - l1; /* of |z| over the threshold */
+        float over = (z[i] < 0 ? -z[i] : z[i]) - l1; /* the excess of |z| over l1 */
         weight[i] = over <= 0 ? 0 : (z[i] < 0 ? over : -over) / q;
     }
 }

@@ -11,7 +11,7 @@
 #include "graph/optimizers.def"
 #undef OPTIMIZER
 
-/* Indices of the rules' keys, for their kernels too. */
+/* Indices of the rules' keys, also for kernels. */
 enum { SGD_POWER };
 enum { ADAGRAD_EPS, ADAGRAD_INITIAL_ACCUMULATOR };
 enum { ADAM_BETA1, ADAM_BETA2, ADAM_EPS, ADAMW_DECAY }; /* the first three of both */
@@ -24,7 +24,7 @@ enum { ROW_INITIAL_G2SUM, ROW_BOUND };
 
 /* Adam's corrections of its moments at update t: 1 / (1 - beta^t), in double, rounded once. */
 float optimizer_adam_correction(float beta, uint64_t t);
-/* The rate of a row under adagrad_row, given what the row has accumulated. */
+/* The rate of a row under adagrad_row, given the row's g2sum. */
 float optimizer_adagrad_row_rate(const struct graph_optimizer *o, float rate, float g2sum);
 
 #endif

@@ -18,7 +18,7 @@ static void keys_print(FILE *out, bool as_markdown, const char *section, const s
     }
 }
 
-/* A line of what is named by a text with keys. */
+/* Prints the line of a name with its keys. */
 static void named_print(FILE *out, bool as_markdown, const char *name, const struct keyed_param *params,
                         const char *source)
 {
@@ -30,7 +30,7 @@ static void named_print(FILE *out, bool as_markdown, const char *name, const str
     fprintf(out, as_markdown ? " | %s |\n" : "  (%s)\n", source);
 }
 
-/* What an op takes, in the order of enum op_inputs. */
+/* The inputs that ops take, in the order of enum op_inputs. */
 static const char *const inputs_names[] = {
     [OP_INPUTS_ONE] = "one input",
     [OP_INPUTS_MANY] = "one input or more",
@@ -51,7 +51,7 @@ static const char *op_title(char title[64], const struct op *op)
     return title;
 }
 
-/* The ops of a section next to each other, sections by their first op: a new op comes last in ops.def. */
+/* Orders ops by section, sections by their first op; a new op comes last in ops.def. */
 static void ops_order(uint32_t order[OP_ID_COUNT])
 {
     for (uint32_t first = 0, count = 0; first < OP_ID_COUNT; first++)
@@ -59,7 +59,7 @@ static void ops_order(uint32_t order[OP_ID_COUNT])
             if (op_section_first(i) == first) order[count++] = i;
 }
 
-/* Every op in a line, then the keys: those that all have, those of sections with kinds, and each one's own. */
+/* Prints every op in a line, then the keys: those of all ops, those of sections with kinds, and each op's own. */
 static void ops_print(FILE *out, bool as_markdown)
 {
     struct cfg_key keys[OP_COMMON_KEYS_MAX];
@@ -123,7 +123,7 @@ void reference_word_keys(struct reference_word *w, const char *title, const char
     }
 }
 
-/* An op, if its section or its kind is the word, with all its keys; else its own keys that are. */
+/* Prints an op with all its keys if its section or kind is the word; else prints its own keys that are the word. */
 static void word_op(struct reference_word *w, const struct op *op)
 {
     struct cfg_key keys[OP_COMMON_KEYS_MAX];
@@ -140,7 +140,7 @@ static void word_op(struct reference_word *w, const struct op *op)
     cfg_print(w->out, op->keys->items, op->keys->count);
 }
 
-/* A format, and the keys of [data] whose meaning says that they are its own. */
+/* Prints a format, and the keys of [data] whose meaning begins with the format's name. */
 static void word_format(const struct reference_word *w, uint32_t format)
 {
     const char *name = cfg_data_formats[format];

@@ -11,7 +11,7 @@
 
 void reference_print(FILE *out, bool as_markdown);
 
-/* A word that is looked up in the tables: what they say of it is printed, and names near to it are kept. */
+/* A word that is looked up in the tables: entries with the word are printed, and names near to it are kept. */
 #define REFERENCE_NEAR_MAX 8
 struct reference_word {
     FILE *out;
@@ -20,7 +20,7 @@ struct reference_word {
     const char *near[REFERENCE_NEAR_MAX];
     uint32_t near_count;
 };
-/* Whether the word is this name; a name near to it is kept. */
+/* Whether the word is this name; keeps a name near to the word. */
 bool reference_word_is(struct reference_word *w, const char *name);
 /* Prints the section of this kind if the word names it, else each of its keys that the word names: "batch",
  * "train.batch". `title`: "train", "table NAME". */

@@ -7,7 +7,7 @@
 #include "graph/optimizer.h"
 #include "graph/word_next.h"
 
-/* Exact as doubles. */
+/* Doubles hold all numbers of steps up to this exactly. */
 #define STEPS_MAX 1e15
 
 enum { WARMUP };

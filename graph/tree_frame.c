@@ -1,4 +1,4 @@
-/* The nodes of a micro-batch, and where what is computed at them lies. */
+/* The nodes of a micro-batch, and the places of their values. */
 #include "graph/tree_frame.h"
 
 #include <math.h>
@@ -44,7 +44,7 @@ void tree_frame_layout(struct tree_frame *f, struct layout *l, const struct cell
 
 /* --- nodes ------------------------------------------------------------------------------------ */
 
-/* Whether nodes from `first` on are such as their cells take. */
+/* Whether the cells take the nodes from `first` on. */
 static bool nodes_fit(const struct tree_run *r, uint32_t first)
 {
     const struct tree_nodes *nodes = &r->frame.nodes;
@@ -101,7 +101,7 @@ static void heights_find(struct tree_frame *f)
     }
 }
 
-/* The batches of a kind are its nodes by height, which are counted first; `counts` [heights + 1] is scratch. */
+/* Makes the batches of a kind, its nodes by height, which are counted first; `counts` [heights + 1] is scratch. */
 static void kind_batch(struct tree_frame *f, uint32_t kind, uint32_t *row, uint32_t *counts)
 {
     uint32_t heights = 0, count = f->nodes.count;
@@ -124,7 +124,7 @@ static void kind_batch(struct tree_frame *f, uint32_t kind, uint32_t *row, uint3
     }
 }
 
-/* In the order of time: by height, of one height by kind. */
+/* Sorts batches in the order of time: by height, then by kind. */
 static void batches_sort(struct tree_frame *f, uint32_t *counts)
 {
     uint32_t heights = 0;
@@ -219,7 +219,7 @@ static float *word_at(const struct tree_run *r, uint32_t node, struct view of)
     return of.data + (size_t)r->frame.example[node] * of.stride + r->frame.nodes.word[node] * (size_t)r->attr.dim;
 }
 
-/* The edge of a state's operand. */
+/* The edge that an operand's state comes over. */
 static uint32_t edge_of(const struct tree_run *r, struct tree_at at, struct cell_operand o)
 {
     return o.kind == CELL_STATE ? r->frame.nodes.child_begin[at.node] + o.child : at.edge;
@@ -274,7 +274,7 @@ void tree_gradients_begin(const struct tree_run *r, struct tree_at at)
     memset(dreg, 0, R * U * sizeof *dreg);
     memset(f->dedge + f->edge_at[at.row] * E * U, 0, edges * E * U * sizeof *dreg);
     memset(f->dchild + f->edge_at[at.row] * S * U, 0, edges * S * U * sizeof *dreg);
-    size_t place = (size_t)(f->first[b + 1] - 1 - at.node) * U; /* of its output */
+    size_t place = (size_t)(f->first[b + 1] - 1 - at.node) * U; /* of the node's output */
     if (r->attr.gives || at.node + 1 == f->first[b + 1])
         memcpy(dreg + cell->state[0] * U, dout.data + (size_t)b * dout.stride + place, U * sizeof *dreg);
     for (uint32_t p = f->parent_begin[at.node]; p < f->parent_begin[at.node + 1]; p++)

@@ -17,11 +17,11 @@
 struct tree_frame {
     struct tree_nodes nodes;
     uint32_t *first;                 /* [examples + 1]: node                                              */
-    uint8_t *is_strange;             /* [examples]: its keys are no tree of these cells (not a reader's)  */
+    uint8_t *is_strange;             /* [examples]: its keys, not a reader's, are no tree of these cells  */
     uint32_t *example;               /* [nodes]                                                           */
     uint32_t *parent_begin, *parent; /* [nodes + 1], [edges]: edges that lead to a node, in their order   */
     uint32_t *stack;                 /* [nodes of an example]                                             */
-    uint32_t *height;                /* [nodes]: 0 without children, else 1 more than the highest         */
+    uint32_t *height;                /* [nodes]: 0 without children, else 1 more than the highest child   */
     uint32_t *row, *node_at;         /* [nodes]: row of a node; node of a row                             */
     uint32_t *sum_order;             /* [nodes]: by kind, height, number; may be node_at                  */
     uint32_t *edge_row;              /* [edges]: row of an edge                                           */
@@ -34,8 +34,8 @@ struct tree_frame {
     float *in, *edge_in;             /* [rows, node_inputs], [edge rows, edge_inputs]: of products         */
     float *din;                      /* [1 + rows or edge rows of a batch, input_cols]                    */
 };
-/* Memory for `examples` of at most key_max keys each, with this batching (enum tree_batching). Batching by height takes
- * the memory that it always took, because graphs state it. */
+/* Memory for `examples` of at most key_max keys each, with this batching (enum tree_batching). Batching by height must
+ * not take other memory than it always took, because graphs state it. */
 void tree_frame_layout(struct tree_frame *f, struct layout *l, const struct cells *cells, uint32_t batching,
                        uint32_t examples, uint32_t key_max);
 
@@ -58,7 +58,7 @@ void tree_batches_set(struct tree_run *run, const uint32_t *order, const uint32_
  * unless something has been added to it. */
 void tree_backward_begin(struct tree_run *run, const struct op_context *c, const struct graph_node *n);
 
-/* The node for which a step works, and one of its edges, as tree_nodes numbers them. */
+/* The node that a step works for, and one of its edges, as tree_nodes numbers them. */
 struct tree_at {
     uint32_t row, node, edge;
 };
@@ -68,7 +68,7 @@ static inline struct tree_at tree_at_row(const struct tree_run *run, uint32_t ro
 }
 /* Where a value lies. *step: the distance from one of its numbers to the next; 0 if one number is the whole vector. */
 float *tree_value(const struct tree_run *run, struct tree_at at, uint32_t operand, uint32_t *step);
-/* Where the gradient of a value is added; NULL: nobody wants it. */
+/* Where the gradient of a value is added; NULL: it is not needed. */
 float *tree_gradient(const struct tree_run *run, struct tree_at at, uint32_t operand);
 /* Clears the gradients of a node and its edges. Then adds the gradients of its states: from the output, then from its
  * parents, in their order. */

@@ -354,7 +354,7 @@ static void marks_write(struct page *p, bool is_above)
     }
 }
 
-/* Writes "1 exact (this plan) 2 rl …" for the marks. */
+/* Writes "1 exact (this plan)  2 rl …" for the marks. */
 static void marks_key(struct page *p)
 {
     fprintf(p->out, "<p class=\"key\">");
