@@ -91,8 +91,7 @@ static bool is_own(const struct cell_compiler *c, struct value v)
     return v.is_temporary && cell_operand(v.operand).kind == (c->in_fold ? CELL_EDGE : CELL_REGISTER);
 }
 
-/* Adds a step whose `to` is `a` if `a` may be written over, else a new register. The output of an activation must
- * stay. */
+/* Adds a step; `to` is `a` if `a` may be written over, else a new register. An activation's output must stay. */
 static status step_over(struct cell_compiler *c, enum cell_op op, struct value a, uint32_t b, struct value *out)
 {
     *out = a;

@@ -348,8 +348,8 @@ static status automaton_add(const struct op_parse *p, uint32_t *word_count)
 
 /* --- ops -------------------------------------------------------------------------------------- */
 
-/* Checks that the column `tree` of data.format = trees, which holds nodes, and no other goes into [tree] and losses of
- * nodes. */
+/* Checks that the column `tree` of data.format = trees, which holds nodes, goes into ops on nodes, and no other
+ * does. */
 static status field_suits(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry,
                           const struct op *op, uint32_t field)
 {

@@ -46,8 +46,7 @@ struct table_sums {
     float *const *to; /* [row]: [run, dim]                 */
     uint64_t t;
 };
-/* An update of a run of parameters: all that one update of the graph changes, or a part of it. Lanes are added as
- * above. */
+/* An update of a run of parameters: one update of the graph, or a part of it. Lanes are added as above. */
 struct param_update {
     const struct graph_optimizer *optimizer;
     float *weight;       /* [count]                                                                  */

@@ -124,8 +124,7 @@ enum sampler {
     SAMPLER_COUNT
 };
 
-/* A column of the data: a sparse field, a numeric column, or a label. Members that its kind does not have are 0 or
- * NONE. */
+/* A column of the data: a sparse field, a numeric column, or a label. Members of other kinds are 0 or NONE. */
 struct graph_field {
     uint32_t name;       /* of its tensor                                                         */
     uint32_t column;     /* string: its name in the data; of candidates, that of the target's     */
@@ -327,8 +326,7 @@ static inline uint64_t graph_activation_end(const struct graph_header *h, const 
 }
 
 struct vocabulary_settings; /* cfg/settings.h */
-/* The answers that compiling needs from the data. io/ reads it; the graph keeps the answers, and needs the data no
- * more. */
+/* Questions of compiling to the data. io/ reads it; the graph keeps the answers, and needs the data no more. */
 struct graph_source {
     void *context;
     /* The words of [vocabulary NAME], from the most frequent on, equally frequent ones by their bytes; hands each to

@@ -21,8 +21,7 @@ static bool node_joins(const struct graph_node *n)
     if (!(op_table[n->op].traits & OP_JOINS_LANES)) return false;
     if (n->op != OP_ID_fc) return n->param_count == 0;
     memcpy(&fc, n->attr, sizeof fc);
-    /* Groups of an example's inputs are terms of one sum: a group's terms of all examples come before the next
-     * group's. */
+    /* Groups of an example's inputs are terms of one sum: one group's of all examples come before the next group's. */
     return fc.groups == 1 && fc.precision == PRECISION_F32;
 }
 

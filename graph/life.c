@@ -38,8 +38,7 @@ void lives_measure(const struct graph *g, struct life *lives)
         grad_use(g, lives, *output, n->other);
         for (uint32_t k = 0; k < n->saved_count; k++) life_use(lives, saved[k], n->other);
     }
-    /* After the forward pass the engine reads the tensors that heads read and write, and the inputs of a ranked
-     * match. */
+    /* After the forward pass the engine reads the tensors of heads, and the inputs of a ranked match. */
     for (uint32_t i = graph_head_next(g, 0); i < g->forward_count; i = graph_head_next(g, i + 1)) {
         const struct graph_node *n = &g->nodes[i];
         uint32_t count = n->input_count + n->param_count + n->output_count + n->saved_count;

@@ -220,8 +220,7 @@ _Static_assert(sizeof(struct fc_attr) <= NODE_ATTR_BYTES && sizeof(struct shared
 #define OP_COLS_MAX    (1u << 24)
 #define OP_PRODUCT_MAX ((uint64_t)1 << 36)
 
-/* The question to a shape rule and its answer: input shapes are given; the rule sets outputs, parameters, saved
- * tensors. */
+/* A call of a shape rule: input shapes are given; the rule sets outputs, parameters, saved tensors. */
 #define OP_PARAMS_MAX 32
 /* A parameter's first value, besides those of enum random_init: init_scale, everywhere. */
 #define TENSOR_INIT_CONSTANT ((uint8_t)INIT_COUNT)
@@ -270,8 +269,7 @@ static inline void op_input_measure(const struct graph_tensor *t, const struct g
     *keys = is_field ? fields[t->cols].ids_max : 0;
 }
 
-/* The arguments of an op's parse rule: its section's keys, already read into `keys` (the op's key struct), and
- * services. */
+/* A call of an op's parse rule: its section's keys are read already, into `keys` (the op's key struct). */
 struct op_parse {
     const struct ini *ini;
     const struct ini_section *section;
@@ -409,8 +407,7 @@ static inline bool op_din_adds(const struct op_context *c, const struct graph_no
     return n->other != GRAPH_NONE && c->graph->args[c->graph->nodes[n->other].arg_begin + i] != 0;
 }
 
-/* The keys of an example as shared_softmax reads them: the key of its target, and the keys of the words drawn for
- * it. */
+/* An example's keys in shared_softmax: the key of its target, and the keys of the words drawn for it. */
 struct shared_keys {
     const uint64_t *key;
     uint32_t count, owner;
@@ -437,7 +434,7 @@ static inline bool shared_keys_hit(const struct shared_keys *own, const struct s
     return own->count > 0 && own->key[0] == of->key[j];
 }
 
-/* Keys that example b has in the field of an attention_pool; it pools the vectors of at most so many keys. */
+/* Keys that example b has in the field of an attention_pool; at most as many as there are scores. */
 static inline uint32_t attention_key_count(const struct op_context *c, const struct graph_node *n, uint32_t b)
 {
     uint32_t home = b * c->graph->field_count + c->graph->tensors[op_arg(c, n, 2)].cols, most = op_in(c, n, 0).cols;

@@ -10,8 +10,7 @@
  *   max    y[d] = max over rows         drow[d] += dy[d] for the first row that has the maximum; its position is saved
  *   none   y_i = row of the i-th key    drow += dy_i
  *
- * If keys have values, "row" stands for the key's value times the row in all of these, and drow is multiplied by the
- * value.
+ * If keys have values, "row" is the key's value times the row in all of these, and drow is multiplied by the value.
  *
  * Backward goes by unique key, and within a key by occurrence in example order, so the sum of a row has one order.
  * Each op adds to sums of its own (attr.lookup), because two lookups of one table may lie in stages that run at the

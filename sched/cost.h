@@ -144,7 +144,7 @@ struct cost_result {
     bool is_limit_reached;   /* its type has no further unit; else more units would not help  */
     bool is_memory_short;    /* throughput 0: the node of the limiting stage lacks memory     */
 };
-/* Throughput and cost of stages whose k are set; is_limit_reached and is_memory_short are not told. */
+/* Throughput and cost of stages whose k are set; is_limit_reached and is_memory_short are not set. */
 struct cost_result cost_of(const struct cost_model *model, const struct cost_stage *stages, uint32_t count);
 
 #endif

@@ -345,8 +345,7 @@ static bool path_take(struct exact *x, double *weight)
     return is_within;
 }
 
-/* Moves the multipliers along the path's excess over the limits, as shares of the limits; false if no multiplier
- * moves. */
+/* Moves the multipliers along the path's excess over the limits, in shares of the limits; false if none moves. */
 static bool multipliers_move(struct exact *x, double bound, double pace)
 {
     const uint32_t *limit = x->model->limit;
@@ -470,8 +469,7 @@ static bool is_dominated(struct exact *x, uint32_t layer, uint32_t type, double 
     return false;
 }
 
-/* A beginning goes on with an item, or goes back; the first returns the node's cost if the item is the first on its
- * node. */
+/* A beginning goes on with an item, or goes back; returns the node's cost if the item is the first on it. */
 static double nodes_enter(struct exact *x, const struct item *item, uint32_t first)
 {
     const struct cost_model *m = x->model;

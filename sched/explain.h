@@ -29,8 +29,8 @@ char *explain_change_text(const struct cost_model *model, const struct solution 
                           size_t bytes);
 /* Bytes at the front of a text of explain_change_text that only say that the change is infeasible. */
 size_t explain_prefix(const char *text);
-/* Says whether the layer's type computes it most cheaply; if not, what the cheapest type would cost. types[L],
- * stages[L]: scratch. */
+/* Says whether the layer's type computes it most cheaply; if not, what computing and the plan would cost on the
+ * cheapest type. types[L], stages[L]: scratch. */
 char *explain_layer_text(const struct cost_model *model, const struct solution *chosen, uint32_t layer,
                          type_index *types, struct cost_stage *stages, char *buffer, size_t bytes);
 /* Why a solution is infeasible: "at most 147,890 of 396,015 examples/s, because …", into buffer, cut where it is
@@ -43,7 +43,7 @@ char *explain_sources_text(const struct instance *instance, char *buffer, size_t
 char *explain_stage_name(const struct instance *instance, const struct cost_stage *stage, uint32_t width, char *buffer,
                          size_t bytes);
 
-/* What a plan costs with the fewest units, for throughputs from `throughput_from` up to the greatest that the limits
+/* The costs of a plan with the fewest units, for throughputs from `throughput_from` up to the greatest that the limits
  * allow, in rising order; returns how many points, at most `room`. stages[L] is scratch. */
 struct explain_point {
     double throughput, cost;
@@ -66,7 +66,7 @@ MUST_USE status compare_links_write(FILE *out, const struct solution *solutions,
 void trials_write(FILE *out, const struct solution *solutions, uint32_t count);
 /* The cost to which gaps of a comparison refer: the proven cost, else the least; 0: none is feasible. */
 double compare_reference(const struct solution *solutions, uint32_t count, bool *is_proven);
-/* What ended a method: "proof", "evaluations", "seconds", "user"; or "itself": it had nothing more to try. */
+/* The end of a method: "proof", "evaluations", "seconds", "user"; or "itself": it had nothing more to try. */
 const char *compare_end_text(const struct solution *solution);
 
 #endif

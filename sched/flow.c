@@ -344,8 +344,7 @@ status flow_run(struct flow *f)
     run_layout(&r, &(struct layout){.base = memory, .align = 8});
     run_begin(&r);
     do {
-        /* All tasks that end or become ready now are handled before a place is given, so that they are served by
-         * number. */
+        /* Tasks that end or become ready now are handled before a place is given: they are served by number. */
         do {
             done_take(&r);
             fresh_take(&r);

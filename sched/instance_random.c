@@ -89,8 +89,7 @@ static void layer_set(struct layer_facts *layer, const char *kind, double in, do
     *layer = (struct layer_facts){.name = kind, .kind = kind, .in_bytes = in, .out_bytes = out, .cut_bytes = 2 * out};
 }
 
-/* A tower looks keys up, then sums the rows of each field: [fields, keys, dim] to [fields, dim]. Returns the floats
- * after it. */
+/* A tower looks keys up, then sums each field's rows: [fields, keys, dim] to [fields, dim]. Returns fields * dim. */
 static double tower_draw(struct draws *draws, struct layer_facts *layers)
 {
     static const double dims[] = {8, 16, 32, 64};
@@ -105,8 +104,7 @@ static double tower_draw(struct draws *draws, struct layer_facts *layers)
     return fields * dim;
 }
 
-/* Draws layers [0, layer_count): towers, concat, fully connected layers, loss. Returns the first fully connected
- * one. */
+/* Draws the layers: towers, concat, fully connected layers, loss. Returns the first fully connected one. */
 static uint32_t layers_draw(struct draws *draws, struct layer_facts *layers, uint32_t layer_count)
 {
     static const double first_widths[] = {128, 256, 512, 1024, 2048}, falls[] = {0.5, 0.75, 1, 1};

@@ -1,4 +1,4 @@
-/* What a scheduling method is: one line in methods.def and one function of this form. */
+/* A scheduling method is one line in methods.def and one function of this form. */
 #ifndef HETERPS_SCHED_METHOD_H
 #define HETERPS_SCHED_METHOD_H
 

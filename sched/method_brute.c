@@ -37,8 +37,7 @@ static void prefix_extend(const struct cost_model *m, struct prefix *prefixes, u
 static void plan_try(struct search *s, const type_index *types, struct cost_stage *stages, uint32_t stage_count)
 {
     if (s->model->node_count > 1 || s->model->has_adding) {
-        /* Links depend on the whole plan, and added moves on the whole stage, so the sums of beginnings do not have
-         * them. */
+        /* The sums leave out links, which depend on the whole plan, and added moves, on the whole stage. */
         stages = s->stages;
         stage_count = cost_stages(s->model, types, stages);
     }

@@ -1,5 +1,4 @@
-/* RALP's placement as a method: the layers up to the split on one type, the layers behind it on another
- * (sched/ralp.h). */
+/* RALP's placement as a method: layers up to the split on one type, layers behind it on another (sched/ralp.h). */
 #include "sched/method.h"
 #include "sched/ralp.h"
 

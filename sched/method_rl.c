@@ -228,8 +228,7 @@ static void learn_from_all(struct learner *r)
     net_update(&r->net, r->set->rate_shared, r->set->rate_own);
 }
 
-/* Every second restart of rl-joint remembers the best plan so far from the start; columns near its units are finer
- * now. */
+/* Every second restart of rl-joint remembers the best plan so far, near whose units columns are finer now. */
 static void restart_joint(struct learner *r, uint64_t restart)
 {
     struct search *s = r->search;

@@ -64,7 +64,7 @@ struct page_range {
     double least, most;
 };
 void page_range_add(struct page_range *r, double value);
-/* An axis over all added values, with some air; logarithmic if they differ by a factor of `wide` or more. */
+/* An axis over all added values, with some air; logarithmic if they differ by more than a factor of `wide`. */
 struct page_axis page_axis_of(const struct page_range *r, double wide);
 double page_down(const struct page_axis *y, double value);
 double page_across(const struct page_axis *x, double value);

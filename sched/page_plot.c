@@ -311,8 +311,7 @@ static bool is_near(const struct page_mark *a, const struct page_mark *b)
     return a->is_there && b->is_there && fabs(a->x - b->x) <= NEAR_X && fabs(a->y - b->y) <= NEAR_Y;
 }
 
-/* "1–5 7": numbers of the methods whose marks are near that of `at`; "" if an earlier mark is near and has the
- * numbers. */
+/* "1–5 7": numbers of the methods whose marks are near that of `at`; "" if an earlier near mark has them. */
 static char *near_numbers(const struct page *p, uint32_t at, char *buffer, size_t bytes)
 {
     size_t used = 0;

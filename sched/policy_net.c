@@ -240,8 +240,7 @@ INLINE v8 min_v8(v8 a, float b)
     return select_v8(a < all, a, all);
 }
 
-/* 2^x for x < 127; x below -126 counts as -126. Relative error under 3e-6: Taylor's series about the nearest
- * integer. */
+/* 2^x for x < 127; x below -126 counts as -126. Relative error < 3e-6: Taylor's series about the nearest integer. */
 INLINE v8 exp2_v8(v8 x)
 {
     const v8 low = {-126, -126, -126, -126, -126, -126, -126, -126};

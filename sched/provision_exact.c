@@ -275,8 +275,7 @@ struct cost_result provision_exact(const struct cost_model *m, struct cost_stage
     if (none.score > 0) return none;
     if (!within(m, stages, count, m->tau_max)) return nearest(m, stages, count);
 
-    /* A bound of later costs: price * k * ET(k) grows with k, and a stage's part of the cost, price * k * tau, is not
-     * less. */
+    /* The bound: price * k * ET(k) grows with k, and a stage's part of the cost, price * k * tau, is not less. */
     struct walk walk;
     walk_begin(&walk, m, stages, count);
     const double nodes = cost_nodes_price(m, stages, count);

@@ -1,5 +1,4 @@
-/* Counts evaluations, remembers plans, and ends a search. search_evaluate is the inner loop of every sampled and
- * learned method. */
+/* Counts evaluations, keeps plans, ends a search. search_evaluate is the inner loop of sampled and learned methods. */
 #include "sched/search.h"
 
 #include <math.h>

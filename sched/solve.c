@@ -55,7 +55,7 @@ static void solution_plan(struct solution *s, const struct cost_model *model, co
         }
         s->result = cost_of(model, s->stages, s->stage_count);
     }
-    /* If the chosen units do not keep to throughput and limits, the exact provision is told. */
+    /* If the chosen units do not keep to throughput and limits, the exact provision replaces them. */
     if (units == NULL || units[0] == 0 || !s->result.is_feasible)
         s->result = provision_exact(model, s->stages, s->stage_count);
     if (!s->result.is_feasible) return;

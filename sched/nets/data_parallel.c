@@ -187,8 +187,7 @@ static void reduces_add(struct layout_of_job *b, uint32_t end)
     flow_after(b->f, end, task);
 }
 
-/* Adds the way of a worker's batch through the back, after its task `before`; returns the task that its backward pass
- * waits for. */
+/* Adds a worker's batch in the back, after its task `before`; returns the task that its backward pass waits for. */
 static uint32_t back_add(struct layout_of_job *b, uint32_t worker, uint32_t before, uint32_t end)
 {
     const struct parallel_job *job = b->job;
@@ -316,7 +315,7 @@ status parallel_run(const struct parallel_machines *machines, struct parallel_jo
     status st = ST_OK;
     for (uint32_t j = 0; j < count; j++) r.steps[j] = count > 1 ? 4 : steps + 1;
     if (count > 1) {
-        /* The first job alone says when the others begin, and a short run of all how many steps each makes beside the
+        /* The first job alone gives the begins of the others, and a short run of all the steps of each beside the
          * slowest. */
         double slowest = 0;
         TRY_GOTO(jobs_run(machines, jobs, 1, &r), done);

@@ -1,4 +1,4 @@
-/* Nets as what planners take: a layer table for instances, and RALP's layers. */
+/* Nets as planners take them: a layer table for instances, and RALP's layers. */
 #ifndef HETERPS_SCHED_NETS_NET_PLAN_H
 #define HETERPS_SCHED_NETS_NET_PLAN_H
 

@@ -187,7 +187,7 @@ void dqn_close(struct dqn *q)
     free(q);
 }
 
-/* --- what it sees ----------------------------------------------------------------------------- */
+/* --- the state -------------------------------------------------------------------------------- */
 
 /* Where nodes lie in their tree. */
 struct tree_places {
@@ -224,8 +224,7 @@ static void state_make(struct dqn *q, const struct place_units *u, const struct 
         for (uint32_t k = 0; k < STATE_WIDTH && nodes[r] > 1; k++) q->state[r * STATE_WIDTH + k] /= (float)nodes[r];
 }
 
-/* Finds the nodes' order, in which a node's first half of children comes before it, the middle one too; sets the
- * state. */
+/* Sets the state. In order, the first half of a node's children comes before it, with the middle one. */
 static void tree_see(struct dqn *q, const struct place_units *u)
 {
     struct tree_places t;
@@ -282,7 +281,7 @@ void dqn_place(struct dqn *q, const struct place_units *u, double epsilon, uint8
     }
 }
 
-/* --- how it learns ---------------------------------------------------------------------------- */
+/* --- learning --------------------------------------------------------------------------------- */
 
 void dqn_remember(struct dqn *q, const struct place_units *u, const uint8_t *device, double reward)
 {

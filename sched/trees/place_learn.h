@@ -63,8 +63,7 @@ struct place_learn_options {
     void (*told)(void *context, uint32_t update, double ratio);
     void *context;
 };
-/* policy: the first weights, and then the learned ones. Returns the learned policy's mean ratio over all lists, with
- * noise. */
+/* policy: the first weights, then the learned ones. Returns their noisy mean ratio over all lists. */
 double place_learn(struct place_policy *policy, const struct place_learn_options *options);
 
 /* Hill climbing from a placement: moves to another device a batch, all batches from one up, a piece of all batches up

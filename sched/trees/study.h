@@ -6,7 +6,7 @@
 #include "sched/trees/forests.h"
 #include "sched/trees/place_learn.h"
 
-/* Who places: STUDY(id, name, what it does). */
+/* The policies: STUDY(id, name, what it does). */
 #define STUDY_POLICIES(STUDY)                                                                                          \
     STUDY(host, "processor", "all on the first device")                                                                \
     STUDY(card, "card", "all on the second device")                                                                    \
@@ -48,7 +48,7 @@ static inline double study_range_mean(const struct study_range *r) { return r->c
 /* Means of a list: a batch of trees. */
 struct study_figure {
     double placing_seconds;                                 /* processor time of deciding, for the last seed */
-    double transfers, transfer_bytes, launches, host_share; /* share of units; of the last seed's placements */
+    double transfers, transfer_bytes, launches, host_share; /* of the last seed; the share is of units */
     struct study_range seconds;                             /* count 0: does not apply here                 */
 };
 

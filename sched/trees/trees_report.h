@@ -25,7 +25,7 @@ struct trees_report {
     struct study one, batch;
     struct study one_synchronous, batch_synchronous; /* of one seed */
     uint32_t card_max;
-    struct study cards[REPORT_CARDS + 1]; /* [cards]: of the batch, on the host and so many cards, one seed */
+    struct study cards[REPORT_CARDS + 1]; /* [cards]: of the batch, on the host and these cards, one seed */
     struct {
         uint32_t nodes;
         double host_seconds, card_seconds;

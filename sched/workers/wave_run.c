@@ -137,8 +137,7 @@ static void minibatch_add(struct lay *l, uint32_t v, uint32_t p)
     }
 }
 
-/* Lets a minibatch's tasks wait for earlier minibatches, for its tasks at neighbouring stages, for pulls and for
- * room. */
+/* Lets a minibatch's tasks wait for earlier minibatches, for neighbouring stages, for pulls and for room. */
 static void minibatch_order(struct lay *l, uint32_t v, uint32_t p)
 {
     const struct wave_run *run = l->run;

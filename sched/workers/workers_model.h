@@ -75,8 +75,7 @@ static inline double workers_weights(const struct workers_model *m, uint32_t fir
 }
 
 /* How many of in_flight minibatches the stage `index` of `count` holds at once: the first stage all, the last one
- * minibatch, as forward and backward are one task there, and stages between in even steps. A full stage starts no
- * forward pass. */
+ * (forward and backward are one task there), stages between in even steps. A full stage starts no forward pass. */
 uint32_t workers_held(uint32_t in_flight, uint32_t index, uint32_t count);
 
 /* Bytes that a stage of layers first … end - 1 keeps on its card while it holds `held` minibatches. */
