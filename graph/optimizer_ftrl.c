@@ -5,8 +5,8 @@
  *
  * Here w is kept, and the new z is found from it: if w is not 0, the line above gives z = -w Q - sign(w) l1 with the
  * old Q, and the change of Q takes sigma w off again, so z = -w Q - sign(w) l1 + g with the new Q; if w is 0, the new z
- * is z + g. With a constant alpha and weights that begin at 0 this is Algorithm 1. It departs for the better in two
- * cases: weights that begin elsewhere are pulled to their first value instead of to 0, and when a schedule changes
+ * is z + g. With a constant alpha and weights that begin at 0 this is Algorithm 1. The code departs for the better in
+ * two cases: weights that begin elsewhere are pulled to their first value instead of to 0, and when a schedule changes
  * alpha, w moves by its gradient only (z / Q with another Q would shrink every weight with the rate). A rate under
  * FTRL_RATE_MIN, where Q could overflow, changes nothing. State: z, n. l1 and l2 are the rule's own; they do not change
  * g. */

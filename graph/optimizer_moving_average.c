@@ -1,5 +1,5 @@
 /* The moving average of a statistic: w = momentum w + (1 - momentum) g, g being the mean over a step's examples of the
- * sum that its backward passes made (graph/op_batch_norm.c). It is no gradient, so there is no penalty, no clip and no
+ * sum that its backward passes made (graph/op_batch_norm.c). g is no gradient, so there is no penalty, no clip and no
  * learning rate. */
 #include "graph/optimizer_rules.h"
 
