@@ -1,6 +1,6 @@
-/* A verb of the program is one file here with one `struct command`: its flags are a table from which parsing,
- * checking and `VERB --help` come. main.c lists the verbs. Every verb also takes --log text|json, -v, -q and --help;
- * those that run models, --gpu. */
+/* A verb of the program is one file here with one `struct command`. Parsing, checking and `VERB --help` come from its
+ * table of flags. help.c lists the verbs. Every verb also takes --log text|json, -v, -q and --help; verbs that run
+ * models take --gpu. */
 #ifndef HETERPS_ENGINE_CMD_COMMAND_H
 #define HETERPS_ENGINE_CMD_COMMAND_H
 
@@ -13,10 +13,10 @@
 
 enum flag_type {
     FLAG_TEXT,   /* const char *                                      */
-    FLAG_READ,   /* the same, of files that are read, separated by commas (inputs.h) */
-    FLAG_WRITE,  /* the same, of a file that is written: none that is read, or that is a model's (model_spare.h) */
+    FLAG_READ,   /* the same, of files to read, separated by commas (inputs.h) */
+    FLAG_WRITE,  /* the same, of a file to write, which must not be one to read, nor a model's (model_spare.h) */
     FLAG_LIST,   /* struct flag_list: may be given several times      */
-    FLAG_SETS,   /* struct flag_list of data sets that are read, [NAME=]FILE,… (engine/eval/eval_sets.h) */
+    FLAG_SETS,   /* struct flag_list of data sets to read, [NAME=]FILE,… (engine/eval/eval_sets.h) */
     FLAG_U32,    /* uint32_t                                          */
     FLAG_U64,    /* uint64_t                                          */
     FLAG_F64,    /* double                                            */
@@ -37,7 +37,7 @@ struct flag {
     bool is_required;
 };
 #define COMMAND_POSITIONALS_MAX 3
-/* What follows "--", of a verb that takes it: the words of another command. */
+/* The words after "--", for a verb that takes the words of another command. */
 struct command_rest {
     char **words;
     uint32_t count;
@@ -45,20 +45,20 @@ struct command_rest {
 struct command {
     const char *name;
     const char
-        *positionals;    /* "GRAPH", "criteo", "[GRAPH]": space-separated; in brackets: may be left out, is NULL then */
+        *positionals;    /* "GRAPH", "criteo", "[GRAPH]": space-separated; in brackets: may be left out, then NULL */
     const char *summary; /* one line                               */
     const char *help;    /* further paragraphs for --help, or NULL */
     const struct flag *flags;
     uint32_t flag_count;
     size_t options_bytes;
     const void *defaults;   /* options before flags; NULL: zeros      */
-    bool opens_positionals; /* they are files that are read (inputs.h) */
-    /* what of models its outputs may replace */
+    bool opens_positionals; /* they are files to read (inputs.h) */
+    /* which files of models its outputs may replace */
     enum model_spare replaces;
     bool takes_rest;        /* its options begin with a struct command_rest */
-    /* takes --gpu; started anew with the CUDA side where there is a card (engine/image/image.h) */
+    /* takes --gpu; starts anew with the CUDA side where there is a card (engine/image/image.h) */
     bool uses_cards;
-    /* Does the work; a failure is printed by main. `options` was filled by the flags. */
+    /* Does the work; command_run prints its failure. `options`: filled by the flags. */
     status (*run)(const char *const positionals[COMMAND_POSITIONALS_MAX], const void *options);
 };
 
@@ -74,14 +74,14 @@ void command_help(const struct command *command);
 /* Flags of every verb, those of verbs that use cards included. */
 const struct flag *command_global_flags(size_t *count);
 
-/* help.c: NULL: there is no such verb, or none near. */
+/* help.c. NULL: there is no such verb, or none with a similar name. */
 const struct command *command_find(const char *name);
 const char *command_nearest(const char *name);
-/* The verbs in the order of help, NULL behind the last. title: of the group that verb i begins, or NULL. */
+/* The verbs in the order of help, NULL after the last. title: of the group that verb i begins, or NULL. */
 const struct command *command_at(size_t i, const char **title);
-/* What `heterps-run help` says of words and of exit statuses. */
+/* What `heterps-run help` says about words and exit statuses. */
 extern const char help_of_words[], help_of_exits[];
-/* `heterps-run help TOPIC`, "" for all verbs. USAGE: nothing is known of it; what is near. */
+/* `heterps-run help TOPIC`; "": lists all verbs. USAGE: there is no such topic; the message names a similar one. */
 MUST_USE status help(const char *topic);
 
 #endif

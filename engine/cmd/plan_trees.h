@@ -1,4 +1,4 @@
-/* heterps-run plan --trees: where the nodes of trees go (engine/bench/placements.h). */
+/* heterps-run plan --trees: on which devices the nodes of trees go (engine/bench/placements.h). */
 #ifndef HETERPS_ENGINE_CMD_PLAN_TREES_H
 #define HETERPS_ENGINE_CMD_PLAN_TREES_H
 
@@ -9,7 +9,7 @@ struct plan_trees_flags {
     const char *html; /* NULL: no page */
     uint32_t trees;
     bool has_grid;
-    uint64_t seed, evaluations; /* 0: as many as sched/README.md's figures have */
+    uint64_t seed, evaluations; /* evaluations 0: as many as for sched/README.md's figures */
 };
 MUST_USE status plan_trees_run(const struct plan_trees_flags *flags);
 

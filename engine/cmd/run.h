@@ -1,5 +1,5 @@
-/* What the verbs that train, or say what training would do, share: the flags of a training, and the way from
- * them to train_run. */
+/* Shared by the verbs that train or say what training would do: the flags of a training, and the way from them to
+ * train_run. */
 #ifndef HETERPS_ENGINE_CMD_RUN_H
 #define HETERPS_ENGINE_CMD_RUN_H
 
@@ -7,18 +7,18 @@
 #include "engine/cmd/command.h"
 #include "engine/run/scrape.h"
 
-/* Of which of several nodes this is one. */
+/* Which of several nodes this is. */
 struct run_nodes {
-    const char *list, *coordinator, *key_file;   /* --nodes: NULL: there is one */
+    const char *list, *coordinator, *key_file;   /* list: --nodes; NULL: one node */
     const char *lanes;                           /* --lanes, or NULL            */
-    uint32_t rank, key_fd, listen_fd, roster_fd; /* RUN_NONE: not given */
+    uint32_t rank, key_fd, listen_fd, roster_fd; /* RUN_NONE: no flag */
     bool insecure;
 };
 #define RUN_NONE UINT32_MAX
-/* With no flag given, but what is not 0 then. */
+/* The defaults that are not 0. */
 #define RUN_OPTIONS .nodes = {.rank = RUN_NONE, .key_fd = RUN_NONE, .listen_fd = RUN_NONE, .roster_fd = RUN_NONE}
 
-/* Lines of a table of flags, for a struct run_nodes at AT of TYPE; MEANING: what nodes are for. */
+/* Lines of a table of flags, for a struct run_nodes at AT of TYPE. MEANING: what the nodes are for. */
 #define RUN_NODES_FLAGS(TYPE, AT, MEANING, INSECURE)                                                                   \
     {"--nodes",                                                                                                        \
      FLAG_TEXT,                                                                                                        \
@@ -73,14 +73,14 @@ struct run_nodes {
             offsetof(TYPE, AT.listen_fd), 3, 1 << 20, false                                                            \
     }
 
-/* By the flags of `train`; all zero, but RUN_OPTIONS: none is given. */
+/* The flags of `train`; without any: zeros, and RUN_OPTIONS. */
 struct run_options {
     const char *data, *out, *resume, *continued, *init, *plan, *trace, *isa, *tensorboard, *metrics, *token_file;
-    struct scrape *scrape;          /* of --metrics, once it is open; NULL: none */
-    struct session_cluster cluster; /* path NULL: there is none */
+    struct scrape *scrape;          /* --metrics', once open; NULL: none */
+    struct session_cluster cluster; /* path NULL: no cluster */
     uint32_t threads;
     bool share, dry_run, again;
-    const struct train_use *use; /* of a verb that uses `resume` on several nodes; NULL: trains */
+    const struct train_use *use; /* what a verb does with `resume` on several nodes; NULL: trains */
     struct run_nodes nodes;
     struct flag_list eval, set;
     status (*look)(void *context, struct session *session, const struct train_options *options,
@@ -88,31 +88,31 @@ struct run_options {
     void *look_context; /* both as in struct train_options */
 };
 
-/* What the flags of nodes say, for a session; it holds the key, and stays until that is closed. */
+/* What the flags of nodes say, for a session. Has the key, and stays until the session is closed. */
 struct run_place {
-    struct session_nodes nodes; /* place.count 0: there is one node */
-    struct anew anew;           /* of a start before this one, and what the next one gets */
+    struct session_nodes nodes; /* place.count 0: one node */
+    struct anew anew;           /* from the process before this one; for the next one */
 };
-/* Which node this is, by flags or by the environment, which counts where a key is given; count 0: there is one. As
- * place_parse and place_from_environment. */
+/* Which node this is, by flags, or by the environment, which counts where a key is given; count 0: one node. Fails as
+ * place_parse and place_from_environment do. */
 MUST_USE status run_place_find(struct node_place *place, const struct run_options *options);
-/* USAGE: flags that exclude each other; as run_place_find, key_read, anew_read. */
+/* Fills `place` from the flags. USAGE: flags that exclude each other; also fails as run_place_find, key_read and
+ * anew_read do. */
 MUST_USE status run_place_take(struct run_place *place, const struct run_options *options);
 
-/* What --metrics says, of a node; whether it is given. USAGE: flags that exclude each other. */
+/* What --metrics says, for a node; *is_given: whether it is given. USAGE: flags that exclude each other. */
 MUST_USE status run_metrics_take(struct scrape_options *metrics, const struct run_options *options,
                                  const struct node_place *place, bool *is_given);
 
-/* How a verb that uses a saved model is followed on several nodes: --trace, --metrics, --token-file; NULL: not
- * given. */
+/* The flags by which to follow a verb that uses a saved model on several nodes. NULL: not given. */
 struct run_shown {
     const char *trace, *metrics, *token_file;
 };
-/* USAGE: one of them is given, and there is one node. */
+/* For one node. USAGE: one of these flags is given. */
 MUST_USE status run_shown_check(const struct run_shown *shown);
 
-/* Of a verb that uses a saved model, on several nodes, as SAVED_FLAGS and RUN_NODES_FLAGS have them: the flags that the
- * others lack; SHOWN: a struct run_shown. */
+/* Flags of a verb that uses a saved model on several nodes, beside SAVED_FLAGS and RUN_NODES_FLAGS. SHOWN: a struct
+ * run_shown. */
 #define RUN_USE_FLAGS(TYPE, AT, AGAIN, SHOWN)                                                                          \
     {"--lanes", FLAG_TEXT, "N", "with --nodes: as of a training", offsetof(TYPE, AT.lanes), 0, 0, false},              \
         {"--trace",                                                                                                    \
@@ -151,14 +151,14 @@ MUST_USE status run_shown_check(const struct run_shown *shown);
         "--again", FLAG_SWITCH, NULL, "as `launch` says to a node that it starts again", offsetof(TYPE, AGAIN), 0, 0,  \
             false                                                                                                      \
     }
-/* Uses a saved model on several nodes, as `options` say, whose `use` is this verb's, and `resume` its model. USAGE: no
- * model; INVALID: data that are a stream. As run_verb. */
+/* Uses a saved model on several nodes: options->use is this verb's, options->resume names the model. USAGE: no model;
+ * INVALID: the data are a stream. Also fails as run_verb does. */
 MUST_USE status run_use(const char *graph, const struct run_options *options);
 
-/* The verb train, for this graph; and what else is done on several nodes. */
+/* Does the verb train for this graph, or what options->use does on several nodes. */
 MUST_USE status run_verb(const char *graph, const struct run_options *options);
-/* Opens a session for them and trains, but for the trace. As session_open and train_run fail; USAGE: flags that
- * exclude each other. */
+/* Opens a session by the options and trains; run_verb does the trace. USAGE: flags that exclude each other; also fails
+ * as session_open and train_run do. */
 MUST_USE status run_train(const char *graph, const struct run_options *options);
 /* The verb doctor. */
 MUST_USE status run_doctor(const char *const *positionals, const void *options);

@@ -1,4 +1,4 @@
-/* What the verbs that use a saved model have in common: eval, predict. */
+/* Shared by the verbs that use a saved model: eval, predict, serve. */
 #ifndef HETERPS_ENGINE_CMD_SAVED_H
 #define HETERPS_ENGINE_CMD_SAVED_H
 
@@ -18,7 +18,7 @@ struct saved_options {
             "the saved model; DIR/manifest.STEP.json: an older save of it; default: that of GRAPH, if it has one",     \
             offsetof(struct saved_options, model), 0, 0, false                                                         \
     }
-/* Of how it is run. */
+/* Flags that say how the model is run. */
 #define SAVED_FLAGS                                                                                                    \
     {"--threads",                                                                                                      \
      FLAG_U32,                                                                                                         \
@@ -41,11 +41,10 @@ struct saved_options {
             offsetof(struct saved_options, set), 0, 0, false                                                           \
     }
 
-/* The path of the model: `model`, or where that is NULL the graph's own (engine/model/lean.h). USAGE: it has none. */
+/* The path of the model: `model` or, where this is NULL, the graph's own (engine/model/lean.h). USAGE: it has none. */
 MUST_USE status saved_model(const char *graph_path, const char *model, const char **path);
 
-/* Opens set-up and crew for the graph, has them used, and closes them. Errors are those of setup_open,
- * crew_open and of `use`. */
+/* Opens set-up and crew for the graph, calls `use`, and closes them. Fails as setup_open, crew_open and `use` do. */
 MUST_USE status saved_run(const char *graph_path, const struct saved_options *options,
                           status (*use)(struct crew *crew, const struct saved_options *options));
 

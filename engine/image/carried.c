@@ -1,5 +1,5 @@
-/* The static program, with the image as bytes of it: not packed, for half of it are kernels that are packed
- * already, and only those who have a card ever touch these pages. build.sh knows that this file is made of it. */
+/* The static program, which carries the image as bytes. The image is not packed: half of it are kernels that are packed
+ * already, and only machines with a card ever touch its pages. build.sh knows that this file depends on the image. */
 #include "engine/image/image.h"
 
 __asm__(".section .rodata.image,\"a\",@progbits\n"

@@ -1,10 +1,10 @@
-/* A net in ONNX's words, put together value by value: what an operator gives is a value, and so are inputs and
- * constants; a value is a number.
+/* A net in ONNX's words, put together value by value. Inputs, constants and results of operators are values; a value
+ * has a number.
  *
  *     onnx_input("age") ──▶ 1     onnx_floats(weight) ──▶ 2     onnx_op("MatMul", 1, 2) ──▶ 3     onnx_output(3, "bce")
  *
- * The messages of onnx.proto, with operators of set 17, and of the set for machine learning 4. A want of memory shows
- * in onnx_write. */
+ * Writes messages of onnx.proto, with operators of set 17, and of set 4 for machine learning. If memory is short,
+ * onnx_write fails. */
 #ifndef HETERPS_ENGINE_ONNX_ONNX_NET_H
 #define HETERPS_ENGINE_ONNX_ONNX_NET_H
 
@@ -14,24 +14,24 @@
 enum onnx_type { ONNX_FLOAT = 1, ONNX_INT64 = 7 };
 /* All zero at first; onnx_close in any case. */
 struct onnx {
-    struct protobuf nodes, constants, inputs, outputs, notes; /* fields of the graph; notes: of the model */
+    struct protobuf nodes, constants, inputs, outputs, notes; /* fields of the graph's message; notes: of the model's */
     struct protobuf part, inner, deep;                        /* one message at a time                    */
     uint32_t value_count;
-    char **names; /* [named_count]: of inputs and outputs, each once */
+    char **names; /* [named_count]: names of inputs and outputs, each once */
     uint32_t *named;
     uint32_t named_count;
 };
 void onnx_close(struct onnx *o);
 
-/* [examples, cols]. INVALID: there is an input or an output of that name. */
+/* An input or an output, [examples, cols]. INVALID: another input or output has this name. */
 MUST_USE status onnx_input(struct onnx *o, const char *name, enum onnx_type type, uint32_t cols, uint32_t *value);
 MUST_USE status onnx_output(struct onnx *o, uint32_t value, const char *name, uint32_t cols);
 
-/* Constants; shape [rank] has as many numbers. floats: NULL, and *room is where they are to be put at once (NULL: no
- * memory). */
+/* Constants of a shape [rank]; returns their value. numbers NULL: the caller puts the numbers at *room at once (*room
+ * NULL: no memory). */
 uint32_t onnx_floats(struct onnx *o, const float *numbers, const uint64_t *shape, uint32_t rank, float **room);
 uint32_t onnx_ints(struct onnx *o, const int64_t *numbers, const uint64_t *shape, uint32_t rank);
-/* A number; [1] of numbers. */
+/* A constant of one number, [1]. */
 uint32_t onnx_float(struct onnx *o, float number);
 
 /* An operator's attribute. */
@@ -41,23 +41,23 @@ struct onnx_attr {
     int64_t i;
     float f;
 };
-/* Its value; attrs ends with a name of NULL, or is NULL. */
+/* Applies an operator; returns its value. attrs ends with a name of NULL, or is NULL. */
 uint32_t onnx_op(struct onnx *o, const char *type, const struct onnx_attr *attrs, const uint32_t *in,
                  uint32_t in_count);
 #define ONNX_IN(...)   ((const uint32_t[]){__VA_ARGS__}), sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)
 #define ONNX_ATTR(...) ((const struct onnx_attr[]){__VA_ARGS__, {0}})
-/* A run of columns as [0, …]: of axis 1, from begin to end. */
+/* The elements begin … end - 1 along an axis. */
 uint32_t onnx_slice(struct onnx *o, uint32_t value, uint32_t axis, int64_t begin, int64_t end);
-/* The same numbers with another shape behind the examples: [0, a, b], or with b = 0 [0, a]. */
+/* The same numbers in another shape after the examples: [0, a, b]; with b = 0: [0, a]. */
 uint32_t onnx_reshape(struct onnx *o, uint32_t value, uint32_t a, uint32_t b);
 /* [0, a, b] as [0, b, a]. */
 uint32_t onnx_transpose(struct onnx *o, uint32_t value);
-/* The greatest along an axis, which goes. */
+/* The maximum along an axis, without this axis. */
 uint32_t onnx_max(struct onnx *o, uint32_t value, int64_t axis);
-/* The number of each key, among `keys` [count], or count. */
+/* Each key's position in `keys` [count]; `count`: it is not there. */
 uint32_t onnx_lookup(struct onnx *o, uint32_t value, const uint64_t *keys, uint64_t count);
 
-/* What the file says of itself. */
+/* Adds a key and a text to the notes of the file about itself. */
 void onnx_note(struct onnx *o, const char *key, const char *value);
 /* Bytes so far. */
 size_t onnx_bytes(const struct onnx *o);

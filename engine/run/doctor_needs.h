@@ -1,12 +1,12 @@
-/* What a training that has been opened needs of this node, beside what the node has: memory by parts, rows,
- * disk, descriptors, cores, the data's first lines, room for saves. The figures are those of the opened
- * training itself. */
+/* Compares what an opened training needs with what this node has: memory by parts, rows, disk, descriptors, cores, the
+ * data's first lines, room for saves. The figures are those of the opened training itself. */
 #ifndef HETERPS_ENGINE_RUN_DOCTOR_NEEDS_H
 #define HETERPS_ENGINE_RUN_DOCTOR_NEEDS_H
 
 #include "engine/run/train.h"
 
-/* In the order in which they are told; X(name, heading). The last two are of doctor --cluster (doctor_links.h). */
+/* The sections, in the order in which they are told; X(name, heading). The last two are doctor --cluster's
+ * (doctor_links.h). */
 #define DOCTOR_SECTIONS(X)                                                                                             \
     X(model, "model")                                                                                                  \
     X(data, "data")                                                                                                    \
@@ -24,14 +24,14 @@ enum doctor_section {
 #undef SECTION
         DOCTOR_SECTION_COUNT
 };
-#define DOCTOR_EVALUATION "evaluation" /* what lines about its data are called; behind it, the set's name */
+#define DOCTOR_EVALUATION "evaluation" /* what lines about its data are called; the set's name follows */
 enum doctor_state { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL };
 
 struct doctor_line {
     enum doctor_section section;
     enum doctor_state state;
     char what[80];
-    char needed[96], found[512]; /* "": there is no such figure         */
+    char needed[96], found[512]; /* "": no such figure */
     char todo[2048];             /* what to change, or what is wrong; "" */
 };
 typedef void doctor_say(void *context, const struct doctor_line *line);
@@ -40,13 +40,13 @@ typedef void doctor_say(void *context, const struct doctor_line *line);
 void doctor_tell(doctor_say *say, void *context, enum doctor_section section, enum doctor_state state, const char *what,
                  const char *needed, const char *found, const char *todo);
 
-/* Memory of the plan, and what there is: for whoever looks for settings that fit. */
+/* The plan's memory, and this machine's: for a caller that looks for settings that fit. */
 struct doctor_memory {
     uint64_t planned_bytes, room_bytes, store_ram;
 };
 
-/* Says all there is to say of an opened training (train_options.look). Reads the first lines of the data, but
- * no stream. */
+/* Says all lines about an opened training (train_options.look). Reads the first lines of the data, but not of a
+ * stream. */
 void doctor_look(struct session *session, const struct train_options *options, const struct eval_sets *eval,
                  struct doctor_memory *memory, doctor_say *say, void *context);
 

@@ -1,17 +1,17 @@
-/* Where the time went, as a table for people, a sentence that names the bottleneck and what would help, and
- * fields for the event `done`. All shares are of the wall clock of the training jobs: a stage's of its own
- * workers' time, or, in a shared pool, of all workers' time; reading's of its one thread's. */
+/* Where the time went, as a table for people, a sentence that names the bottleneck and what would help, and fields for
+ * the event `done`. All shares are of the training jobs' wall clock: a stage's shares are of its own workers' time or,
+ * in a shared pool, of all workers' time; reading's shares are of its one thread's time. */
 #ifndef HETERPS_ENGINE_RUN_SUMMARY_H
 #define HETERPS_ENGINE_RUN_SUMMARY_H
 
 #include "engine/pipe/pipeline.h"
 
-/* Prints with log_info. Of one stage, a line with its shares and the bottleneck:
+/* Prints with log_info. For one stage: a line with its shares and the bottleneck.
  *
  *     time      forward 40%, backward 45%, update 8%, reading 31%: computation is the bottleneck: …
  *
- * Of several, a line each (in a shared pool without cores and waiting, which the last line, of all of them,
- * has), one for reading, and the bottleneck:
+ * For several stages: a line for each, a line for reading, and the bottleneck. In a shared pool, cores and waiting are
+ * in a last line for all stages instead.
  *
  *     stage     cores   busy  forward  backward  update   wait  ring in (mean of cells)
  *     e..x          1    93%      40%       45%      8%     7%  fwd 1.2 of 4, bwd 0.3 of 4
@@ -19,8 +19,8 @@
  *     reading   busy 31% (parsing 22%, rows 9%), waiting for free slots 69%
  *     slowest   stage e..x is the bottleneck: …
  *
- * And one for staleness where there is any. The mean of a ring is of the slots that stood in it when another
- * came. Nothing if nothing was trained. */
+ * Also a line for staleness, if there is any. A ring's mean counts the slots that were in it when another came. Prints
+ * nothing if nothing was trained. */
 void summary_print(const struct pipeline_figures *figures);
 /* The bottleneck in words, cut to fit; returns buffer. */
 char *summary_bottleneck(const struct pipeline_figures *figures, char *buffer, size_t bytes);
