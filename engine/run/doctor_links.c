@@ -1,4 +1,4 @@
-/* Judges nodes and links: each by itself, and beside the others. */
+/* Judges each node and each link by itself, and compared with the others. */
 #include "engine/run/doctor_links.h"
 
 #include <inttypes.h>
@@ -13,9 +13,9 @@
 #define RATE_LEAST  (100.0 * (1 << 20)) /* bytes a second: what a network of 1 Gbit/s gives, less a little */
 #define ECHO_MOST   UINT64_C(2000000)   /* nanoseconds */
 #define CLOCK_MOST  INT64_C(1000000000) /* nanoseconds */
-#define OTHERS_FEW  2u                  /* pairs: of fewer others a median says little */
-#define FILES_OWN   64u                 /* that a node has open beside its links */
-#define LINKS_OWN   24u                 /* those that have not greeted yet, and some */
+#define OTHERS_FEW  2u                  /* pairs: a median of fewer says little */
+#define FILES_OWN   64u                 /* files that a node has open beside its links */
+#define LINKS_OWN   24u                 /* connections that have not greeted yet, and some more */
 #define PAIRS_MAX   (MEMBER_NODES_MAX * (MEMBER_NODES_MAX - 1) / 2)
 #define ROUTE_WIDTH 46
 
@@ -25,13 +25,13 @@ struct look {
     void *context;
 };
 
-/* A line under way. */
+/* A line that is being put together. */
 struct line {
     enum doctor_state state;
     char what[80], found[512], todo[2048];
 };
 
-/* Appends a column; characters that are several bytes are one wide. */
+/* Appends a column; a character of several bytes is one wide. */
 static void cell(char *text, size_t bytes, const char *value, int width)
 {
     const size_t used = strlen(text);
@@ -64,7 +64,7 @@ static void node_cells(char *text, size_t bytes, const char *const values[6])
     for (uint32_t i = 0; i < 6; i++) cell(text, bytes, values[i], i < 5 ? node_widths[i] : 0);
 }
 
-/* The least that all can do. */
+/* The instruction set that all nodes can take. */
 static enum isa isa_common(const struct doctor_links *links)
 {
     enum isa least = ISA_COUNT - 1, one;
@@ -159,7 +159,7 @@ static double least_rate(const struct doctor_pair *p)
     return rate[DOCTOR_TO_LOW] < rate[DOCTOR_TO_HIGH] ? rate[DOCTOR_TO_LOW] : rate[DOCTOR_TO_HIGH];
 }
 
-/* The median of the other pairs' slower ways; 0: they are few. */
+/* The median of the other pairs' slower ways; 0: fewer than OTHERS_FEW. */
 static double others_rate(const struct doctor_links *links, const struct doctor_pair *but)
 {
     static double rates[PAIRS_MAX];
@@ -171,7 +171,7 @@ static double others_rate(const struct doctor_links *links, const struct doctor_
     return rates[(count - 1) / 2];
 }
 
-/* What is slow, or odd. */
+/* Says what is slow or odd about a pair. */
 static void pair_judge(const struct doctor_links *links, const struct doctor_pair *p, struct line *l, uint32_t low,
                        uint32_t high)
 {
@@ -213,7 +213,7 @@ static void pair_look(const struct look *look, uint32_t low, uint32_t high)
     const struct doctor_links *links = look->links;
     const struct doctor_pair *p = &links->pairs[doctor_pair_at(low, high)];
     struct line l = {.state = DOCTOR_OK};
-    if (!links->nodes[low].is_in || !links->nodes[high].is_in) return; /* which has been said of the node */
+    if (!links->nodes[low].is_in || !links->nodes[high].is_in) return; /* the node's line says so */
     snprintf(l.what, sizeof l.what, "node %u - node %u", high, low);
     if (!p->is_linked) {
         snprintf(l.found, sizeof l.found, "no link");

@@ -1,4 +1,4 @@
-/* Tells what an opened training needs, section by section. Once a call of `doctor`. */
+/* Says what an opened training needs, section by section. Once a call of `doctor`. */
 #include "engine/run/doctor_needs.h"
 
 #include <inttypes.h>
@@ -37,7 +37,7 @@ static const char *text_make(char *text, size_t bytes, const char *format, ...)
     return text;
 }
 
-/* What is looked at, and where lines go. */
+/* The training that is looked at, and where lines go. */
 struct look {
     struct session *session;
     const struct train_options *options;
@@ -95,7 +95,7 @@ static status examples_look(void *context, const struct micro_batch *m, bool is_
     return ST_OK;
 }
 
-/* Returns about how many examples they have; 0: that cannot be told. */
+/* Returns about how many examples the paths have; 0: unknown. */
 static uint64_t paths_look(const struct look *l, const char *what, const char *paths)
 {
     const struct feed_options feed = crew_feed_options(&l->session->crew, paths);
@@ -183,7 +183,7 @@ static void memory_look(const struct look *l)
 
 /* --- rows --------------------------------------------------------------------------------------- */
 
-/* What --init names, as far as that can be told without its values. */
+/* Looks at the model that --init names, without its values. */
 static void init_look(const struct look *l)
 {
     const char *path = l->options->init;
@@ -193,7 +193,7 @@ static void init_look(const struct look *l)
     tell(l, DOCTOR_save, fits ? DOCTOR_OK : DOCTOR_FAIL, "--init", "", path, fits ? NULL : status_message());
 }
 
-/* Rows of the save to go on from have to have room. */
+/* Whether the rows of the save to go on from have room. */
 static void resumed_rows_look(const struct look *l)
 {
     const struct graph *g = &l->session->setup.graph;
@@ -237,7 +237,7 @@ static void rows_look(const struct look *l)
 
 /* --- disk --------------------------------------------------------------------------------------- */
 
-/* Whether a directory's disk has so many bytes free. */
+/* Whether a directory's disk has the bytes free. */
 static void free_look(const struct look *l, enum doctor_section section, const char *what, const char *directory,
                       uint64_t needed_bytes, enum doctor_state state_if_not, const char *todo)
 {
@@ -291,8 +291,8 @@ static void disk_look(const struct look *l)
 
 /* --- the directory of saves --------------------------------------------------------------------- */
 
-/* A save of as many rows as there may be: each its key and span (io/store/row_file.h), parameters and state as
- * float32. */
+/* Bytes of a save with as many rows as there may be: key and span of each (io/store/row_file.h), parameters and state
+ * as float32. */
 static uint64_t save_bytes_max(const struct session *s, uint64_t *dense_bytes)
 {
     const struct graph *g = &s->setup.graph;
@@ -338,7 +338,7 @@ static void plan_look(const struct look *l)
          figures.is_shared ? "stages share the cores (--share), and are slower than planned" : NULL);
 }
 
-/* Cards by what the plan's stages are on. */
+/* Says how many stages of the plan are on cards, and what cards there are. */
 static void cards_look(const struct look *l)
 {
     const struct plan *plan = &l->session->crew.plan;

@@ -1,4 +1,4 @@
-/* Reads the first lines of the data once more than training does, but those of a stream as they come
+/* Reads the first lines of the data before training does. Lines of a stream are looked at when training reads them
  * (engine/run/first_read.h). */
 #include "engine/run/first_read.h"
 
@@ -39,24 +39,24 @@ status first_read(struct crew *crew, const struct setup *setup, const char *path
 
 /* --- rows to start from ------------------------------------------------------------------------- */
 
-/* So many keys, none of which has a row, are no accident. */
+/* If none of this many keys has a row, it is no accident. */
 #define KEYS_MANY 100u
-/* So many examples are looked at where keys are fewer, because data may be sorted. */
+/* Where keys are fewer, this many examples are looked at, because data may be sorted. */
 #define EXAMPLES_MANY 10000u
 
 struct first_rows {
     const struct setup *setup;
     const char *paths, *init;
     uint8_t *serves; /* [field_count] */
-    uint64_t *key;   /* [table_count, KEYS_MANY]: different ones */
+    uint64_t *key;   /* [table_count, KEYS_MANY]: distinct keys */
     uint64_t example_count;
-    /* of tables with rows: different keys, up to KEYS_MANY; whether one has a row */
+    /* for each table: distinct keys, up to KEYS_MANY; whether the table has rows; whether one of the keys has a row */
     uint32_t key_count[GRAPH_TABLES_MAX];
     bool has_rows[GRAPH_TABLES_MAX], is_found[GRAPH_TABLES_MAX];
 };
 
-/* A key counts once, and is looked up once: when it comes again in another micro-batch a training may have made a row
- * of it. */
+/* Counts and looks up each key once: when a key comes again, in another micro-batch, training may have made a row for
+ * it. */
 static void key_look(struct first_rows *l, uint32_t table, uint64_t key)
 {
     const uint32_t count = l->key_count[table];

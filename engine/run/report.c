@@ -14,15 +14,15 @@
 #include "io/store/store_figures.h"
 #include "io/store/store_life.h"
 
-/* How often a terminal's line is redrawn, a plain line is printed, an event is written. */
+/* How often a terminal's line is redrawn, a plain line printed, an event written. */
 #define REDRAW_NS ((uint64_t)200000000)
 #define LINE_NS   ((uint64_t)5000000000)
 #define EVENT_NS  ((uint64_t)1000000000)
-/* Fewer examples are read again in no time. */
+/* Fewer examples than this are read again in no time. */
 #define AGAIN_MIN 100000u
 #define BAR_WIDTH 8 /* the whole line then fits a terminal of 80 columns */
-/* A pass of fewer steps is told: 7,199 real clicks, one pass: 4 steps of 2,048 give an AUC of .585, 113 of 64
- * one of .700. Below a batch of BATCH_LEAST a step says little. */
+/* A pass of fewer steps than this gets a warning. On 7,199 real clicks, in one pass, 4 steps of 2,048 give an AUC of
+ * .585, and 113 steps of 64 give .700. A step of fewer than BATCH_LEAST examples says little. */
 #define STEPS_FEW   100u
 #define BATCH_LEAST 16u
 
@@ -34,7 +34,7 @@ static double plan_expected(const struct session *s)
                               s->crew.threads);
 }
 
-/* What the plan that was made for a cluster promises. */
+/* Tells what a plan that was made for a cluster promises. */
 static void plan_tell(const struct session *s)
 {
     const struct solution *solution = replanner_solution(s->replanner);
@@ -55,7 +55,7 @@ static void plan_tell(const struct session *s)
     log_event_end();
 }
 
-/* What of a resumed pass has to be read again, if that takes time. */
+/* Tells how many examples of a resumed pass have to be read again, if this takes time. */
 static void again_tell(const struct session *s, const struct progress *p)
 {
     const struct model_data *data = &s->setup.model.data;
@@ -131,8 +131,7 @@ static double share_done(const struct report *r, const struct progress *p, struc
     return share > 1 ? 1 : share;
 }
 
-/* How long the rest takes if it goes on as it has since this run began, which need not be where training did; a
- * negative number: nobody knows. */
+/* How long the rest takes at the speed of this run, which may have gone on from a save; negative: unknown. */
 static double seconds_left(const struct report *r, const struct progress *p, double share, double elapsed)
 {
     if (!(share > 0) || p->step <= r->step_at_begin) return -1;
@@ -151,7 +150,7 @@ static void duration_text(char *buffer, size_t bytes, double seconds)
 
 static bool is_loss(const struct head *head) { return op_table[head->node->op].traits & OP_IS_LOSS; }
 
-/* "last 65,536: AUC 0.76123, log loss 0.47001, ", of further losses the main figure; into buffer, which is returned. */
+/* "last 65,536: AUC 0.76123, log loss 0.47001, ", with only the main figure of further losses; returns `buffer`. */
 static const char *window_text(const struct report_progress *now, char *buffer, size_t bytes)
 {
     char count[27];
@@ -172,7 +171,7 @@ static const char *window_text(const struct report_progress *now, char *buffer, 
     return buffer;
 }
 
-/* For a line that has little room: "AUC 0.761  ", or nothing. */
+/* For a line with little room: "AUC 0.761 ", or nothing. */
 static const char *window_short(const struct report_progress *now, char *buffer, size_t bytes)
 {
     buffer[0] = 0;
@@ -205,7 +204,7 @@ static void window_event(const struct report_progress *now)
     log_event_close_array();
 }
 
-/* Ends an event of scalars; of a file that cannot be written that is told, once. */
+/* Ends an event of scalars; warns once if the file cannot be written. */
 static void scalars_end(struct report *r)
 {
     if (event_file_end(r->scalars) != ST_OK)
@@ -355,7 +354,7 @@ void report_replan(struct report *r, uint64_t step, const char *why, bool is_cha
     log_event_end();
 }
 
-/* What has become of rows that come and go. */
+/* Tells what has become of tables whose rows come and go. */
 static void life_report(const struct session *s, const struct table_account *accounts)
 {
     for (uint32_t t = 0; t < s->setup.graph.table_count; t++) {
@@ -400,7 +399,7 @@ static void life_event(const struct session *s, const struct table_account *acco
     if (is_open) log_event_close();
 }
 
-/* Whether a node has a disk: this one, or another that has used it. */
+/* Whether this node has rows on a disk, or another node has used its disk. */
 static bool has_disk(const struct session *s, const struct table_account *accounts)
 {
     bool has = store_has_home(s->setup.model.store);
@@ -409,7 +408,7 @@ static bool has_disk(const struct session *s, const struct table_account *accoun
     return has;
 }
 
-/* Where the rows of each table are, and what that has cost. */
+/* Tells where the rows of each table are, and what the disk has cost. */
 static void disk_report(const struct session *s, const struct table_account *accounts)
 {
     for (uint32_t t = 0; t < s->setup.graph.table_count; t++) {
@@ -455,7 +454,7 @@ uint32_t report_batch_smaller(uint64_t pass_examples, uint32_t batch)
     return smaller < batch ? smaller : 0;
 }
 
-/* Steps are what a model learns by: a large batch leaves few of them where data are few. */
+/* Warns of a pass with few steps: a model learns by steps, and a large batch leaves few where data are few. */
 static void steps_report(const struct session *s, uint64_t pass_examples)
 {
     uint32_t batch = s->setup.graph.header->batch, smaller = report_batch_smaller(pass_examples, batch);

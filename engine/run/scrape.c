@@ -1,4 +1,4 @@
-/* What a training tells, and the thread that answers with it. */
+/* Keeps what a training tells, and answers with it on a thread of its own. */
 #include "engine/run/scrape.h"
 
 #include <inttypes.h>
@@ -27,13 +27,13 @@
 #define CONNECTIONS 64u
 #define IDLE_S      60u
 #define PATIENCE_S  10u
-#define BODY_BYTES  ((size_t)1 << 10) /* nobody sends one */
+#define BODY_BYTES  ((size_t)1 << 10) /* no client sends one */
 #define HELD_BYTES  ((size_t)4 << 20)
 #define NS          1e-9
 
 enum scrape_state { STATE_BEFORE, STATE_READY, STATE_OVER };
 
-/* A figure of a loss; the names are the graph's, and are there before the count that includes it. */
+/* A figure of a loss. The names are the graph's, and are set before the count that includes the figure. */
 struct scrape_figure {
     const char *head, *key;
     _Atomic double shared_value;
@@ -44,25 +44,25 @@ struct scrape {
     struct http *http;
     struct tokens *tokens;
     struct event *end;
-    int end_fd; /* -1: there is none; written to when the thread has to end */
+    int end_fd; /* written to when the thread has to end; -1: none */
     pthread_t thread;
     bool is_started;
     struct train_watch watch;
-    /* under the lock: what the training lends */
+    /* under the lock, lent by the training */
     pthread_mutex_t lock;
     const struct session *session;
-    bool is_lent;            /* it has begun, and is not over */
-    const struct feed *feed; /* NULL: it does not train, but uses a model */
+    bool is_lent;            /* the training has begun, and is not over */
+    const struct feed *feed; /* NULL: the session uses a model, and does not train */
     /* [table_count of the graph], made before the first step */
     _Atomic uint64_t *shared_rows;
-    _Atomic bool shared_has_rows; /* a step has said how many */
-    /* Relaxed, all: a figure each, ordered with nothing. */
+    _Atomic bool shared_has_rows; /* a step has told the numbers of rows */
+    /* Relaxed, all: each is a figure by itself, ordered with nothing. */
     _Alignas(64) _Atomic uint32_t shared_state;
     _Atomic uint64_t shared_step, shared_begun_step, shared_epoch, shared_examples;
     _Atomic uint64_t shared_wall_ns, shared_busy_ns[WORK_COUNT], shared_worker_count, shared_pause_ns;
     _Atomic uint64_t shared_saves, shared_saved_step, shared_window;
     _Atomic double shared_save_s, shared_save_last_s, shared_loss, shared_rate;
-    struct scrape_figure *figure; /* of progressive validation: room for all of the graph */
+    struct scrape_figure *figure; /* of progressive validation: room for all the graph's figures */
     _Atomic uint32_t shared_figure_count;
 };
 
@@ -92,7 +92,7 @@ static void on_looked(void *context, const struct train_look *look)
     if (look->is_over) PUT(s->shared_state, STATE_OVER);
 }
 
-/* Which figures there are stays the same. */
+/* Each call has the same figures. */
 static void on_told(void *context, const struct report_progress *progress)
 {
     struct scrape *s = context;
@@ -108,7 +108,7 @@ static void on_told(void *context, const struct report_progress *progress)
             if (GET(s->shared_figure_count) == 0) f->key = heads->items[h].figures[k].key;
             PUT(f->shared_value, heads->items[h].values[k]);
         }
-    /* Release pairs with the acquire in figures_put(): who sees the count sees the names. */
+    /* Release pairs with the acquire in figures_put(): a thread that sees the count sees the names. */
     if (count) atomic_store_explicit(&s->shared_figure_count, count, memory_order_release);
 }
 
@@ -165,7 +165,7 @@ static void progress_put(struct scrape *s, struct evbuffer *to)
                        GET(s->shared_loss));
 }
 
-/* Of each loss, predicted before it was learned from. */
+/* Figures of each loss, over examples predicted before training learned from them. */
 static void figures_put(struct scrape *s, struct evbuffer *to)
 {
     /* Acquire pairs with the release in on_told(). */
@@ -182,7 +182,7 @@ static void figures_put(struct scrape *s, struct evbuffer *to)
                                 s->figure[i].key, GET(s->figure[i].shared_value));
 }
 
-/* Workers wait when they do nothing else. */
+/* Where time went; a worker that does nothing else waits. */
 static void times_put(struct scrape *s, struct evbuffer *to, const struct feed_counts *read)
 {
     static const char *const works[WORK_COUNT] = {"forward", "backward", "update"};
@@ -278,8 +278,8 @@ static void tables_put(struct scrape *s, struct evbuffer *to)
     }
 }
 
-/* Of each other node, by rank: whether the step waits for it now, and how long rounds have, in all, whose last
- * part was its. */
+/* For each other node, by rank: whether the step waits for it now, and the time of all rounds whose last part was this
+ * node's. */
 static void others_put(struct node *node, struct evbuffer *to)
 {
     static const char waits[] = "heterps_train_waits_for", last[] = "heterps_train_round_last_seconds_total";
@@ -414,7 +414,7 @@ static void *scrape_main(void *context)
     return NULL;
 }
 
-/* The address of that rank; *text is malloc'd. One that is none is left to http_open. */
+/* The address for this rank; *text is malloc'd. http_open refuses a text that is no address. */
 static status address_make(char **text, const struct scrape_options *o)
 {
     const char *colon = strrchr(o->listen, ':');
@@ -453,7 +453,7 @@ static status listen_begin(struct scrape *s, const struct scrape_options *o, con
 
 void scrape_memory_note(void) { memory_note("http", HELD_BYTES + THREAD_STACK_BYTES); }
 
-/* Listens, and nobody answers yet. */
+/* Listens, but answers nobody yet. */
 static status scrape_make(struct scrape **out, const struct scrape_options *o)
 {
     struct scrape *s = aligned_alloc(_Alignof(struct scrape), sizeof *s);

@@ -24,7 +24,7 @@ static bool stop_asked(void *context, const struct search_standing *standing)
 
 static status plans_try(void *context, struct solution *solution) { return trials_best(context, solution); }
 
-/* Profiles the graph for a cluster and plans it: each pipeline gets its share of the units. */
+/* Profiles the graph for a cluster, and makes a plan; each pipeline gets its share of the units. */
 static status plan_make(struct session *s, const struct session_options *o)
 {
     const struct session_cluster *c = o->cluster;
@@ -75,15 +75,15 @@ done:
 
 static status plan_open(struct session *s, const struct session_options *o)
 {
-    if (o->plan) return ST_OK; /* it is read */
+    if (o->plan) return ST_OK; /* it has been read */
     if (o->cluster) return plan_make(s, o);
     return crew_plan_default(&s->crew, &s->setup, o->crew.share);
 }
 
-/* For --lanes auto. */
+/* How long --lanes auto measures. */
 #define SPEED_SECONDS 1.0
 
-/* How fast this node is, which one that has started anew has measured before. */
+/* Says how fast this node is; a node that has started anew has measured it before. */
 static status speed_say(const struct session *s, const struct session_options *o, uint32_t *says)
 {
     const struct session_nodes *nodes = o->nodes;
@@ -103,14 +103,14 @@ static status speed_say(const struct session *s, const struct session_options *o
     return ST_OK;
 }
 
-/* How lanes are to be divided, by the flag or by the text, and by which; NULL: nobody says. */
+/* How to divide lanes, as the flag or else the graph's text says; *name: which of them. NULL: neither says. */
 static const char *lanes_text(const struct settings *settings, const struct session_nodes *nodes, const char **name)
 {
     *name = nodes->lanes ? "--lanes" : "cluster.lanes";
     return nodes->lanes ? nodes->lanes : *settings->cluster_lanes ? settings->cluster_lanes : NULL;
 }
 
-/* What this node says of its lanes. */
+/* Fills in what this node says of its lanes. */
 static status lanes_say(const struct session *s, const struct session_options *o, uint32_t *says)
 {
     const struct session_nodes *nodes = o->nodes;
@@ -122,7 +122,7 @@ static status lanes_say(const struct session *s, const struct session_options *o
     return is_auto ? speed_say(s, o, says) : ST_OK;
 }
 
-/* A plan whose stages lie on nodes is for as many. */
+/* Refuses what a plan whose stages lie on nodes excludes. */
 static status plan_nodes_check(const struct session *s, const struct session_options *o)
 {
     const struct plan *plan = &s->crew.plan;
@@ -137,7 +137,7 @@ static status plan_nodes_check(const struct session *s, const struct session_opt
     return ST_OK;
 }
 
-/* Which stages are here. */
+/* Marks the plan's stages that lie on other nodes. */
 static void stages_take(struct session *s, struct crew_options *crew, const struct session_options *o)
 {
     const struct exchange_stages *stages = node_stages(s->node);
@@ -152,7 +152,7 @@ static void stages_take(struct session *s, struct crew_options *crew, const stru
     crew->share = true;
 }
 
-/* How nodes keep together. */
+/* Whether several nodes can keep together as train.sync says. */
 static status sync_nodes_check(const struct settings *settings, const struct session_nodes *nodes, bool by_stages)
 {
     if (settings->train_sync == SYNC_BSP) return ST_OK;
@@ -171,7 +171,7 @@ static status sync_nodes_check(const struct settings *settings, const struct ses
     return ST_OK;
 }
 
-/* Finds the other nodes, before there is a model: how many there are says how much of it is here. */
+/* Finds the other nodes, before there is a model: their number says how much of the model this node has. */
 static status nodes_meet(struct session *s, const struct session_options *o)
 {
     const struct settings *settings = &s->setup.settings;
@@ -199,7 +199,7 @@ static status nodes_meet(struct session *s, const struct session_options *o)
                                         .verb = nodes->verb};
     TRY(lanes_say(s, o, &says));
     TRY(facts_make(&s->facts, &facts));
-    /* For whom others wait is said in beats, of which a timeout has four. */
+    /* A node says in beats, four in a timeout, for whom it waits. */
     const double progress = settings->cluster_progress;
     const double limit = progress > 0 && progress < settings->cluster_timeout ? settings->cluster_timeout : progress;
     const struct node_options options = {.place = &nodes->place,
@@ -228,7 +228,8 @@ static status nodes_meet(struct session *s, const struct session_options *o)
     return node_count(s->node) > 0 ? node_divide(s->node) : ST_OK;
 }
 
-/* What a node writes for itself has its rank in its name, as several may share a machine or a directory. */
+/* Names of files that a node writes for itself end with its rank, because several nodes may share a machine or a
+ * directory. */
 static status nodes_paths(struct session *s, const struct session_options *o)
 {
     const char **paths[SESSION_PATHS] = {&s->setup.settings.store_path, &s->setup.settings.cache_path};
@@ -265,7 +266,7 @@ status session_open(struct session *s, const struct session_options *o)
     TRY_GOTO(nodes_meet(s, o), failed);
     if (s->node && node_count(s->node) == 0) return ST_OK;
     stages_take(s, &crew, o);
-    /* Before the model takes its memory and its directory on disk, which a profile takes for a while, too. */
+    /* Before the model takes its memory and its directory on disk: profiling takes both for a while, too. */
     TRY_GOTO(plan_open(s, o), failed);
     TRY_GOTO(setup_finish(&s->setup), failed);
     TRY_GOTO(exchange_open(s, &crew), failed);

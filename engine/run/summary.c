@@ -1,8 +1,7 @@
 /* Where the time went: shares of the wall clock, a table of them, and the sentence about the slowest part.
  *
- * A stage's share is of the time of its own workers; in a shared pool, where every worker serves every stage,
- * it is of the time of all of them, so that the shares of the stages add up. Printed once, at the end of
- * training. */
+ * A stage's share is of its own workers' time. In a shared pool, where every worker serves every stage, a share is of
+ * all workers' time, so that the shares of the stages add up. Printed once, at the end of training. */
 #include "engine/run/summary.h"
 
 #include <inttypes.h>
@@ -13,21 +12,20 @@
 #include "engine/base/log.h"
 #include "engine/base/words.h"
 
-/* What is busy from here on is the bottleneck: were it never to wait again, training would be faster by a
+/* A part that is busy for this share or more is the bottleneck: if it never waited again, training would be faster by a
  * quarter at most. */
 #define BUSY_SHARE 0.8
-/* The same where the other stages have next to nothing to do. */
+/* The same, where the other stages have next to nothing to do. */
 #define LONE_SHARE 0.5
 /* Reading ahead has short pauses of its own, so its thread is seldom busy to the last percent. */
 #define READING_SHARE 0.75
-/* Stages are called equal up to this difference, and a stage has time for another layer from twice as much on. */
+/* Stages that differ by less are called equal; a stage that is idler by twice this has time for another layer. */
 #define EQUAL_SHARE 0.1
-/* Time without input below this is noise; slots are worth a word where both ends lack them for longer. */
+/* A lower share of time without input is noise; above it slots are worth a word, where both ends lack them. */
 #define STARVED_SHARE 0.05
 #define SLOTS_SHARE   0.1
 
-/* Ops are cut among the cores of a gang, who meet behind each one: what takes less by itself is not faster with
- * more of them. */
+/* The cores of a gang share each op, and meet after it: a shorter op is not faster with more cores. */
 #define CUT_NS         20000.0
 
 #define SENTENCE_BYTES 1024
@@ -59,7 +57,7 @@ static struct stage_shares stage_shares(const struct pipeline_figures *f, const 
     return shares;
 }
 
-/* All workers of a shared pool at all stages. */
+/* Shares of all workers of a shared pool, at all stages. */
 static struct stage_shares pool_shares(const struct pipeline_figures *f)
 {
     struct stage_figures pool = {.worker_count = f->worker_count, .wait_ns = f->pool_wait_ns};
@@ -126,15 +124,15 @@ static void stage_sentence(const struct pipeline_figures *f, uint32_t slowest, d
     if (kind->has_memory) snprintf(whose, sizeof whose, "a stream of its %s is ", kind->unit);
     int bytes = snprintf(text, SENTENCE_BYTES, "stage %s is the bottleneck: %sbusy %d%% of the time%s", name, whose,
                          percent(busy), kind->has_memory ? "" : "; give it more cores (k)");
-    /* "e..x": a stage of one layer has none to give. */
+    /* Only a name like "e..x" has several layers, and one to give. */
     const struct stage_figures *idle = strstr(name, "..") ? neighbour_idle(f, slowest, busy) : NULL;
     if (idle)
         snprintf(text + bytes, SENTENCE_BYTES - (size_t)bytes, ", or move a layer to %s, which waits %d%%", idle->name,
                  percent(stage_shares(f, idle).wait));
 }
 
-/* Whether the busiest stage waits for longer than all that the others do: filling and draining a step takes no
- * more than that, so it is not what the stage waits for, and its own work stays the longest part. */
+/* Whether the busiest stage waits for longer than all other stages work. Filling and draining a step takes no longer
+ * than this work, so it does not explain the wait, and the stage's own work stays the longest part. */
 static bool is_lone(const struct pipeline_figures *f, uint32_t slowest, double busy)
 {
     double others = 0;
@@ -143,14 +141,14 @@ static bool is_lone(const struct pipeline_figures *f, uint32_t slowest, double b
     return f->stage_count > 1 && !f->is_shared && busy >= LONE_SHARE && others < (1 - busy) / 2;
 }
 
-/* How long an op takes, on average; 0: that is not known. */
+/* How long an op takes, on average; 0: unknown. */
 static double op_ns(const struct stage_figures *stage)
 {
     uint64_t count = stage->task_count[WORK_FORWARD] * stage->op_count;
     return count ? (double)(stage->busy_ns[WORK_FORWARD] + stage->busy_ns[WORK_BACKWARD]) / (double)count : 0;
 }
 
-/* The one stage is busy. */
+/* For a single stage, which is busy. */
 static void alone_sentence(const struct stage_figures *stage, double busy, char text[SENTENCE_BYTES])
 {
     double ns = op_ns(stage);
@@ -168,7 +166,7 @@ static void alone_sentence(const struct stage_figures *stage, double busy, char 
         snprintf(at, left_bytes, "more cores would help");
 }
 
-/* The stages are busy, or they are not and reading is not the reason. */
+/* For stages that are busy, or idle for another reason than reading. */
 static void stages_sentence(const struct pipeline_figures *f, const struct reading_shares *r, double computing,
                             char text[SENTENCE_BYTES])
 {
@@ -257,8 +255,8 @@ char *summary_bottleneck(const struct pipeline_figures *f, char *buffer, size_t 
     else
         slowest_stage(f, &slowest, &busy_min);
     double computing = slowest.busy;
-    /* Reading's thread is busier than what waits for it, and most of the time in which that is idle, input is
-     * what is missing. */
+    /* Reading's thread is busier than the stages that wait for it, and input is missing for most of the time in which
+     * the slowest stage is idle. */
     bool is_reading =
         r.busy >= READING_SHARE && r.busy > computing && r.starved >= STARVED_SHARE && r.starved >= (1 - computing) / 2;
     if (is_reading)
@@ -278,7 +276,7 @@ char *summary_bottleneck(const struct pipeline_figures *f, char *buffer, size_t 
 
 /* --- the table -------------------------------------------------------------------------------- */
 
-/* Characters, as a terminal shows them one a column. */
+/* Characters; a terminal shows one a column. */
 static uint32_t columns_of(const char *text)
 {
     uint32_t columns = 0;
@@ -356,7 +354,7 @@ static void staleness_print(const struct pipeline_figures *f)
     char others[128] = "", bound[32] = "no bound";
     if (f->staleness.global_bound != UINT64_MAX)
         snprintf(bound, sizeof bound, "bound %" PRIu64, f->staleness.global_bound);
-    /* A single pipeline misses nothing of others. */
+    /* A single pipeline has no others to lag behind. */
     if (f->staleness.global_max > 0)
         snprintf(others, sizeof others, "; of other pipelines: mean %.1f, most %" PRIu64 " (%s)",
                  f->staleness.global_mean, f->staleness.global_max, bound);
@@ -364,7 +362,7 @@ static void staleness_print(const struct pipeline_figures *f)
              f->staleness.local_mean, f->staleness.local_max, f->staleness.local_bound, others);
 }
 
-/* What cards have moved. */
+/* Tells how many bytes cards have moved. */
 static void moved_print(const struct pipeline_figures *f)
 {
     uint64_t cut_bytes = 0, other_bytes = 0;

@@ -1,4 +1,4 @@
-/* Trains: runs the pipeline from one step at which something is due to the next, and does there what is due. */
+/* Trains: runs the pipeline in jobs, each up to the next step at which something is due, and then does what is due. */
 #include "engine/run/train.h"
 
 #include <inttypes.h>
@@ -20,16 +20,16 @@
 #include "io/store/store_ticket.h"
 #include "io/store/store_touch.h"
 
-/* A plan that was made for a cluster is held against what the pipeline does about so often. */
+/* How often a plan that was made for a cluster is compared with what the pipeline does. */
 #define LOOK_SECONDS     1.0
 #define LOOK_EVERY_FIRST 16 /* steps */
 
 /* --- while the pipeline runs ------------------------------------------------------------------ */
 
-/* Whether several nodes tell it together: all behind the same step, which rank 0 has marked. */
+/* Whether several nodes tell together how training goes: all after the same step, which rank 0 has marked. */
 static bool joins(const struct trainer *t) { return t->node && t->progressive; }
 
-/* Writes down how training stands. */
+/* Writes down how training goes. */
 static void standing_take(struct trainer *t)
 {
     struct standing *s = &t->standing;
@@ -41,7 +41,7 @@ static void standing_take(struct trainer *t)
     atomic_store_explicit(&s->shared_state, STANDING_THERE, memory_order_release);
 }
 
-/* What the model went on from is done with. */
+/* The time of recovery ends: the first step after the save is done. */
 static void recovery_end(struct trainer *t)
 {
     if (t->recovers) doing_end(DOING_recovery);
@@ -98,17 +98,17 @@ static void progress_tell(struct trainer *t)
     t->examples_reported = s->progress.examples;
 }
 
-/* It is there: tells it, of several nodes together, as all of them do then. */
+/* Tells the standing that has come; several nodes join their figures, which all of them do at this point. */
 static status standing_tell(struct trainer *t)
 {
     if (joins(t)) TRY(progressive_join(t->progressive));
     progress_tell(t);
-    /* Release pairs with step_done(): it has been read. */
+    /* Release pairs with step_done(): the standing has been read. */
     atomic_store_explicit(&t->standing.shared_state, STANDING_NONE, memory_order_release);
     return joins(t) ? progressive_joined(t->progressive) : ST_OK;
 }
 
-/* Tells how training stood, if that has come, or asks for it, if it is time. */
+/* Tells the standing, if one has come, or asks for one, if it is time. */
 static void standing_look(struct trainer *t)
 {
     _Atomic uint32_t *state = &t->standing.shared_state;
@@ -120,14 +120,15 @@ static void standing_look(struct trainer *t)
         if (st != ST_OK) failure_keep(&t->standing_failure, st);
     }
     if (is != STANDING_NONE || !report_is_due(&t->report) || (joins(t) && node_index(t->node) > 0)) return;
-    /* Release pairs with step_done(). Of several nodes the mark may have come by now, and it stays as it is there. */
+    /* Release pairs with step_done(). On several nodes the mark may have brought a standing by now, which then
+     * stays. */
     if (atomic_compare_exchange_strong_explicit(state, &is, STANDING_WANTED, memory_order_release,
                                                 memory_order_relaxed) &&
         joins(t))
         reduce_mark(node_reduce(t->node));
 }
 
-/* Tells who follows where the time has gone. */
+/* Tells the follower where the time has gone. */
 static void look_tell(const struct trainer *t, bool is_over)
 {
     const struct train_watch *watch = t->options->watch;
@@ -145,8 +146,8 @@ static void trace_tell(void)
 
 /* --- between jobs ----------------------------------------------------------------------------- */
 
-/* The main thread looks up. A save that has failed ends training; one that makes way for another ends the job,
- * behind the step under way. */
+/* The main thread's look, some times a second. A save that has failed, or that makes way for another one, ends the job
+ * after the step under way. */
 static bool tick(void *context)
 {
     struct trainer *t = context;
@@ -157,11 +158,10 @@ static bool tick(void *context)
     return stop_requested() || is_over || failure_is(&t->standing_failure);
 }
 
-/* A signal wakes a feed that is stuck; of several nodes none ends before the others. */
+/* On one node a signal wakes a feed that is stuck; of several nodes none may end before the others. */
 static void feed_listen(const struct trainer *t, struct feed *feed) { stop_listen(t->node ? NULL : feed_wake, feed); }
 
-/* What the evaluation of a set says: whether the model is still one, and, of the first set, whether it is the
- * best. */
+/* Judges by a set's evaluation whether losses are finite and, by the first set's, whether the model is the best. */
 static status evaluation_judge(struct trainer *t, bool is_first, bool *is_better)
 {
     for (uint32_t i = 0; i < t->heads.count; i++) {
@@ -177,7 +177,7 @@ static status evaluation_judge(struct trainer *t, bool is_first, bool *is_better
     return t->stop.head && is_first ? early_stop_take(&t->stop, t->eval_step, is_better) : ST_OK;
 }
 
-/* Rows that are found on this node itself, as of the last step; NULL: owners find them for all. */
+/* Numbers of rows after the last step, where this node finds rows itself; NULL: owners find them. */
 static const uint64_t *rows_here(const struct trainer *t)
 {
     if (t->node == NULL) return t->row_count;
@@ -199,7 +199,7 @@ static status evaluate_set(struct trainer *t, uint32_t i, bool *is_better)
     doing_end(DOING_eval);
     if (st == ST_OK) report_eval(&t->report, t->eval.sets.item[i].name, &t->heads, t->eval_step);
     feed_listen(t, t->feed);
-    eval_feeds_shut(&t->eval); /* its thread uses the store till then */
+    eval_feeds_shut(&t->eval); /* until then their threads use the store */
     if (rows) store_sees_all(store);
     feed_let_go(t->feed);
     trace_span(TRACE_EVAL, "eval", begin, clock_ns(), t->eval_step, 0);
@@ -209,7 +209,8 @@ static status evaluate_set(struct trainer *t, uint32_t i, bool *is_better)
     return st;
 }
 
-/* Of every set, unless that has been done after this step. Several nodes do it together, and find the same. */
+/* Evaluates every set, unless this has been done after this step. Several nodes do it together, with the same
+ * result. */
 static status evaluate(struct trainer *t)
 {
     if (t->eval_step == t->session->setup.model.progress.step) return ST_OK;
@@ -223,7 +224,7 @@ static status evaluate(struct trainer *t)
     return st == ST_STOPPED ? ST_OK : st; /* the caller sees the signal too, and saves first */
 }
 
-/* The first step after `step` that is a multiple of `every`; never if that is 0. */
+/* The first step after `step` that is a multiple of `every`; 0: never. */
 static uint64_t next_multiple(uint64_t step, uint64_t every) { return every ? (step / every + 1) * every : UINT64_MAX; }
 
 static status evaluate_due(struct trainer *t)
@@ -241,8 +242,8 @@ static status due(struct trainer *t)
     return ST_OK;
 }
 
-/* An evaluation that was due where a save ended decides about stopping; the run that made the save may not have
- * come to it. */
+/* Evaluates if an evaluation was due at the save's step: it decides about stopping, and the run that made the save may
+ * have ended before it. */
 static status due_at_resume(struct trainer *t)
 {
     uint64_t step = t->session->setup.model.progress.step, every = t->session->setup.settings.eval_every;
@@ -251,7 +252,7 @@ static status due_at_resume(struct trainer *t)
     return is_due ? evaluate_due(t) : ST_OK;
 }
 
-/* A pass is over, and others follow. */
+/* After a pass that others follow: evaluates. */
 static status pass_due(struct trainer *t)
 {
     struct progress *p = &t->session->setup.model.progress;
@@ -268,7 +269,7 @@ static void look_begin(struct trainer *t)
     t->look_examples = p->examples;
 }
 
-/* Holds the plan against what the pipeline has done, and takes a better one where there is one. */
+/* Compares the plan with what the pipeline has done, and changes to a better plan where there is one. */
 static status plan_look(struct trainer *t)
 {
     struct session *s = t->session;
@@ -292,7 +293,7 @@ static status plan_look(struct trainer *t)
     return ST_OK;
 }
 
-/* The feed has come to its end. Unless a bound or a signal has ended it, as many examples are a whole pass. */
+/* At the feed's end: unless a bound or a signal has ended it, notes how many examples a whole pass has. */
 static void pass_note(struct trainer *t)
 {
     const struct settings *s = &t->session->setup.settings;
@@ -329,7 +330,7 @@ static status loop(struct trainer *t)
                                 .context = t};
         t->is_woken = false;
         status st = pipeline_train(t->session->crew.pipeline, &job, &is_end);
-        /* Before nodes talk of anything else: rank 0 may wait for what the others have to say of it. */
+        /* Before nodes talk of anything else: rank 0 may wait for the others' part of the standing. */
         if (st == ST_OK) standing_look(t);
         if (st == ST_OK && is_end) st = train_nodes_reading(t);
         if (t->node == NULL) t->save_is_timed = train_saves_time(t);
@@ -340,7 +341,7 @@ static status loop(struct trainer *t)
         if (t->save_result != ST_OK) return train_fail_unsaved(t, t->save_result);
         if (is_end) st = train_nodes_data_end(t);
         if (st != ST_OK && stop_requested() && t->node == NULL) {
-            /* Ctrl-C reaches whoever feeds our pipe too, and what it leaves behind may be half a line. */
+            /* Ctrl-C also reaches the program that writes to our pipe, which may leave half a line. */
             log_warning("%s; ignored, since a signal asks to stop", status_message());
             return ST_OK;
         }
@@ -357,7 +358,7 @@ static status loop(struct trainer *t)
 
 /* --- a run ------------------------------------------------------------------------------------ */
 
-/* What has become of tables, on all nodes; their rows are exact from here on. */
+/* Collects the accounts of tables, on all nodes; numbers of rows are exact from here on. */
 static status tables_count(struct trainer *t)
 {
     struct model *model = &t->session->setup.model;
@@ -370,13 +371,13 @@ static status tables_count(struct trainer *t)
     return st;
 }
 
-/* In place of training: what the model is wanted for. */
+/* In place of training: uses the model. */
 static status use(struct trainer *t)
 {
     const struct train_use *use = t->options->use;
     const struct train_watch *watch = t->options->watch;
     if (watch) watch->begun(watch->context, NULL, &t->session->setup.model.progress);
-    stop_listen(NULL, NULL); /* a forward pass, and who writes, look for signals by themselves */
+    stop_listen(NULL, NULL); /* forward passes and writers look for signals by themselves */
     doing_begin(DOING_eval);
     const status st = use->run(use->context, t->session, &t->eval);
     doing_end(DOING_eval);
@@ -406,7 +407,7 @@ static status train(struct trainer *t)
     if (!t->options->out) report_unsaved("the model goes when the run ends, for --out DIR is not given");
     TRY(store_touch_start(s->setup.model.store, feed_example_estimate(t->feed)));
     const status done = loop(t);
-    recovery_end(t); /* perhaps there was no step left */
+    recovery_end(t); /* if there was no step left */
     TRY(done);
     look_tell(t, true);
     if (t->node) TRY(reduce_agree(node_reduce(t->node), ST_OK));
@@ -462,14 +463,15 @@ status train_run(struct session *session, const struct train_options *options)
                         .eval_step = UINT64_MAX};
     struct failure failure;
     failure_keep(&failure, train(&t));
-    /* A node's links end between the feed's thread, which sends by them, and its memory, which they send. */
+    /* A node's links end after the feed's thread, which sends by them, and before the feed's memory, which they
+     * send. */
     if (t.node) reduce_stream_end(node_reduce(t.node));
     if (t.node) feed_end(t.feed);
     const status st = session_end(session, failure_adopt(&failure));
     stop_listen(NULL, NULL);
     if (options->watch) options->watch->ending(options->watch->context);
     saver_close(t.saver);
-    trace_tell(); /* while the names in it are there */
+    trace_tell(); /* while the names in the trace exist */
     eval_feeds_close(&t.eval);
     pipeline_forget(session->crew.pipeline);
     feed_close(t.feed);

@@ -1,5 +1,5 @@
-/* What a training on several nodes does beside steps, evaluations and saves: it begins from the same data and the same
- * save, and ends where node 0 says. By the main threads of all nodes, in the same order, between two jobs. */
+/* What a training on several nodes does beside steps, evaluations and saves: all nodes begin from the same data and the
+ * same save, and end where node 0 says. For the main threads of all nodes, in the same order, between two jobs. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -14,12 +14,12 @@
 #include "engine/run/train_internal.h"
 #include "engine/sync/waves.h"
 
-/* Of which the fastest tells how far the clocks are apart. */
+/* The fastest of these echoes tells how far two clocks are apart. */
 #define ECHOES 16u
 
 /* --- before the first step ----------------------------------------------------------------------- */
 
-/* Whether node 0 reads for all. */
+/* Whether node 0 reads the data for all. */
 static bool is_shared(const struct trainer *t) { return t->node && reduce_stream(node_reduce(t->node)); }
 
 status train_nodes_check(const struct trainer *t)
@@ -65,7 +65,7 @@ status train_data_share(struct session *s, const char *data, bool *is_stream)
     return reduce_agree(reduce, st);
 }
 
-/* A file of the data, as node 0 has it. */
+/* A file of node 0's data. */
 struct data_record {
     uint64_t file_count, bytes, xxh3;
 };
@@ -90,7 +90,7 @@ static status data_differs(const struct model_data *own, uint32_t file, const st
     FAIL(MISMATCH, "it reads other data: its %s has as many bytes as that of node 0, but other ones", f->name);
 }
 
-/* All that read files read the same, whatever their names. */
+/* Checks that all nodes that read files read the same bytes; names may differ. */
 static status data_compare(struct reduce *reduce, const struct model_data *data)
 {
     const bool reads = exchange_computes(reduce_exchange(reduce));
@@ -104,7 +104,7 @@ static status data_compare(struct reduce *reduce, const struct model_data *data)
     return reduce_agree(reduce, st);
 }
 
-/* And evaluate the same: as many sets, as they have agreed on before. */
+/* Checks that all nodes evaluate the same data; they have agreed on the number of sets before. */
 static status eval_compare(const struct trainer *t, struct reduce *reduce)
 {
     for (uint32_t i = 0; i < t->eval.sets.count; i++) {
@@ -118,7 +118,7 @@ static status eval_compare(const struct trainer *t, struct reduce *reduce)
     return ST_OK;
 }
 
-/* All go on from the same save. */
+/* Checks that all nodes go on from the same save. */
 static status save_compare(const struct trainer *t, struct reduce *reduce)
 {
     const struct model *model = &t->session->setup.model;
@@ -138,7 +138,7 @@ static status save_compare(const struct trainer *t, struct reduce *reduce)
     return reduce_agree(reduce, st);
 }
 
-/* Waves of workers are of one length, also where each has found it by itself. */
+/* Checks that the waves of all workers have one length, which each worker may have chosen by itself. */
 static status waves_compare(struct reduce *reduce)
 {
     const struct exchange_waves *waves = reduce_exchange(reduce)->waves;
@@ -153,7 +153,7 @@ static status waves_compare(struct reduce *reduce)
     return reduce_agree(reduce, st);
 }
 
-/* Traces that node 0 and this node have: with times of node 0's clock. By all nodes. */
+/* Gives this node's trace times of node 0's clock, if node 0 has a trace. By all nodes. */
 static status traces_align(const struct trainer *t, struct reduce *reduce)
 {
     struct trace_clock clock = {.begin_real_ns = trace_begin_real_ns()};
@@ -172,7 +172,7 @@ static status traces_align(const struct trainer *t, struct reduce *reduce)
     return reduce_agree(reduce, ST_OK);
 }
 
-/* "node 1", "nodes 1 and 2", … of a mask. */
+/* "node 1", "nodes 1 and 2", … for a mask. */
 static const char *nodes_text(const struct trainer *t, uint64_t nodes, char *text, size_t bytes)
 {
     size_t used = (size_t)snprintf(text, bytes, "node%s", nodes & (nodes - 1) ? "s" : "");
@@ -201,7 +201,7 @@ status train_nodes_resume(const struct trainer *t)
     return ST_OK;
 }
 
-/* Where saves are written: "", or behind "; ". */
+/* Where saves are written, after "; "; or "". */
 static status saves_find(const struct trainer *t, char *text, size_t bytes)
 {
     char nodes[400];
@@ -257,8 +257,8 @@ status train_nodes_reading(struct trainer *t)
     return !failure_is(&failure) || node_ends_soon(t->node) ? ST_OK : failure_adopt(&failure);
 }
 
-/* Of workers: whether the data have ended for any of them, which rank 0 gets to know. One that has no step of its own
- * between the end of the data and the bound of a job comes to the bound, time and again. */
+/* For workers: tells rank 0 whether the data have ended for any of them. A worker without a step of its own between the
+ * data's end and a job's bound comes to the bound, time and again. */
 static status workers_end(struct reduce *reduce, bool *is_end)
 {
     uint32_t ended = *is_end;
@@ -278,7 +278,7 @@ status train_nodes_job_end(struct trainer *t, bool *is_end)
     struct reduce *reduce = node_reduce(t->node);
     (void)exchange_granted(reduce_exchange(reduce), &word);
     TRY(workers_end(reduce, is_end));
-    /* Of workers that are halted one has read all its data, perhaps, and others have not: that is no end. */
+    /* Of workers that are halted one may have read all its data, and others not: this is no end. */
     const bool is_halted = word == EXCHANGE_STOPPED && reduce_exchange(reduce)->waves, is_whole = *is_end && !is_halted;
     const bool is_stopped = word == EXCHANGE_STOPPED && !reduce_job_is_cut(reduce);
     struct {
@@ -304,7 +304,7 @@ status train_nodes_data_end(const struct trainer *t)
     struct failure failure;
     if (!is_shared(t)) return st;
     failure_keep(&failure, reduce_agree(node_reduce(t->node), st));
-    /* Node 0 ends the job, and the others with it. */
+    /* Node 0 ends the job, and with it the other nodes. */
     if (failure_is(&failure) && node_index(t->node) > 0) (void)node_ends_soon(t->node);
     return failure_adopt(&failure);
 }

@@ -1,4 +1,5 @@
-/* What each node of a training has done, told by node 0 at the end: the others say it to that. */
+/* Tells at the end what each node of a training has done: the others send their accounts to node 0, which prints
+ * all. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,13 +13,13 @@
 
 _Static_assert(REDUCE_NODES_MAX == MEMBER_NODES_MAX, "nodes are as many");
 
-/* Of a node; both ends are of one version of the program. */
+/* A node's account, sent as it is: both ends are the same version of the program. */
 struct account {
     uint32_t rank, lane_begin, lane_count;
-    bool is_worker;  /* it has no lanes, but minibatches of its own */
-    uint64_t stages; /* where nodes have stages: bit s: stage s; of later ones nothing is told */
+    bool is_worker;  /* it has minibatches of its own, and no lanes */
+    uint64_t stages; /* where nodes have stages: bit s: it has stage s; stages from 64 on are not told */
     uint64_t wall_ns, worker_count, busy_ns[WORK_COUNT], reading_ns, sent_bytes, rows, asked_rows;
-    double least_a_step; /* bytes that it has to send */
+    double least_a_step; /* the least bytes that it has to send */
     struct reduce_rounds rounds;
 };
 
@@ -28,7 +29,7 @@ static struct account own_account(const struct trainer *t, struct reduce *reduce
     const struct reduce_rows rows = reduce_rows(reduce);
     struct pipeline_times times;
     struct pipeline_figures figures;
-    /* Of workers the dense part's is what a wave of each takes. */
+    /* The least of workers, for the dense part, is for a wave of each. */
     const double dense_steps = x->waves ? (double)x->waves->in_flight * x->waves->worker_count : 1;
     struct account a = {.rank = node_rank(t->node, x->rank),
                         .lane_begin = x->own.begin,
@@ -53,7 +54,7 @@ static struct account own_account(const struct trainer *t, struct reduce *reduce
 
 static double share(uint64_t part, uint64_t whole) { return whole ? (double)part / (double)whole : 0; }
 
-/* Of the time in which the others' rounds were under way: in rounds whose last part was this node's. */
+/* Of the time in which the others' rounds were under way: the share of rounds whose last part was this node's. */
 static double last_share(const struct account *all, uint32_t count, uint32_t node)
 {
     uint64_t last_ns = 0, ns = 0;
@@ -70,7 +71,7 @@ static double work_share(const struct account *a, enum stage_work work)
     return share(a->busy_ns[work], a->wall_ns * a->worker_count);
 }
 
-/* "0-2,5" of a mask. */
+/* "0-2,5" for a mask. */
 static char *stages_text(uint64_t stages, char *text, size_t bytes)
 {
     size_t used = 0;
@@ -109,7 +110,7 @@ static void table_print(const struct account *all, uint32_t count, uint64_t step
     }
 }
 
-/* The greatest over the mean, of those nodes that have rows; 0: none has. */
+/* The maximum divided by the mean, over the nodes that have rows; 0: none has. */
 static double skew_of(const struct account *all, uint32_t count, bool of_asked)
 {
     uint64_t sum = 0, most = 0, holders = 0;
@@ -123,7 +124,7 @@ static double skew_of(const struct account *all, uint32_t count, bool of_asked)
     return sum ? (double)most * (double)holders / (double)sum : 0;
 }
 
-/* The same, in an array of the event. */
+/* The same table, as an array of the event. */
 static void table_event(const struct account *all, uint32_t count, uint64_t steps)
 {
     log_event_open_array("each");
@@ -151,7 +152,7 @@ static void table_event(const struct account *all, uint32_t count, uint64_t step
     log_event_close_array();
 }
 
-/* Node 0's, of all. */
+/* Prints all nodes' accounts, on node 0. */
 static void accounts_tell(const struct trainer *t, uint32_t count, uint64_t steps, const struct account *all)
 {
     const double rows = skew_of(all, count, false), asked = skew_of(all, count, true);

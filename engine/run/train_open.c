@@ -1,5 +1,5 @@
-/* What comes before the first step of a training: refuses what could not be done, takes all memory, so that the
- * plan is whole, and fills the model. Once a run. */
+/* What a training does before its first step: refuses what cannot be done, takes all memory, so that the plan of memory
+ * is whole, and fills the model. Once a run. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -12,13 +12,13 @@
 #include "engine/run/train_internal.h"
 #include "io/store/store_rows.h"
 
-/* What is evaluated are lines of the training data. */
+/* Whether evaluation uses lines of the training data. */
 static bool holds_out(const struct trainer *t)
 {
     return t->eval.sets.count && t->eval.sets.item[0].paths == t->options->data;
 }
 
-/* A stream can be read once, so what would read it twice is refused before the first step. */
+/* A stream can be read only once, so settings that would read it twice are refused before the first step. */
 static status streams_check(const struct trainer *t)
 {
     const struct settings *s = &t->session->setup.settings;
@@ -40,7 +40,7 @@ static status streams_check(const struct trainer *t)
     return ST_OK;
 }
 
-/* Settings that ask for what cannot be seen. */
+/* Warns of settings that ask for what cannot be seen. */
 static void settings_check(const struct trainer *t)
 {
     const struct settings *s = &t->session->setup.settings;
@@ -63,8 +63,8 @@ static void settings_check(const struct trainer *t)
             shape.batch / shape.lanes, shape.micro);
 }
 
-/* What is evaluated, and the data caches of training and evaluation, which share the budgets. Memory serves
- * further passes of the run only, a file further runs, too. */
+/* Decides what is evaluated, and shares the budgets between the data caches of training and evaluation. A cache in
+ * memory serves further passes of this run; a cache in a file also serves further runs. */
 static void caches_share(struct trainer *t, struct data_cache_budget *train)
 {
     const struct settings *s = &t->session->setup.settings;
@@ -84,7 +84,7 @@ static void caches_share(struct trainer *t, struct data_cache_budget *train)
     for (uint32_t i = 0; i < count; i++) share_sum += share[i];
     for (uint32_t i = 0; i < count; i++) {
         struct data_cache_budget *cache = &t->eval.options[i].cache;
-        const double of_ram = is_again ? share[i] : share[i] / share_sum; /* else training has none of it */
+        const double of_ram = is_again ? share[i] : share[i] / share_sum; /* training that reads once needs none */
         cache->path = s->cache_path;
         cache->ssd_bytes = (uint64_t)((double)s->cache_ssd * share[i]);
         cache->ram_bytes = is_eval_again ? (uint64_t)((double)s->cache_ram * of_ram) : 0;
@@ -93,7 +93,7 @@ static void caches_share(struct trainer *t, struct data_cache_budget *train)
     }
 }
 
-/* With room for all micro-batches that may be under way, those of a step among them. */
+/* Opens progressive validation, with room for all micro-batches that may be under way, at least for those of a step. */
 static status progressive_begin(struct trainer *t)
 {
     const struct session *s = t->session;
@@ -104,7 +104,7 @@ static status progressive_begin(struct trainer *t)
     return progressive_open(&t->progressive, t->graph, window, inputs > micro_count ? inputs : micro_count, reduce);
 }
 
-/* What `row_count` and `accounts` lie in. */
+/* Takes memory for row_count and accounts. */
 static status counts_open(struct trainer *t)
 {
     const size_t row_bytes = t->graph->table_count * sizeof *t->row_count,
@@ -115,7 +115,7 @@ static status counts_open(struct trainer *t)
     return ST_OK;
 }
 
-/* In place of what trains. */
+/* Opens what is used in place of training. */
 static status use_open(struct trainer *t)
 {
     const struct train_use *use = t->options->use;
@@ -161,7 +161,7 @@ status train_open(struct trainer *t)
     TRY(streams_check(t));
     TRY(train_nodes_check(t));
     settings_check(t);
-    memory_note("threads", THREAD_STACK_BYTES); /* the one that touches rows' memory ahead */
+    memory_note("threads", THREAD_STACK_BYTES); /* for the thread that touches rows' memory ahead */
     if (t->options->look) return ST_OK;
     setup_memory_plan(&s->setup, t->options->dry_run);
     return setup_memory_check(&s->setup);

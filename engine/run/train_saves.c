@@ -1,6 +1,6 @@
-/* Saves of a training: when one is made, beside training or while that stands still, and what becomes of one
- * that fails; and the best model, which has a directory of its own. A save is a few a run, and all here is the
- * main thread's, between two jobs of the pipeline but for train_saves_look. */
+/* Saves of a training: when one is made, whether beside training or while training stands still, and what happens if
+ * one fails; and the best model, which has a directory of its own. A run makes a few saves. All here is for the main
+ * thread, between two jobs of the pipeline, except train_saves_look. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -29,7 +29,7 @@ status train_saver_open(struct trainer *t)
                                                          .buffer_bytes = s->checkpoint_buffer});
 }
 
-/* How a run goes on from the save that comes next. */
+/* Notes for the next save how a run goes on in the data. */
 static void data_mark(struct trainer *t)
 {
     struct model *model = &t->session->setup.model;
@@ -38,8 +38,8 @@ static void data_mark(struct trainer *t)
     model_data_mark(&model->data, mark, count, model->progress.epoch_examples);
 }
 
-/* A model that has just diverged must not replace a good save: its parameters are finite, and so, where a slot
- * of the last step is at hand, are the losses that it gives. */
+/* Keeps a model that has just diverged from replacing a good save: checks that its parameters are finite and, where a
+ * slot of the last step is at hand, its losses. */
 static status model_check(struct trainer *t)
 {
     const struct model *model = &t->session->setup.model;
@@ -102,7 +102,7 @@ bool train_saves_time(struct trainer *t)
     return is_due;
 }
 
-/* The failure, with words about the save to return to. */
+/* Returns the failure, with words about the save to return to. */
 static status fail_saved(const struct trainer *t, const struct failure *failure)
 {
     return status_fail(failure->code, __FILE__, __LINE__, "%s; the model in %s is from step %" PRIu64, failure->message,
@@ -123,8 +123,8 @@ status train_fail_unsaved(struct trainer *t, status failure)
                            : " yet; set checkpoint.every or checkpoint.seconds");
 }
 
-/* Rows of tables whose rows come and go, as of the last step: those that are dead and still on disk, found by
- * nobody, do not count. While the feed is held. */
+/* Counts rows of tables whose rows come and go, as of the last step, without dead rows that are still on disk. While
+ * the feed is held. */
 static status lives_count(struct trainer *t)
 {
     struct store *store = t->session->setup.model.store;
@@ -134,7 +134,8 @@ static status lives_count(struct trainer *t)
     return ST_OK;
 }
 
-/* Saves the model as it is after the last step, with the rows that it has touched, while training stands still. */
+/* Saves the model as it is after the last step, with the rows that finished steps have touched, while training stands
+ * still. */
 static status model_put(struct trainer *t, const char *path, uint32_t keep, uint64_t *bytes)
 {
     const struct model_save_options options = {
@@ -143,7 +144,7 @@ static status model_put(struct trainer *t, const char *path, uint32_t keep, uint
     data_mark(t);
     if (st == ST_OK && t->node) st = reduce_save(node_reduce(t->node), path, keep, bytes);
     const bool has_rows = t->graph->table_count > 0;
-    if (st == ST_OK && has_rows && t->node && reduce_exchange(node_reduce(t->node))->waves) /* as of the job's end */
+    if (st == ST_OK && has_rows && t->node && reduce_exchange(node_reduce(t->node))->waves) /* of the job's end */
         memcpy(t->row_count, reduce_own_rows(node_reduce(t->node)), t->graph->table_count * sizeof *t->row_count);
     if (st == ST_OK && !t->node) st = lives_count(t);
     if (st == ST_OK && !t->node) st = model_save(&t->session->setup.model, &options, bytes);
@@ -196,7 +197,7 @@ status train_save(struct trainer *t, enum save_how how)
     return ST_OK;
 }
 
-/* One save at a time: what falls due meanwhile becomes one save, as soon as that one is written. */
+/* One save at a time: saves that fall due meanwhile become one, which follows as soon as this one is written. */
 static void save_put_off(struct trainer *t)
 {
     const uint64_t step = t->session->setup.model.progress.step, every = t->session->setup.settings.checkpoint_every;
@@ -230,7 +231,7 @@ status train_save_and_fail(struct trainer *t, status failure)
     failure_keep(&first, failure);
     if (t->node)
         return t->saved_step == UINT64_MAX ? failure_adopt(&first)
-                                           : fail_saved(t, &first); /* the others know nothing of it yet */
+                                           : fail_saved(t, &first); /* the other nodes do not know yet */
     status st = train_save(t, SAVE_UNCHECKED);
     if (st != ST_OK) log_warning("the model could not be saved: %s", status_message());
     return t->saved_step == UINT64_MAX ? failure_adopt(&first) : fail_saved(t, &first);
