@@ -1,4 +1,4 @@
-/* Writes what the new process needs, and becomes it. */
+/* Writes what the new process needs into a file in memory, and becomes the new process. */
 #include "engine/cmd/anew.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #define AGAIN_FLAG  "--again"
 #define SEALS       (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-/* Program and roster are of one version: the file never outlives the process. */
+/* The program that reads the file is the one that wrote it: the file never outlives the process. */
 static const char magic[8] = "HPSANEW1";
 struct anew_file {
     char magic[8];
@@ -53,7 +53,7 @@ static status anew_write(const struct anew *anew, int *fd)
     return ST_OK;
 }
 
-/* This process's words, one behind the other, each ended by 0. */
+/* The words of this process's command line, one after another, each ended by 0. */
 static status words_read(char **words, size_t *bytes)
 {
     char *text = NULL;
@@ -76,7 +76,8 @@ static status words_read(char **words, size_t *bytes)
     return ST_OK;
 }
 
-/* The same words, but for the roster of a start before, and the two flags; they stay in `text`. malloc'd. */
+/* The same words, without the roster of an earlier start, and with the two flags. The words stay in `text`; the list is
+ * malloc'd. */
 static status words_make(char *text, size_t bytes, char *roster, char ***words)
 {
     size_t count = 0;
@@ -103,7 +104,7 @@ status anew_start(const struct anew *anew)
     TRY(anew_write(anew, &fd));
     snprintf(roster, sizeof roster, ROSTER_FLAG "=%d", fd);
     TRY(words_make(text, bytes, roster, &words));
-    /* The thread has them blocked, and the new process is to hear them. */
+    /* This thread blocks all signals; the new process has to get them. */
     sigemptyset(&none);
     pthread_sigmask(SIG_SETMASK, &none, NULL);
     (void)alarm(0);

@@ -1,4 +1,4 @@
-/* heterps-run bench: how fast the product is on this machine, beside what the machine can do. */
+/* heterps-run bench: how fast products are on this machine, compared with what the machine can do. */
 #include "engine/bench/bench.h"
 
 #include "cfg/key.h"

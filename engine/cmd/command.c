@@ -29,7 +29,7 @@ static const struct flag global_flags[] = {
     {"--trust-paths", FLAG_SWITCH, NULL,
      "let a graph name paths outside its own folder to be written to, and servers to be read from",
      offsetof(struct global_options, trusts_paths), 0, 0, false},
-    /* last: of verbs that use cards */
+    /* last: for verbs that use cards alone */
     {"--gpu", FLAG_TEXT, "WHEN", "cards: off, auto (if there are any), on; default: HETERPS_GPU, or auto",
      offsetof(struct global_options, gpu), 0, 0, false},
     {"--blas", FLAG_TEXT, "WHEN",
@@ -190,7 +190,7 @@ static status arguments_parse(const struct command *c, int count, char **argumen
     return ST_OK;
 }
 
-/* Sets of data that the command line names are read. */
+/* Notes as inputs the data sets that the command line names. */
 static status sets_note(const struct flag *flag, const struct flag_list *texts)
 {
     struct eval_sets sets;
@@ -199,7 +199,7 @@ static status sets_note(const struct flag *flag, const struct flag_list *texts)
     return ST_OK;
 }
 
-/* What the command line names to be read is no file that it names to be written, nor is a file of a model. */
+/* Refuses an output of the command line that is one of its inputs or a file of a model. */
 static status outputs_check(const struct command *c, const char *const *positionals, uint32_t positional_count,
                             const uint8_t *options)
 {
@@ -219,7 +219,7 @@ static status outputs_check(const struct command *c, const char *const *position
     return ST_OK;
 }
 
-/* What the command line sets is trusted, and the graph with it if it says so. */
+/* Trusts settings of the command line; with --trust-paths the graph's, too. */
 static void trust_take(const struct command *c, const uint8_t *options, const struct global_options *global)
 {
     const struct flag *set = flag_find(c->flags, c->flag_count, "--set", strlen("--set"));
@@ -257,7 +257,7 @@ int command_run(const struct command *c, int skip, int argument_count, char **ar
     }
     free(options);
     if (st == ST_OK) st = log_results_check();
-    /* `predict | head` has what it wants: that is no error to speak of. */
+    /* `predict | head` has got what it wants: no error to report. */
     if (st != ST_OK && st != ST_UNREAD) log_error("%s", status_message());
     return st == ST_STOPPED && stop_signal() ? 128 + stop_signal() : status_exit(st);
 }

@@ -36,7 +36,7 @@ static const struct flag flags[] = {
      offsetof(struct devices_flags, json), 0, 0, false},
 };
 
-/* All that there is to tell. */
+/* All that the verb tells. */
 struct facts {
     struct cores cores;
     struct machine machine;
@@ -45,14 +45,14 @@ struct facts {
     char path[PATH_MAX];
     struct machine_disk disk;
     bool is_direct;
-    struct failure write_refusal; /* why the directory cannot be written to */
+    struct failure write_refusal; /* why the directory cannot be written */
     char offers[256];             /* of uring_offers */
     struct machine_link links[MACHINE_LINKS_MAX];
     uint32_t link_count;
     struct gpu_facts gpus[GPUS_MAX];
     uint32_t gpu_count;
-    const char *gpu_why;         /* there is none; else NULL                         */
-    const char *blas, *blas_why; /* cuBLASLt by name and version, or why there is none */
+    const char *gpu_why;         /* why there is no card; else NULL */
+    const char *blas, *blas_why; /* cuBLASLt's name and version; or why there is none */
 };
 
 static status facts_find(struct facts *f, const char *path)
@@ -78,7 +78,7 @@ static status facts_find(struct facts *f, const char *path)
 /* Version 1 of control groups writes a number near 2^63 where there is no limit. */
 static bool is_bound(const struct memory_limit *limit) { return limit->limit_bytes < SIZE_MAX / 4; }
 
-/* What a limit of this process is; UINT64_MAX: none. */
+/* A limit of this process; UINT64_MAX: none. */
 static uint64_t own_limit(int resource)
 {
     struct rlimit limit;
@@ -302,12 +302,13 @@ static void object_print(const struct facts *f)
     log_event_end();
 }
 
-/* Of so many cores one is left to reading: with stages on all of them it would wait for theirs. Fewer share. */
+/* Of every 8 cores one is left to reading, which would have to wait if stages were on all cores. Fewer than 8 cores are
+ * shared. */
 #define CORES_A_SERVICE_CORE 8u
 
 /* --- the cluster -------------------------------------------------------------------------------- */
 
-/* Prices are there to be changed: with equal ones the cheapest plan is that of the fewest units. */
+/* All prices are equal, and for the user to change: the cheapest plan is then the one of the fewest units. */
 static void cluster_print(const struct facts *f)
 {
     const uint32_t service = f->cores.count / CORES_A_SERVICE_CORE;

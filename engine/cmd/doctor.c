@@ -1,11 +1,11 @@
-/* heterps-run doctor: what a training needs of this machine, and every reason for which it would be refused
+/* heterps-run doctor: what a training needs of this machine, and every reason for which the training would be refused
  * before its first step.
  *
- * The training is opened as it would be (run_train), by a child, up to where it would begin. A refusal is told;
- * then doctor looks for what has to be otherwise for that refusal to be gone, by trying: one relaxation after
- * another, each in a child of its own. With the one that helps it goes on, to the next refusal, or to an opened
- * training whose figures are told (engine/run/doctor_needs.h). So what is told is what training says itself, and
- * nothing that a child claims, plans or notes outlives it. */
+ * A child opens the training as `train` does (run_train), up to its first step. Doctor tells the child's refusal, and
+ * looks for a change of the options that ends the refusal: it tries one relaxation after another, each in a child of
+ * its own. It keeps the one that helps, and goes on to the next refusal, or to an opened training, whose figures it
+ * tells (engine/run/doctor_needs.h). So doctor tells what training itself says, and nothing that a child claims, plans
+ * or notes outlives the child. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -27,7 +27,7 @@
 #include "engine/run/doctor_needs.h"
 
 #define LINES_MAX    512u
-#define REFUSALS_MAX 64u /* more than there are relaxations and settings that are wrong */
+#define REFUSALS_MAX 64u /* more than relaxations and wrong settings together */
 #define RAM_STEP     ((uint64_t)1 << 20)
 
 /* --- a try -------------------------------------------------------------------------------------- */
@@ -37,8 +37,8 @@ struct lines {
     uint32_t count;
 };
 
-/* What a child says: lines (a refusal and a warning have no `what`, and their sentence in `todo`), then one
- * record with is_end. */
+/* What a child says: lines, then one record with is_end. The line of a refusal or a warning has no `what`, and its
+ * sentence in `todo`. */
 struct record {
     bool is_end, is_opened;
     struct failure end;
@@ -48,12 +48,12 @@ struct record {
 
 struct outcome {
     struct failure end;
-    bool is_opened; /* memory and lines are those of an opened training */
+    bool is_opened; /* the training was opened: `memory` and `lines` are its */
     struct doctor_memory memory;
     struct lines lines;
 };
 
-/* The child's side. */
+/* The child's end of the pipe. */
 struct teller {
     int fd;
     struct record end;
@@ -94,7 +94,7 @@ static _Noreturn void child_run(const char *graph, const struct run_options *o, 
     static struct teller teller;
     struct run_options options = *o;
     teller.fd = fd;
-    /* Standard input is left to whoever reads it for good. */
+    /* The child must not read what the training would read from standard input. */
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing >= 0) (void)dup2(nothing, STDIN_FILENO);
     log_open(LOG_TEXT, -1);
@@ -137,7 +137,7 @@ static void outcome_collect(struct outcome *out, int fd)
     }
 }
 
-/* Opens the training in a child, and collects what that says. SYSTEM: there can be none. */
+/* Opens the training in a child, and collects what the child says. SYSTEM: no child can be started. */
 static status outcome_of(struct outcome *out, const char *graph, const struct run_options *o)
 {
     int ends[2], wait_status;
@@ -152,7 +152,7 @@ static status outcome_of(struct outcome *out, const char *graph, const struct ru
     }
     if (child == 0) {
         close(ends[0]);
-        /* It ends with who asks; who has ended before this was said reads the pipe no more. */
+        /* The child ends with its parent, also if the parent has ended before prctl. */
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(1);
         child_run(graph, o, ends[1]);
     }
@@ -180,9 +180,8 @@ static void out_none(struct run_options *o) { o->out = NULL; }
 static void eval_none(struct run_options *o) { o->eval.count = 0; }
 static void data_none(struct run_options *o) { o->data = "/dev/null"; }
 
-/* What may have to be otherwise for a refusal to be gone, and which section that refusal belongs to. The first
- * that helps is taken, so what takes less away comes first; what another refusal would follow from is taken
- * along. */
+/* Changes of the options that may end a refusal, and the section of the refusal. Doctor takes the first that helps, so
+ * a change that takes less away comes first. A change includes the settings that would be refused after it. */
 static const struct relaxation {
     enum doctor_section section;
     void (*flag)(struct run_options *); /* or NULL */
@@ -215,18 +214,18 @@ static const struct relaxation {
 };
 #define RELAXATION_COUNT (sizeof relaxations / sizeof *relaxations)
 
-/* What a training is being opened with, and what has been found. */
+/* The options with which training is opened, and the findings so far. */
 struct doctor {
     const char *graph;
     struct run_options options;
     uint32_t user_sets;     /* the first of options.set are the user's */
-    char ram_set[64];       /* "store.ram=N", once it had to be changed  */
+    char ram_set[64];       /* "store.ram=N", if doctor had to change it */
     char batch_set[64];     /* "train.batch=N", likewise                 */
-    struct outcome outcome; /* of the present options */
+    struct outcome outcome; /* of `options` */
     struct lines lines;
-    uint32_t memory_refusal; /* index of a line about memory + 1 */
-    uint64_t fit;            /* store.ram with which the plan of memory fits, 0: none is known */
-    struct outcome fitting;  /* with that                                                      */
+    uint32_t memory_refusal; /* index + 1 of the line about memory; 0: none */
+    uint64_t fit;            /* store.ram with which the plan of memory fits, 0: unknown */
+    struct outcome fitting;  /* of options with `fit` */
     struct outcome trial, refused;
 };
 
@@ -241,13 +240,13 @@ static void set_remove(struct run_options *o, uint32_t index)
     o->set.count--;
 }
 
-/* What a refusal says of memory changes from one moment to the next. */
+/* Refusals for want of memory count as the same: their figures change from one moment to the next. */
 static bool is_same(const struct outcome *a, const struct outcome *b)
 {
     return a->end.code == b->end.code && (a->end.code == ST_MEMORY || strcmp(a->end.message, b->end.message) == 0);
 }
 
-/* Takes the options, if with them the refusal is another one or gone. */
+/* Takes the options if with them the refusal is gone or another one. */
 static status relaxed_try(struct doctor *d, const struct run_options *o, bool *helps)
 {
     TRY(outcome_of(&d->trial, d->graph, o));
@@ -258,7 +257,7 @@ static status relaxed_try(struct doctor *d, const struct run_options *o, bool *h
     return ST_OK;
 }
 
-/* batch 0: as it is. */
+/* Tries a budget of rows and a batch; batch 0: as set. */
 static status memory_try(struct doctor *d, uint64_t ram, uint64_t batch, bool *helps)
 {
     char ram_set[sizeof d->ram_set], batch_set[sizeof d->batch_set];
@@ -288,8 +287,8 @@ static status settings_peek(const struct doctor *d, struct settings *settings, s
     return st;
 }
 
-/* A budget of rows that can be opened: half as much, and so on; or twice; or, with fewer examples a step, one
- * of some. */
+/* Looks for a budget of rows with which training can be opened: a half, a quarter, …; or twice, four times, …; or, with
+ * fewer examples a step, one of a few. */
 static status memory_relax(struct doctor *d, bool *helps)
 {
     static const uint64_t rams[] = {(uint64_t)256 << 20, (uint64_t)32 << 20, (uint64_t)4 << 20};
@@ -297,7 +296,7 @@ static status memory_relax(struct doctor *d, bool *helps)
     struct ini ini = {0};
     const status st = settings_peek(d, &settings, &ini);
     ini_free(&ini);
-    if (st != ST_OK) return ST_OK; /* the refusal is of that */
+    if (st != ST_OK) return ST_OK; /* the refusal comes from the settings */
     for (uint64_t ram = settings.store_ram / 2; ram >= RAM_STEP && !*helps; ram /= 2) TRY(memory_try(d, ram, 0, helps));
     for (uint64_t ram = settings.store_ram, i = 0; i < 12 && ram < UINT64_MAX / 4 && !*helps; i++)
         TRY(memory_try(d, ram *= 2, 0, helps));
@@ -306,7 +305,7 @@ static status memory_relax(struct doctor *d, bool *helps)
     return ST_OK;
 }
 
-/* Finds what makes the present refusal go, and goes on with that. *section is the refusal's. */
+/* Finds a change that ends the present refusal, and keeps the change. *section: the refusal's. */
 static status relax(struct doctor *d, bool *helps, enum doctor_section *section)
 {
     *helps = false;
@@ -343,7 +342,7 @@ static void refusal_keep(struct doctor *d, const struct outcome *outcome, enum d
     doctor_tell(line_keep, &d->lines, section, DOCTOR_FAIL, "", "", "", outcome->end.message);
 }
 
-/* What can be wrong with the cluster before the graph is measured for it. */
+/* Fails as reading the cluster and preparing a profile for it do, before anything is measured. */
 static status cluster_check(const struct doctor *d, const char *path, const struct run_options *asked)
 {
     struct cluster cluster = {0};
@@ -369,8 +368,8 @@ static status cluster_check(const struct doctor *d, const char *path, const stru
     return st;
 }
 
-/* Training plans for a cluster at its start, by measuring; that is not done here. Last of all: who has looked
- * for cards may not fork any more. */
+/* Checks --cluster, without the measuring and planning of a training's start. Comes last: a process that has looked for
+ * cards may not fork any more. */
 static void cluster_look(struct doctor *d, const struct run_options *asked)
 {
     const char *path = asked->cluster.path;
@@ -406,7 +405,7 @@ static void metrics_look(struct doctor *d)
                 st == ST_OK ? NULL : status_message());
 }
 
-/* Whether a line tells of what is not as the user has asked for, because a refusal had to go. */
+/* Whether a line tells of something that a relaxation has changed from what the user asked for. */
 static bool is_beside(const struct run_options *asked, const struct run_options *opened_with,
                       const struct doctor_line *l)
 {
@@ -420,8 +419,8 @@ static bool is_beside(const struct run_options *asked, const struct run_options 
     return false;
 }
 
-/* Looks for a store.ram with which the plan of memory, of which `m` is known, fits, trying each: what the rest
- * of the plan leaves, a little less. */
+/* Looks for a store.ram with which the plan of memory fits, by trying: a little less than what the rest of the plan
+ * leaves. `m`: the plan's figures so far. */
 static status fit_find(struct doctor *d, struct doctor_memory m)
 {
     for (uint32_t i = 0; i < 6; i++) {
@@ -443,7 +442,7 @@ static status fit_find(struct doctor *d, struct doctor_memory m)
     return ST_OK;
 }
 
-/* Where no budget of rows fits: with fewer examples a step. */
+/* Where no budget of rows fits: tries fewer examples a step. */
 static status fit_by_batch(struct doctor *d)
 {
     struct settings settings;
@@ -462,7 +461,7 @@ static status fit_by_batch(struct doctor *d)
     return ST_OK;
 }
 
-/* Says behind a refusal with which budget it would be gone. */
+/* Adds to a refusal the budget with which the training fits. */
 static void fit_tell(const struct doctor *d, struct doctor_line *l)
 {
     const size_t used = strlen(l->todo);
@@ -475,7 +474,7 @@ static void fit_tell(const struct doctor *d, struct doctor_line *l)
                  "; neither store.ram nor train.batch can be low enough: a smaller model, or more memory");
 }
 
-/* A training has been opened: finds what its memory should be, if it is not well, and keeps its lines. */
+/* For an opened training: finds settings that fit, if its memory does not, and keeps its lines. */
 static status opened_keep(struct doctor *d, const struct run_options *asked)
 {
     const struct doctor_memory m = d->outcome.memory;
@@ -485,7 +484,7 @@ static status opened_keep(struct doctor *d, const struct run_options *asked)
         if (d->fit == 0) TRY(fit_by_batch(d));
         if (is_refused) fit_tell(d, &d->lines.line[d->memory_refusal - 1]);
     }
-    /* Of one that could not even be opened there are no figures but these. */
+    /* A training that could not be opened has no figures of its own. */
     if (is_refused && d->fit) {
         doctor_tell(line_keep, &d->lines, DOCTOR_memory, DOCTOR_WARN, "", "", "",
                     "what follows is of a training with settings that fit");
@@ -502,7 +501,7 @@ static status opened_keep(struct doctor *d, const struct run_options *asked)
 
 /* --- the verb ----------------------------------------------------------------------------------- */
 
-/* Directories that opening a training makes, and what it claims them by: what was not there is removed afterwards. */
+/* Directories, and the files that claim them, which opening a training makes. What is new is removed afterwards. */
 struct traces {
     char directory[3][FILE_PATH_BYTES]; /* "": none */
     bool had_directory[3], had_lock[3];

@@ -1,11 +1,12 @@
-/* heterps-run doctor --cluster: the nodes of a training meet as they would for that, over the same links, and look at
- * these, pair by pair; node 0 tells what there is.
+/* heterps-run doctor --cluster: nodes meet as they would for a training, over the same links, and measure the links
+ * pair by pair; node 0 tells the findings.
  *
  *     all      ──what each is──▶ node 0
  *     node 0   ──go──▶ high  ◀──orders, bytes, echoes──▶ low      of each pair, one after another
  *              ◀─────  what it has found
  *
- * Nodes that do not reach each other are both there, so that this is told of their pair, and the rest is measured. */
+ * Two nodes that do not reach each other both stay in: their pair gets a line that says so, and all other pairs are
+ * measured. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,7 @@ static const struct flag flags[] = {
      offsetof(struct cluster_options, run.again), 0, 0, false},
 };
 
-/* What the higher one of a pair has the lower one do. */
+/* What the higher node of a pair orders the lower node to do. */
 struct order {
     uint64_t is_last, to_low, to_high; /* bytes */
 };
@@ -99,7 +100,7 @@ static struct record record_of_here(const struct look *l)
     return r;
 }
 
-/* For a terminal, whatever another node sends. */
+/* Makes a text from another node safe for a terminal. */
 static void tidy(char *text, size_t bytes)
 {
     text[bytes - 1] = 0;
@@ -123,7 +124,7 @@ static bool is_linked(const struct look *l, uint32_t low, uint32_t high)
     return l->linked[a] >> b & 1 && l->linked[b] >> a & 1;
 }
 
-/* Node 0 gets what all are, and all which links there are. */
+/* Node 0 gets the facts of all nodes; all nodes get the list of links. */
 static status nodes_gather(struct look *l)
 {
     struct record r = record_of_here(l);
@@ -139,7 +140,7 @@ static status nodes_gather(struct look *l)
         record_keep(l, node_rank(l->node, i), &r);
     }
     TRY(node_tell(l->node, l->linked, sizeof l->linked));
-    /* Of pairs that are not looked at, because a node is lost before. */
+    /* For pairs that are not measured because a node is lost first. */
     for (uint32_t high = 1; high < l->count; high++)
         for (uint32_t low = 0; low < high; low++)
             l->pairs[doctor_pair_at(node_rank(l->node, low), node_rank(l->node, high))].is_linked =
@@ -182,12 +183,12 @@ static status echoes_look(struct look *l, uint32_t low, struct doctor_pair *p)
         qsort(l->echo, count, sizeof *l->echo, order_by_ns);
     }
     p->echo_ns = l->echo[count / 2].ns;
-    p->echo_least_ns = l->echo[0].ns; /* which has waited for the least on its way */
+    p->echo_least_ns = l->echo[0].ns; /* the echo that was delayed least */
     p->ahead_ns = l->echo[0].ahead_ns;
     return ST_OK;
 }
 
-/* Moves so many bytes a way; *a_s: each way, the time of a message there and back left out. */
+/* Moves bytes, to_low and to_high; *a_s: bytes a second of each way, without the time of a message there and back. */
 static status bytes_move(struct look *l, uint32_t low, const struct doctor_pair *p, uint64_t to_low, uint64_t to_high,
                          double *a_s)
 {
@@ -209,7 +210,7 @@ static status rates_look(struct look *l, uint32_t low, struct doctor_pair *p)
     double a_s;
     for (enum doctor_way way = 0; way < DOCTOR_WAY_COUNT; way++) {
         const uint64_t is_to_low = way != DOCTOR_TO_HIGH, is_to_high = way != DOCTOR_TO_LOW;
-        /* First some bytes, by which windows and buffers grow, and which say how many are enough. */
+        /* The first round lets windows and buffers grow, and says how many bytes the second one needs. */
         uint64_t bytes = PROBE_PIECE_BYTES;
         for (uint32_t i = 0; i < 2; i++) TRY(bytes_move(l, low, p, is_to_low * bytes, is_to_high * bytes, &a_s));
         bytes = (uint64_t)(a_s * seconds);
@@ -220,7 +221,7 @@ static status rates_look(struct look *l, uint32_t low, struct doctor_pair *p)
     return ST_OK;
 }
 
-/* Tells node 0 what there is between this node and a lower one. */
+/* Measures the link between this node and a lower one. */
 static status pair_find(struct look *l, uint32_t low, struct doctor_pair *p)
 {
     const uint32_t rank = node_rank(l->node, low);
@@ -239,7 +240,7 @@ static status pair_find(struct look *l, uint32_t low, struct doctor_pair *p)
 
 /* --- all pairs ------------------------------------------------------------------------------------ */
 
-/* By all nodes in the same order; one at a time, as node 0 says. */
+/* Called by all nodes in the same order; node 0 lets one pair at a time begin. */
 static status pair_look(struct look *l, uint32_t low, uint32_t high)
 {
     uint64_t go = 1;
@@ -264,7 +265,7 @@ static status all_look(struct look *l)
     TRY(nodes_gather(l));
     for (uint32_t high = 1; high < l->count; high++)
         for (uint32_t low = 0; low < high; low++) TRY(pair_look(l, low, high));
-    /* Node 0 ends the job, and one of the last pair may still hear the other one. */
+    /* Node 0 ends the job after all are done: a node of the last pair may still be listening to the other. */
     uint64_t done = 1;
     if (l->index > 0) return node_give(l->node, 0, &done, sizeof done);
     for (uint32_t i = 1; i < l->count; i++) TRY(node_take(l->node, i, &done, sizeof done));
@@ -306,8 +307,8 @@ static void pair_event(const struct look *l, uint32_t low, uint32_t high)
     log_event_end();
 }
 
-/* The pairs that are measured, as sections of a cluster text: nodes are ranks, and a message takes half of the median
- * way there and back. */
+/* Writes the measured pairs as sections of a cluster text: nodes are ranks, and a message's latency is half of the
+ * median echo. */
 static status links_write(const struct look *l, const char *path)
 {
     char *text = NULL;
@@ -330,7 +331,7 @@ static status links_write(const struct look *l, const char *path)
     return st;
 }
 
-/* Whatever there is; `st`: whether that is all. */
+/* Tells what has been found; `st`: the failure that has cut it short, or ST_OK. */
 static status tell(const struct look *l, double wait_s, status st)
 {
     char nodes[DOCTOR_HEADER_BYTES], links[DOCTOR_HEADER_BYTES];
@@ -402,7 +403,7 @@ static status run(const char *const *positionals, const void *options_pointer)
     if (run.nodes.place.count == 0)
         FAIL(USAGE, "expected the flags by which a training finds its nodes: --nodes, --rank, --key-file; or, for one "
                     "machine, heterps-run launch --local 2 -- doctor --cluster");
-    /* One speaks for all; of the others there are warnings and errors. */
+    /* Node 0 speaks for all; the others print only warnings and errors. */
     if (run.nodes.place.rank > 0) log_open(LOG_TEXT, log_verbosity() > 0 ? 1 : -1);
     struct look *l = calloc(1, sizeof *l);
     if (l == NULL) FAIL(MEMORY, "no memory to look at links");

@@ -44,7 +44,7 @@ static const struct flag flags[] = {
     RUN_USE_FLAGS(struct eval_options, nodes, again, shown),
 };
 
-/* The measuring of a set by the values of a column. */
+/* Measures a set for each value of a column. */
 struct by {
     struct columns *columns;
     struct by_value *value;
@@ -53,12 +53,12 @@ struct by {
 static void by_close(struct by *by)
 {
     by_value_close(by->value);
-    /* Else a thread that waits for a pipe may be left behind with it. */
+    /* After a signal a thread that waits for a pipe may still use the columns. */
     if (!stop_requested()) columns_close(by->columns);
     *by = (struct by){0};
 }
 
-/* Nothing without --by. The set is to be read with it; USAGE, INVALID: the column. */
+/* Opens what --by needs, and adds it to the set's options; without --by does nothing. USAGE, INVALID: the column. */
 static status by_open(struct by *by, const struct setup *s, const struct eval_options *o, struct evaluate_options *set)
 {
     if (o->by == NULL) return ST_OK;
@@ -68,13 +68,13 @@ static status by_open(struct by *by, const struct setup *s, const struct eval_op
     return by_value_open(&by->value, &s->graph, by->columns, o->by_max);
 }
 
-/* Of several nodes the first alone measures by values: it reads all examples. */
+/* Of several nodes only the first measures by values: it reads all examples. */
 static bool has_by(const struct crew *crew) { return crew->nodes == NULL || reduce_rank(crew->nodes) == 0; }
 
 static status set_measure(struct crew *crew, const struct eval_options *o, struct eval_feeds *feeds, uint32_t i,
                           struct heads *heads, struct by *by)
 {
-    if (feeds->sets.count > 1) { /* the only set is open, and may be a stream */
+    if (feeds->sets.count > 1) { /* a single set is open already, and may be a stream */
         eval_feeds_shut(feeds);
         by_close(by);
         if (has_by(crew)) TRY(by_open(by, crew->setup, o, &feeds->options[i]));
@@ -87,7 +87,7 @@ static status set_measure(struct crew *crew, const struct eval_options *o, struc
     return st;
 }
 
-/* How the sets are read, and of the first one by which values; their feeds. */
+/* Opens the feeds of all sets, and for the first one what --by needs. */
 static status sets_open(struct crew *crew, const struct eval_options *o, struct eval_feeds *feeds, struct heads *heads,
                         struct by *by)
 {
@@ -140,7 +140,7 @@ static status nodes_run(void *context, struct session *session, struct eval_feed
     struct nodes_eval *e = context;
     for (uint32_t i = 0; i < feeds->sets.count; i++)
         TRY(set_measure(&session->crew, e->options, feeds, i, &e->heads, &e->by));
-    eval_feeds_shut(feeds); /* its thread tells lines to the columns till then */
+    eval_feeds_shut(feeds); /* until then their threads pass lines to the columns */
     return ST_OK;
 }
 

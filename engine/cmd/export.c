@@ -85,7 +85,7 @@ static status export(struct model *model, const struct export_options *o)
 
 /* --- for serving ------------------------------------------------------------------------------ */
 
-/* The loss's figure that says most: AUC, where there is one. */
+/* A loss's main figure: AUC, where there is one. */
 struct figure {
     const char *text;
     int digits;
@@ -119,7 +119,7 @@ static status crew_measure(struct crew *crew, const char *model, const char *nam
     return st;
 }
 
-/* Loads the model into the set-up's; with data measures it, too. */
+/* Loads the model into the set-up; with data, measures it, too. */
 static status setup_load(struct setup *setup, const char *model, const char *name, const char *data,
                          struct figure *figure)
 {
@@ -171,7 +171,7 @@ static void lean_tell(const struct lean_options *o, const struct lean_written *w
     log_event_end();
 }
 
-/* Of a file: it is none that is read, and none of a model but what it writes itself. */
+/* Checks that an output file is no input and no file of a model, except a file that this verb writes itself. */
 static status output_check(const struct export_options *o)
 {
     TRY(inputs_spare(o->output));
@@ -237,7 +237,7 @@ static status nodes_open(void *options_pointer, struct session *session, struct 
     return output_check(o);
 }
 
-/* By node 0. */
+/* Called on node 0. */
 static status sorted_export(struct sorted_nodes *rows, const struct model *model, const struct export_options *o)
 {
     struct lean_options lean;

@@ -16,7 +16,7 @@ static const char *const section_names[] = {
 static void line_print(const struct doctor_line *l)
 {
     const char *state = state_names[l->state];
-    /* A refusal, or a warning: its own sentence has all. */
+    /* A refusal or a warning is one whole sentence. */
     if (*l->what == 0) {
         printf("  %-4s  %s\n", state, l->todo);
         return;
@@ -65,7 +65,7 @@ status findings_tell(const struct doctor_line *lines, uint32_t count, const stru
     log_event_u64("fails", counts[DOCTOR_FAIL]);
     log_event_u64("warnings", counts[DOCTOR_WARN]);
     log_event_end();
-    (void)fflush(stdout); /* before the error's line, where both go to one place */
+    (void)fflush(stdout); /* before the error's line, if both go to the same place */
     if (counts[DOCTOR_FAIL])
         FAIL(INFEASIBLE, "%u thing%s in the way of %s; see \"fail\" above", counts[DOCTOR_FAIL],
              counts[DOCTOR_FAIL] == 1 ? " is" : "s are", words->of);

@@ -1,6 +1,6 @@
-/* heterps-run fsck: whether what is on disk is whole, byte for byte. Of a model's directory: every save in it,
- * every file that these name, what lies there besides, and who holds its lock; or a single file. Nothing is
- * written, no lock is taken, so it may run while a training saves there.
+/* heterps-run fsck: whether files on disk are whole, byte for byte. For a model's directory: every save in it, every
+ * file that the saves name, what else lies there, and who holds its lock; or a single file. fsck writes nothing and
+ * takes no lock, so it may run while a training saves there.
  *
  *     DIR ──▶ manifests, the newest first ──▶ each: as a load verifies it
  *                                                ──damaged──▶ file by file, block by block: a line a fault
@@ -32,12 +32,12 @@
 
 struct found {
     uint64_t file_count, bytes, save_count, whole_count, fault_count;
-    char usable[FILE_PATH_BYTES]; /* PATH of the newest save that is whole, or "" */
+    char usable[FILE_PATH_BYTES]; /* PATH of the newest whole save, or "" */
 };
 
 /* --- what is told ----------------------------------------------------------------------------- */
 
-/* A line of the report, for people; results, so on standard output. */
+/* A line of the report for people: a result, so it goes to standard output. */
 static void line(const char *what, const char *format, ...) PRINTF_LIKE(2, 3);
 static void line(const char *what, const char *format, ...)
 {
@@ -50,8 +50,8 @@ static void line(const char *what, const char *format, ...)
     va_end(arguments);
 }
 
-/* Bytes [begin, end) of a file are not what they should be; begin == end: the file as a whole. `text` has file
- * and place in words. */
+/* Tells a fault: bytes [begin, end) of a file are wrong; begin == end: the file as a whole is. `text` says file and
+ * place in words. */
 static void fault_tell(struct found *found, const char *path, uint64_t begin, uint64_t end, const char *text)
 {
     found->fault_count++;
@@ -79,7 +79,7 @@ static void fault(struct found *found, const char *path, uint64_t begin, uint64_
 
 /* --- a damaged file --------------------------------------------------------------------------- */
 
-/* Damaged blocks that lie side by side are one place. */
+/* Tells damaged blocks; neighbours count as one place. */
 static void blocks_tell(struct found *found, const struct row_file *rows)
 {
     struct row_file_block run = {0};
@@ -102,7 +102,7 @@ static void blocks_tell(struct found *found, const struct row_file *rows)
 
 enum file_kind { FILE_DENSE, FILE_ROWS, FILE_ADMISSION };
 
-/* What of a file's own structure does not hold: every place of a file of rows, the first of any other. */
+/* Tells faults in a file's own structure: all of a file of rows, the first of any other. */
 static void structure_tell(struct found *found, const char *path, const struct file_map *map, enum file_kind kind)
 {
     struct row_file rows;
@@ -122,13 +122,13 @@ static void structure_tell(struct found *found, const char *path, const struct f
     }
 }
 
-/* The first byte that the disk does not give; what is said of what lies there follows from that. */
+/* Tells the first byte that the disk cannot read; other faults at this place follow from it. */
 static void unreadable_tell(struct found *found, const char *path, const struct file_map *map)
 {
     if (file_map_check(map, path) != ST_OK) fault_tell(found, path, 0, map->bytes, status_message());
 }
 
-/* Says what is wrong with a file that a manifest names; whether anything is. */
+/* Tells what is wrong with a file that a manifest names; returns whether anything is. */
 static bool file_tell(struct found *found, const struct model_saved *s, const struct manifest_file *file,
                       enum file_kind kind)
 {
@@ -158,8 +158,7 @@ static bool file_tell(struct found *found, const struct model_saved *s, const st
     return found->fault_count > before;
 }
 
-/* The same of the blocks of a segment, each of which says whether it is what was written; if all are, whether
- * they are this save's. */
+/* The same for a segment: each block says whether it is as written; if all are, whether they are this save's. */
 static bool segment_tell(struct found *found, const struct model_saved *s, const struct manifest_table *table,
                          const struct manifest_part *part)
 {
@@ -227,7 +226,7 @@ static void save_tell(const char *path, const struct manifest *m, bool is_whole)
     log_event_end();
 }
 
-/* A whole save of a version before 4 may have another's segments in place of its own. */
+/* Warns that a whole save of a version before 4 may have another save's segments in place of its own. */
 static void unknown_tell(const char *path, const struct manifest *m)
 {
     for (uint32_t t = 0; t < m->table_count; t++)
@@ -247,7 +246,7 @@ static void save_count(struct found *found, const struct manifest *m)
         found->bytes += manifest_table_bytes(&m->tables[t]) + m->tables[t].admission.bytes;
 }
 
-/* The save whose files do not verify, one of them after another. `why` is what loading it says. */
+/* Tells the faults of a save that does not verify, file by file. `why`: what loading it says. */
 static void save_damaged(struct found *found, const struct model_saved *s, const char *why)
 {
     const struct manifest *m = &s->manifest;
@@ -262,7 +261,7 @@ static void save_damaged(struct found *found, const struct model_saved *s, const
             is_found = is_found || is_damaged;
         }
     }
-    /* Every file is what the manifest says, and yet they do not fit it: another model's. */
+    /* Each file agrees with the manifest, and the whole does not: files of another model. */
     if (!is_found) fault_tell(found, s->manifest_path, 0, 0, why);
 }
 
@@ -283,7 +282,7 @@ static status manifest_map(struct manifest *m, const char *path)
     return st;
 }
 
-/* A save of which a file is missing, or whose manifest is none. */
+/* Tells a save that lacks a file, or whose manifest is none. */
 static status save_lost(struct found *found, const char *path, const char *why)
 {
     struct model_saved listed = {0};
@@ -302,7 +301,7 @@ static status save_lost(struct found *found, const char *path, const char *why)
     return st;
 }
 
-/* Verifies the save of a manifest, by its path. A save that a training has removed meanwhile is none. */
+/* Verifies the save of the manifest at a path. Ignores a save that a training has removed meanwhile. */
 static status save_check(struct found *found, const char *path)
 {
     struct model_saved saved;
@@ -343,7 +342,7 @@ struct save_name {
 };
 struct listing {
     struct save_name *saves;
-    char **names; /* of everything else */
+    char **names; /* all other names */
     uint32_t save_count, name_count, unread_count;
 };
 
@@ -354,7 +353,7 @@ static bool is_manifest(const char *name)
            strcmp(name + bytes - last, MANIFEST_LAST) == 0;
 }
 
-/* The save written last comes first, which is manifest.json's; what cannot be read comes last. */
+/* The save written last, manifest.json's, comes first; a manifest that cannot be read comes last. */
 static int save_compare(const void *a, const void *b)
 {
     const struct save_name *x = a, *y = b;
@@ -417,9 +416,9 @@ static bool is_named(const struct listing *l, const char *name)
     return false;
 }
 
-/* The process that holds the lock of a directory; 0: none that can be seen. Read from the kernel's list, since
- * trying the lock would make a training that starts at that moment be refused. By the number of the file alone,
- * as its device's number there is not stat(2)'s everywhere. */
+/* The process that holds a directory's lock; 0: none that can be seen. From the kernel's list: trying the lock could
+ * make a training that starts at this moment be refused. Compares the inode alone, because the list's device number is
+ * not everywhere stat(2)'s. */
 static uint64_t lock_holder(const char *directory)
 {
     char path[FILE_PATH_BYTES], text[256];
@@ -476,7 +475,7 @@ static status best_check(struct found *found, const struct listing *l, const cha
     struct found best = {0};
     char best_path[FILE_PATH_BYTES];
     status st = directory_check(&best, file_path_join(best_path, path, MODEL_BEST_NAME));
-    /* its `usable` is nothing to go back to: of the best model there is no older save */
+    /* `best.usable` is left out: the best model has no older save to go back to */
     found->file_count += best.file_count;
     found->bytes += best.bytes;
     found->save_count += best.save_count;
@@ -506,8 +505,8 @@ static status directory_check(struct found *found, const char *path)
     return st;
 }
 
-/* How to go on: a training that is resumed from an older save can save into the directory if its manifest.json
- * can be read. */
+/* Says how to go on. A training that resumes from an older save can save into the directory if manifest.json can be
+ * read. */
 static void usable_tell(const struct found *found, const char *path)
 {
     struct manifest newest;

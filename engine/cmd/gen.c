@@ -1,5 +1,5 @@
-/* heterps-run gen: writes generated data, in the Criteo format or in whatever format a graph reads, and says
- * how well its labels can be predicted at best. */
+/* heterps-run gen: writes generated data, in the Criteo format or in the format that a graph reads, and says how well
+ * the labels can be predicted at best. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -27,7 +27,7 @@ struct gen_options {
 };
 
 #define OFFSET(member) offsetof(struct gen_options, member)
-/* Row numbers are exact in the flag table's doubles up to here. */
+/* Up to this number the flag table's doubles are exact. */
 #define ROWS_MAX 1e15
 static const struct flag gen_flags[] = {
     {"--rows", FLAG_U64, "N", "rows to write", OFFSET(rows), 1, ROWS_MAX, true},
@@ -43,7 +43,7 @@ static const struct flag gen_flags[] = {
 };
 static const struct gen_options gen_defaults = {.seed = 1, .vocab = 1000, .zipf = 1.05};
 
-/* The truth of at most so many rows is kept, 5 bytes each, for the sums at the end. */
+/* How many rows' truth is kept at most, 5 bytes each, for the sums at the end. */
 #define MEASURED_ROWS_MAX (UINT64_C(1) << 25)
 #define BUFFER_BYTES      ((size_t)1 << 18)
 #define MEASURE_COUNT     1024u
@@ -68,13 +68,13 @@ static status truth_flush(struct truth *truth)
     return ST_OK;
 }
 
-/* One of the generators; mathfunc's has nothing to keep. */
+/* One of the generators; mathfunc's keeps nothing. */
 struct generator {
     bool is_math;
     uint64_t seed;
     struct gen_criteo *criteo;
     struct gen_graph *graph;
-    struct graph opened; /* what the second is for */
+    struct graph opened; /* the graph that gen_graph generates for */
     struct ini ini;
     struct settings settings;
     struct schema schema;

@@ -1,4 +1,4 @@
-/* heterps-run help [WORD]: the verbs, or what the program's tables know of a word. */
+/* heterps-run help [WORD]: lists the verbs, or says what the program's tables know about a word. */
 #include <stdio.h>
 #include <string.h>
 
@@ -105,10 +105,10 @@ static void word_look(struct reference_word *w, const char *const *kinds, keys_o
     }
 }
 
-/* Besides words: what help() lists as a whole; near to a mistyped one. */
+/* Topics that help() lists as a whole; also offered for a mistyped word. */
 static const char *const topics[] = {"settings", "cluster", "layers", "notices", NULL};
 
-/* What is known of a word, wherever that is. */
+/* Says what any of the tables knows about a word. */
 static status word_help(const char *word)
 {
     struct reference_word w = {.out = stdout, .word = word};

@@ -1,4 +1,4 @@
-/* heterps-run import: a model's directory from tensors made elsewhere; the reverse of export. */
+/* heterps-run import: makes a model's directory from another program's tensors; the reverse of export. */
 #include "engine/base/log.h"
 #include "engine/base/words.h"
 #include "engine/cmd/command.h"

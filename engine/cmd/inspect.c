@@ -1,4 +1,4 @@
-/* heterps-run inspect: what is in a graph file, as text for people or as a Graphviz drawing (--dot). */
+/* heterps-run inspect: shows what is in a graph file, as text for people or as a Graphviz drawing (--dot). */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,10 +26,10 @@ static const struct flag flags[] = {
 
 #define GRID_COLUMNS_MAX 8
 struct grid {
-    const char *align; /* one of l, r a column */
+    const char *align; /* l or r for each column */
     char **cells;      /* row by row           */
     uint32_t count;
-    status result; /* of making them: MEMORY, and no more are made */
+    status result; /* MEMORY: a cell could not be made, and no more are */
 };
 
 static void cell(struct grid *grid, const char *format, ...) PRINTF_LIKE(2, 3);
@@ -154,7 +154,7 @@ static const char *fusion_words(const struct graph_node *n)
     return op->backward_words ? op->backward_words(n->attr) : "";
 }
 
-/* "e, dense"; of sparse fields "C1 .. C26", the first and the last. */
+/* "e, dense"; for sparse fields the first and the last: "C1 .. C26". */
 static void cell_inputs(struct grid *grid, const struct graph *g, const struct graph_node *n)
 {
     const uint32_t *args = &g->args[n->arg_begin];
@@ -256,7 +256,7 @@ static status layers_print(const struct graph *g)
         "\nLayers: what the scheduler places; costs and bytes are of one example, a field counted with one key\n");
 }
 
-/* By what a table's rows come and go, if they do. */
+/* Prints the rules by which a table's rows come and go, if it has any. */
 static void life_print(const struct graph *g, const struct graph_table *t)
 {
     const struct row_life *l = &t->life;
@@ -313,7 +313,7 @@ static status ops_print(const struct graph *g)
         char text[128];
         uint32_t output = output_of(g, n);
         cell(&grid, "%u", i);
-        /* An op that has taken over its activation writes the activation's tensor. */
+        /* An op that includes its activation writes the activation's tensor. */
         if (strcmp(name_of(g, n->name), tensor_name(g, output)) == 0)
             cell(&grid, "%s", tensor_name(g, output));
         else
@@ -329,7 +329,7 @@ static status ops_print(const struct graph *g)
                       g->node_count - g->forward_count);
 }
 
-/* The parameter whose numbers an alias has. */
+/* The parameter whose numbers an alias shares. */
 static const struct graph_tensor *owner_of(const struct graph *g, const struct graph_tensor *alias)
 {
     const struct graph_tensor *t = g->tensors;
@@ -374,7 +374,7 @@ static status memory_print(const struct graph *g)
     uint64_t apart = 0;
     for (uint32_t i = 0; i < g->tensor_count; i++) {
         const struct graph_tensor *t = &g->tensors[i];
-        /* Numbers alone: a part's rows lie as far apart as its whole's. */
+        /* Counts the numbers alone: rows of a part are as far apart as rows of the whole. */
         if (t->kind == TENSOR_ACTIVATION) apart += sizeof(float) * (uint64_t)graph_activation_rows(h, t) * t->cols;
     }
     char apart_text[16];

@@ -1,6 +1,6 @@
-/* heterps-run launch --local N | --hosts A,B,… -- GRAPH …: a training on N processes of this machine, or on hosts
- * that ssh reaches, as on N nodes. Makes a key, hands it over, starts a process a node, passes on what they say, line
- * by line; and starts whoever is lost again, to go on from the last save.
+/* heterps-run launch --local N | --hosts A,B,… -- GRAPH …: a training on N processes of this machine, or on hosts that
+ * ssh reaches, as on N nodes. Makes a key and hands it over, starts a process for each node, passes on the lines that
+ * they print, and starts a lost process again, to go on from the last save.
  *
  *     this process ──fork, exec──▶ node 0 … N - 1     --nodes, --rank, --key-fd, --listen-fd      (launch_local.c)
  *                  ──ssh─────────▶ its far end ──fork, exec──▶ node R     the order by standard input (launch_hosts.c)
@@ -25,12 +25,12 @@
 #include "engine/model/manifest.h"
 #include "engine/model/model.h"
 
-#define RESTARTS_MAX 3u /* without a new save between */
-/* Of a host that is not reached: waits of 1, 2, 4, 8, 16 s, and then of 30 s. */
+#define RESTARTS_MAX 3u /* a process, without a new save between */
+/* Before a host that was not reached is tried again: 1, 2, 4, 8, 16 s, then 30 s each time. */
 #define MISS_DOUBLINGS   5u
 #define MISS_SECONDS_MAX 30u
 #define SECOND_NS        UINT64_C(1000000000)
-#define MISS_SHORT_NS    UINT64_C(30000000000) /* a process that has run for so long has reached its host */
+#define MISS_SHORT_NS    UINT64_C(30000000000) /* a process that has run longer had reached its host */
 
 struct launch_options {
     struct command_rest rest;
@@ -56,7 +56,7 @@ static void pipe_close(const int ends[2])
         if (ends[i] >= 0) close(ends[i]);
 }
 
-/* In the child: the process, or the end of it. */
+/* In the child: becomes the process, or ends. */
 _Noreturn static void child_run(struct launch *l, uint32_t rank, bool is_again, int input, int out, int error,
                                 pid_t parent)
 {
@@ -118,7 +118,7 @@ static uint32_t running_count(const struct launch *l)
     return count;
 }
 
-/* Whether there is a save that was not there at the last look. */
+/* Whether there is a new save since the last look. */
 static bool has_saved(struct launch *l)
 {
     char path[4096];
@@ -132,8 +132,8 @@ static bool has_saved(struct launch *l)
     return is_new;
 }
 
-/* It was lost, or says that it may go on: starts it again, unless that has led nowhere. One whose host is not reached
- * is tried for as long as others run. */
+/* Starts a process again that was lost, or says that it may go on, unless such starts have led to no new save. While
+ * others run, starts for a host that is not reached do not count. */
 static status process_again(struct launch *l, uint32_t rank, const char *how, bool is_unreached)
 {
     struct launch_process *p = &l->process[rank];
@@ -156,7 +156,7 @@ static status process_again(struct launch *l, uint32_t rank, const char *how, bo
     return ST_OK;
 }
 
-/* Whether a node that has ended cannot join the others again: they end, for what it has read is gone. */
+/* Whether the data are a stream: a node that has ended cannot read it again, so all end. */
 static bool is_read_once(const struct launch *l)
 {
     const char *data = launch_flag(&l->rest, "--data");
@@ -172,7 +172,7 @@ static status process_ended(struct launch *l, uint32_t rank, int how)
     if (l->end_ns) return ST_OK;
     if (rank == 0 && end == LAUNCH_WELL) {
         l->is_complete = true;
-        l->end_ns = clock_ns() + LAUNCH_GRACE_NS; /* of one that was started again and has come too late */
+        l->end_ns = clock_ns() + LAUNCH_GRACE_NS; /* for a node that was started again and has come too late */
         return ST_OK;
     }
     if (end == LAUNCH_WELL) l->process[rank].done_ns = clock_ns();
@@ -191,9 +191,9 @@ static status process_ended(struct launch *l, uint32_t rank, int how)
     return ST_OK;
 }
 
-/* Node 0 ends last. Where it was lost behind others' end it does the job once more, and needs them: those that had
- * ended before it was started again. Of one whose end was seen in the same look nobody knows; then node 0 goes on for
- * longer than an end takes. */
+/* Node 0 ends last. If it was lost after others had ended, it does the job once more and needs them: starts nodes again
+ * that had ended before node 0's last start. If a node's end came to light only after this start, it is unknown which
+ * was first; the node is started again if node 0 then runs longer than an end takes. */
 static status done_again(struct launch *l)
 {
     const struct launch_process *first = &l->process[0];
@@ -210,7 +210,7 @@ static status done_again(struct launch *l)
     return ST_OK;
 }
 
-/* Takes note of whoever has ended, when all that it has said is passed on. */
+/* Notes processes that have ended, after passing on all that they have said. */
 static status ends_look(struct launch *l)
 {
     for (uint32_t r = 0; r < l->count; r++) {
@@ -224,7 +224,7 @@ static status ends_look(struct launch *l)
     return done_again(l);
 }
 
-/* Starts those whose time has come; how many yet wait for theirs. */
+/* Starts processes whose time has come; *waiting: how many still wait. */
 static status waiting_look(struct launch *l, uint32_t *waiting)
 {
     *waiting = 0;
@@ -252,7 +252,8 @@ static void signals_look(struct launch *l)
     l->is_stopping = true;
 }
 
-/* Whoever is left after a failure, and has not ended by itself. Of a far end that does not hear it at last the ssh. */
+/* Ends processes that have not ended by themselves after a failure or the job's end. If a far end does not listen,
+ * kills its ssh at last. */
 static void ends_make(struct launch *l)
 {
     const uint64_t now = clock_ns();
@@ -307,7 +308,7 @@ static status all_run(struct launch *l)
     return ST_OK;
 }
 
-/* Ends whoever is left: a far end is told so, and has a moment to hear it. */
+/* Ends all processes still running; a far end is told, and has a moment to obey. */
 static void all_end(struct launch *l)
 {
     const uint64_t end_ns = clock_ns() + LAUNCH_GRACE_NS;
@@ -326,7 +327,7 @@ static void all_end(struct launch *l)
 
 /* --- before -------------------------------------------------------------------------------------- */
 
-/* Where the nodes save: --out, or where they go on. */
+/* Where the nodes save: --out, or the directory that they go on from. */
 static status saves_find(struct launch *l, const struct command_rest *rest)
 {
     const char *out = launch_flag(rest, "--out"), *resume = launch_flag(rest, "--resume"),

@@ -1,11 +1,11 @@
-/* Brings this program to the hosts of `launch --hosts`, to all at once: a shell there looks whether a file has the
- * right SHA-256 already; else it takes the bytes from its standard input into a file of nobody else's, whose hash it
- * compares before that gets its name. What the shell says are lines that begin with MARK; a login may print others.
+/* Brings this program to all hosts of `launch --hosts` at once. A shell there looks whether the file has the right
+ * SHA-256 already. If not, it writes the bytes of its standard input to a temporary file, and renames the file if its
+ * hash is right. The shell's answers are lines that begin with MARK; a login may print other lines.
  *
  *     ASKED ──here──▶ READY
  *       └───need──▶ SENDING ──here──▶ READY
  *
- * An ssh that ends otherwise, or says "wrong", is a host that fails, and the job with it. */
+ * If an ssh ends in another state, or says "wrong", its host fails, and with it the job. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -24,11 +24,11 @@
 
 #define MARK        "heterps-launch "
 #define SELF        "/proc/self/exe"
-#define SAID_BYTES  512u /* of a line of the shell's */
+#define SAID_BYTES  512u /* of a line from the shell */
 #define HASH_DIGITS 64u  /* of a SHA-256 */
-#define HASHES_MAX  4u   /* that the script has */
+#define HASHES_MAX  4u   /* places for the hash in the script */
 
-/* %1$s is the hash. No ' is in it, and nothing that shells understand differently. */
+/* %1$s is the hash. The script has no ', and nothing that shells understand differently. */
 static const char script[] =
     "umask 077; d=\"" LAUNCH_FOLDER "\"; f=\"$d/run-%1$s\"; t=; "
     "sum() { sha256sum \"$1\" | cut -c 1-64; }; "
@@ -49,7 +49,7 @@ struct carry {
     struct launch_stream error;
     uint32_t used;
     char said[SAID_BYTES]; /* the line that is being read                   */
-    char wrong[80];        /* the hash that the copy has, where it is wrong */
+    char wrong[80];        /* the copy's hash, if it is wrong */
     bool has_failed;
 };
 
@@ -66,7 +66,7 @@ static status carry_start(struct launch *l, struct carry *c, uint32_t rank)
     const pid_t self = getpid();
     snprintf(command, sizeof command, script, l->program);
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0 || pipe2(error, O_CLOEXEC) != 0)
-        FAIL(SYSTEM, "a pipe to ssh: %s", strerror(errno)); /* and with it the program ends */
+        FAIL(SYSTEM, "a pipe to ssh: %s", strerror(errno)); /* the program ends, and closes them */
     c->pid = fork();
     if (c->pid == 0) {
         launch_child_begin(self, in[0], out[1], error[1]);
@@ -86,7 +86,7 @@ static status carry_start(struct launch *l, struct carry *c, uint32_t rank)
     FAIL(SYSTEM, "cannot start ssh: fork: %s", strerror(why));
 }
 
-/* A line of the shell's there. */
+/* Takes a line from the shell on the host. */
 static void line_take(struct launch *l, struct carry *c, uint32_t rank)
 {
     const char *word = c->said + strlen(MARK);
@@ -152,7 +152,7 @@ static void all_await(struct launch *l, struct carry *carry, const struct file_m
     }
 }
 
-/* What has become of an ssh that has ended: the failure, as a status. */
+/* Returns the failure of an ssh that has ended, if it has failed. */
 static status carry_ended(struct launch *l, struct carry *c, uint32_t rank, int how)
 {
     const char *name = l->hosts.host[rank].name;
@@ -172,7 +172,7 @@ static status carry_ended(struct launch *l, struct carry *c, uint32_t rank, int 
          *c->error.last ? c->error.last : "its shell does not say why");
 }
 
-/* Takes note of those that have ended. The first failure is kept for the end, the others are told. */
+/* Notes ssh processes that have ended. Keeps the first failure for the end, and tells the others at once. */
 static void ends_look(struct launch *l, struct carry *carry, uint32_t *running, struct failure *first)
 {
     *running = 0;
@@ -196,7 +196,8 @@ static status all_carry(struct launch *l, struct carry *carry, const struct file
     struct failure first;
     uint32_t running = l->count;
     failure_keep(&first, ST_OK);
-    /* A host that is there twice is asked twice, and takes the program twice if it has none: names are given last. */
+    /* A host that is listed twice is asked twice, and takes the program twice if it has none: each copy is renamed at
+     * its end. */
     for (uint32_t r = 0; r < l->count; r++) TRY(carry_start(l, &carry[r], r));
     while (running > 0) {
         if (launch_signals_count() > 0) FAIL(AGAIN, "a signal has ended this before any node was started");

@@ -1,6 +1,6 @@
-/* `launch --hosts A,B,…`: a process on each host, by an ssh that stays: its standard input is the order, and then
- * says when to end; its end ends the node. No word of the user's goes by the host's shell, and the key by nothing but
- * that input.
+/* `launch --hosts A,B,…`: starts a process on each host by an ssh that stays. Standard input of the ssh carries the
+ * order, and later says when to end; its end ends the node. No word of the user goes through the host's shell, and the
+ * key goes through this input alone.
  *
  *     launch ──order, T, K──▶ ssh ──▶ sshd ──▶ heterps-run --launched ──fork, exec──▶ node        (launched.c) */
 #include <errno.h>
@@ -20,20 +20,20 @@
 
 #define SSH_WORDS_MAX     32u
 #define SSH_COMMAND_BYTES 4096u
-#define SHELL_NOT_RUN     126 /* a shell's: it cannot be run, or (127) is not there                       */
+#define SHELL_NOT_RUN     126 /* a shell's status: the command cannot be run; 127: it is not there */
 #define SHELL_NOT_HERE    127
 
 /* --- ssh ----------------------------------------------------------------------------------------- */
 
-/* Its words, NULL behind them. */
+/* The words of the command line, NULL after them. */
 struct ssh {
     char *word[SSH_WORDS_MAX];
     char port[8], host[2 * HOST_BYTES], command[SSH_COMMAND_BYTES];
 };
 static void ssh_words(struct ssh *ssh, const struct launch *l, uint32_t rank, const char *command)
 {
-    /* Nothing is asked of a terminal, nothing is forwarded, no connection is shared, and one that is dead is noticed.
-     * Of host keys there is nothing here: what ssh's files say holds. */
+    /* ssh asks nothing on a terminal, forwards nothing, shares no connection, and notices a dead one. For host keys
+     * ssh's own files hold. */
     static const char *const always[] = {"-T",
                                          "-x",
                                          "-a",
@@ -59,7 +59,7 @@ static void ssh_words(struct ssh *ssh, const struct launch *l, uint32_t rank, co
         ssh->word[n++] = ssh->port;
     }
     snprintf(ssh->host, sizeof ssh->host, "%s%s%s", h->user, *h->user ? "@" : "", h->name);
-    /* One shell for the command, whatever the user's own is. */
+    /* The same shell for the command, whatever the user's login shell is. */
     snprintf(ssh->command, sizeof ssh->command, "exec sh -c '%s'", command);
     ssh->word[n++] = (char *)(uintptr_t) "--";
     ssh->word[n++] = ssh->host;
@@ -93,8 +93,8 @@ static bool is_loopback(const char *address)
     return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0 || strcmp(address, "localhost") == 0;
 }
 
-/* Where node 0 listens: at the address by which ssh has reached it, which others reach most likely, whatever name ssh
- * knows it by. Where that is a loopback's, and others are elsewhere, by its name. */
+/* Where node 0 listens: at the address by which ssh has reached its host, which other hosts most likely reach, too,
+ * whatever name ssh uses. If this is a loopback address and other nodes are elsewhere: at the host's name. */
 static status coordinator_find(struct launch *l)
 {
     const char *address = l->reached[0];
@@ -128,7 +128,7 @@ static bool is_same_host(const struct host *a, const struct host *b)
     return strcmp(a->user, b->user) == 0 && strcmp(a->name, b->name) == 0 && a->port == b->port;
 }
 
-/* What the far end is to do, with the key; `order` has LAUNCH_ORDER_BYTES_MAX bytes. */
+/* Makes the far end's order, with the key; `order` has LAUNCH_ORDER_BYTES_MAX bytes. */
 static status order_make(const struct launch *l, uint32_t rank, bool is_again, char *order, size_t *bytes)
 {
     struct launch_order *o = (void *)order;
@@ -193,7 +193,7 @@ static void hosts_become(struct launch *l, uint32_t rank, bool is_again)
 static void hosts_tell(struct launch *l, uint32_t rank, int number)
 {
     const char byte = number == SIGKILL ? LAUNCHED_KILL : LAUNCHED_STOP;
-    (void)!write(l->process[rank].order_fd, &byte, 1); /* of one that has ended meanwhile nobody reads it */
+    (void)!write(l->process[rank].order_fd, &byte, 1); /* fails if the process has ended meanwhile */
 }
 
 static enum launch_end hosts_ended(struct launch *l, uint32_t rank, int how, char *text)
@@ -209,7 +209,7 @@ static enum launch_end hosts_ended(struct launch *l, uint32_t rank, int how, cha
         snprintf(text, LAUNCH_HOW_BYTES, "the program cannot be run there");
     const int by = code - LAUNCH_SIGNAL_STATUS;
     const bool is_killed =
-        code > LAUNCH_SIGNAL_STATUS && by != SIGPIPE; /* 141 is the node's own: nobody reads its output */
+        code > LAUNCH_SIGNAL_STATUS && by != SIGPIPE; /* 141 is the node's own status: nobody reads its output */
     if (is_killed) snprintf(text, LAUNCH_HOW_BYTES, "by signal %d", by);
     return code == 0 ? LAUNCH_WELL : is_killed || code == MEMBER_EXIT_AGAIN ? LAUNCH_AGAIN : LAUNCH_FAILED;
 }

@@ -1,5 +1,5 @@
-/* `launch --local N`: processes of this machine. Listens for each of them, so that no port is free in between, and
- * shares the cores out. */
+/* `launch --local N`: processes of this machine. Listens for each process from the beginning, so that no other program
+ * can take its port, and gives each a share of the cores. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,9 +14,9 @@
 
 #define BACKLOG 128 /* connections that wait to be accepted */
 
-/* A socket that listens on loopback, at a port that is free. It keeps that port when a node that ends has shut it
- * down, as it would not one that the kernel has chosen for it: it is another socket, which is bound to what was
- * chosen for the first one while that is still there. */
+/* Opens a socket that listens on loopback at a free port. A node that ends shuts the socket down; the socket then keeps
+ * its port only if it was bound to that number, not if the kernel chose the port. So the kernel chooses a port for a
+ * first socket, and a second one is bound to this port while the first one is open. */
 static status socket_open(int *out, struct address *here)
 {
     const int yes = 1;
@@ -67,7 +67,7 @@ static status local_prepare(struct launch *l, uint32_t rank, bool is_again, int 
 {
     *input = -1;
     if (rank == 0 && !is_again) *input = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-    /* A node that has ended has shut the socket down, which keeps its port. */
+    /* A node that has ended has shut the socket down; the socket keeps its port. */
     if (listen(l->process[rank].listen_fd, BACKLOG) == 0) return ST_OK;
     FAIL(SYSTEM, "listening for node %u: %s", rank, strerror(errno));
 }

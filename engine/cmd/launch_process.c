@@ -1,5 +1,5 @@
-/* What every process of `launch` needs, near or far: its words, its cores, what is set between fork and exec; and its
- * streams, whose lines are passed on. */
+/* What every process of `launch` needs, local or on a host: its words, its cores, what is set between fork and exec,
+ * and its streams, whose lines are passed on. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,14 +13,14 @@
 #include "engine/cmd/launch.h"
 
 #define WORDS_OWN  8u  /* added to the command                  */
-#define WORD_BYTES 48u /* of one of them that has a number in it */
+#define WORD_BYTES 48u /* of an added word */
 
 /* --- what they say ------------------------------------------------------------------------------- */
 
 static void line_write(struct launch_stream *s, uint32_t rank, uint32_t bytes)
 {
     char name[16];
-    /* A line of JSON says by itself whose it is. */
+    /* A line of JSON names its node itself. */
     const int named = s->is_named && *s->line != '{' ? snprintf(name, sizeof name, "[%u] ", rank) : 0;
     char whole[LAUNCH_LINE_BYTES + sizeof name + 1];
     memcpy(whole, name, (size_t)named);
@@ -35,7 +35,7 @@ static void line_write(struct launch_stream *s, uint32_t rank, uint32_t bytes)
     }
 }
 
-/* Passes on whole lines; a longer one than there is room for in pieces. */
+/* Passes on whole lines; a line longer than the room, in pieces. */
 static void lines_pass(struct launch_stream *s, uint32_t rank, bool is_end)
 {
     for (;;) {
@@ -116,7 +116,7 @@ void launch_child_begin(pid_t parent, int input, int output, int error)
     if (input > STDERR_FILENO) close(input);
     if (output >= 0) (void)dup2(output, STDOUT_FILENO);
     if (error >= 0) (void)dup2(error, STDERR_FILENO);
-    (void)setpgid(0, 0); /* a terminal's Ctrl-C is for the launcher, which passes it on once */
+    (void)setpgid(0, 0); /* a terminal's Ctrl-C goes to the launcher, which passes it on once */
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
@@ -129,7 +129,7 @@ _Noreturn void launch_node_become(char **words, uint32_t count, int key_fd, int 
 {
     char path[32], key_word[WORD_BYTES], listen_word[WORD_BYTES];
     snprintf(path, sizeof path, "/proc/self/fd/%d", key_fd);
-    const int key = open(path, O_RDONLY); /* a place in the key of its own */
+    const int key = open(path, O_RDONLY); /* with a position of its own in the key's file */
     if (key < 0 || (listen_fd >= 0 && fcntl(listen_fd, F_SETFD, 0) != 0)) _exit(1);
     snprintf(key_word, sizeof key_word, "--key-fd=%d", key);
     snprintf(listen_word, sizeof listen_word, "--listen-fd=%d", listen_fd);

@@ -1,5 +1,5 @@
-/* The far end of `launch --hosts`: heterps-run --launched, which ssh starts on a host. The order comes by standard
- * input, whose end, whatever its reason, ends the node. */
+/* The far end of `launch --hosts`: heterps-run --launched, which ssh starts on a host. Standard input brings the order;
+ * its end, for any reason, ends the node. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -26,7 +26,8 @@ static bool input_take(void *to, size_t bytes)
     return true;
 }
 
-/* The words, in the order's text; NULL behind them, and room for two more. False: the text has other ones. */
+/* Finds the words in the order's text; NULL after them, and room for two more. False: the text has another number of
+ * words. */
 static bool words_find(const struct launch_order *o, char *text, char **words)
 {
     char *at = text, *end = text + o->text_bytes;
@@ -65,12 +66,12 @@ static void on_signal(int number)
     is_signalled = 1;
 }
 
-/* Until the node has ended, to which standard input, or a signal to this process, says when. What waitpid says of
- * it. */
+/* Waits until the node has ended; passes on what standard input, or a signal to this process, says about stopping.
+ * Returns waitpid's status. */
 static int node_await(pid_t pid)
 {
-    uint64_t end_ns = 0;  /* when it is made to end; 0: not */
-    bool is_told = false; /* to stop                        */
+    uint64_t end_ns = 0;  /* when the node is killed; 0: never */
+    bool is_told = false; /* the node was told to stop */
     int how;
     while (waitpid(pid, &how, WNOHANG) != pid) {
         if (is_signalled && !is_told) {
@@ -83,14 +84,14 @@ static int node_await(pid_t pid)
         if (poll(&input, 1, LAUNCH_LOOK_MS) <= 0) continue;
         const bool is_end = read(STDIN_FILENO, &byte, 1) <= 0;
         if (is_end) end_ns = clock_ns() + SESSION_STOP_NS;
-        if (is_end && is_told) continue; /* a second time would end it at once */
+        if (is_end && is_told) continue; /* a second signal would end it at once */
         is_told |= byte == LAUNCHED_STOP;
         if (byte == LAUNCHED_STOP || byte == LAUNCHED_KILL) (void)kill(pid, byte == LAUNCHED_STOP ? SIGTERM : SIGKILL);
     }
     return how;
 }
 
-/* Of an order whose text is here. */
+/* Runs an order whose text has been read. */
 static status order_run(struct launch_order *o, char *text, int *how)
 {
     int key_fd;
@@ -113,7 +114,7 @@ int launched_run(void)
 {
     struct launch_order order;
     int how = 0;
-    if (!input_take(&order, sizeof order)) return 1; /* whoever has started this is gone */
+    if (!input_take(&order, sizeof order)) return 1; /* the launcher is gone */
     if (memcmp(order.magic, LAUNCH_ORDER_MAGIC, sizeof order.magic) != 0 || order.text_bytes > LAUNCH_ORDER_BYTES_MAX ||
         order.word_count > order.text_bytes) {
         log_error(NO_ORDER);

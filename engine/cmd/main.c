@@ -1,4 +1,4 @@
-/* The program: finds the verb and runs it. Without a verb the first argument is a graph, to be trained. */
+/* The program: finds the verb and runs it. Without a verb, the first argument is a graph to train. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "engine/http/blocks.h"
 #include "engine/image/image.h"
 
-/* The exit status of what has only printed. */
+/* The exit status after only printing. */
 static int told(status st)
 {
     if (st == ST_OK) st = log_results_check();
@@ -20,8 +20,8 @@ static int told(status st)
     return status_exit(st);
 }
 
-/* A standard stream that was closed gets /dev/null, or the next file opened would take its number, and be written
- * to. Read-only, so that results written to a closed standard output fail instead of vanishing. */
+/* Opens /dev/null for a standard stream that was closed: else the next file opened would take its number, and be
+ * written to. Read-only, so that results for a closed standard output fail instead of vanishing. */
 static void streams_open(void)
 {
     int fd = open("/dev/null", O_RDONLY);
@@ -29,7 +29,7 @@ static void streams_open(void)
     if (fd > STDERR_FILENO) close(fd);
 }
 
-/* Rows on a disk and saves of them have many files open: as many as we may have. */
+/* Raises the limit of open files as far as allowed: rows on a disk and saves of them need many. */
 static void files_allow(void)
 {
     struct rlimit limit;
@@ -38,7 +38,7 @@ static void files_allow(void)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* `doctor --cluster`, where that has no file: it looks at nodes, and at no training. */
+/* Whether this is `doctor --cluster` without a file, which looks at nodes, not at a training. */
 static bool is_of_cluster(const struct command *command, int argument_count, char **arguments)
 {
     bool is_given = false;
@@ -75,7 +75,7 @@ int main(int argument_count, char **arguments)
     /* A word that is neither a verb nor looks like a path is more likely a mistyped verb than a graph. */
     if (first[0] != '-' && strpbrk(first, "./") == NULL) {
         const char *near = command_nearest(first);
-        if (access(first, F_OK) != 0) { /* which waits for nobody, as opening a pipe would */
+        if (access(first, F_OK) != 0) { /* does not wait, as opening a pipe would */
             if (near)
                 log_error("unknown verb \"%s\"; did you mean \"%s\"?", first, near);
             else

@@ -1,4 +1,4 @@
-/* The manual page and the completion of the program, out of its tables. */
+/* The program's manual page and completion, from its tables. */
 #include "engine/cmd/manual.h"
 
 #include <ctype.h>
@@ -7,7 +7,7 @@
 
 #include "engine/cmd/command.h"
 
-/* build.sh gathers the text, and knows that this file is made of it. */
+/* build.sh gathers the text, and knows that this file depends on it. */
 __asm__(".section .rodata\n"
         "licences_begin: .incbin \"build/licences\"\n"
         "licences_end: .text\n");
@@ -17,7 +17,7 @@ void notices_print(FILE *out) { fwrite(licences_begin, 1, (size_t)(licences_end 
 
 /* --- the page --------------------------------------------------------------------------------- */
 
-/* A line of text: nothing in it is taken for a request or an escape. */
+/* Prints a line of text so that man(1) takes nothing in it for a request or an escape. */
 static void line_print(FILE *out, const char *text, size_t bytes)
 {
     if (bytes > 0 && (*text == '.' || *text == '\'')) fputs("\\&", out);
@@ -36,7 +36,7 @@ static void line_print(FILE *out, const char *text, size_t bytes)
 
 static void text_print(FILE *out, const char *text) { line_print(out, text, strlen(text)); }
 
-/* Whether a line has to stay as it is: a command, or columns. */
+/* Whether a line must not be refilled: a command, or columns. */
 static bool is_kept(const char *line, size_t bytes)
 {
     if (bytes == 0) return false;
@@ -46,7 +46,7 @@ static bool is_kept(const char *line, size_t bytes)
     return false;
 }
 
-/* Paragraphs, of which lines of running text are filled. */
+/* Prints paragraphs; running text may be refilled. */
 static void paragraphs_print(FILE *out, const char *text)
 {
     bool keeps = false;

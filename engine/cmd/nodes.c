@@ -1,4 +1,4 @@
-/* From the flags of a training on several nodes to a session's place among them, and to where this one is asked for its
+/* Makes from a training's flags this node's place among several nodes, and the address at which it answers with
  * figures. */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 static bool has_key_given(const struct run_nodes *n) { return n->key_file || n->key_fd != RUN_NONE; }
 static bool has_key(const struct run_nodes *n) { return has_key_given(n) || n->insecure; }
 
-/* --insecure may be said of --metrics alone. */
+/* Whether nodes have a key; --insecure may be meant for --metrics alone. */
 static bool has_nodes_key(const struct run_options *o)
 {
     return o->metrics ? has_key_given(&o->nodes) : has_key(&o->nodes);
@@ -54,7 +54,7 @@ static status anew(void *context, const struct node_past *past)
     return anew_start(&place->anew);
 }
 
-/* From the start before, from a file, or from a descriptor, which is read once. */
+/* Takes the key from the process before this one, from a file, or from a descriptor, which can be read only once. */
 static status key_take(struct run_place *place, const struct run_options *o)
 {
     const struct run_nodes *n = &o->nodes;

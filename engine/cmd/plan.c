@@ -1,6 +1,6 @@
-/* heterps-run plan: which layer on which type of resource, on how many units: from an instance, from a layer
- * table and a cluster, or from a graph that is profiled for a cluster. heterps-run pretrain: a policy to begin
- * with. */
+/* heterps-run plan: decides which layer goes on which type of resource, and on how many units: for an instance, for a
+ * layer table and a cluster, or for a graph that is profiled for a cluster. heterps-run pretrain: makes a policy to
+ * begin with. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -146,7 +146,7 @@ static void proof_print(const struct solution *s)
 static void units_print(const struct solution *s)
 {
     const struct instance *instance = s->instance;
-    /* With that of nodes. */
+    /* The rate of nodes included. */
     const double rate = s->result.cost * 3600 * s->result.throughput / (instance->examples * instance->epochs);
     const char *joint = "";
     printf("units      ");
@@ -175,7 +175,7 @@ static status links_print(const struct solution *s)
     return ST_OK;
 }
 
-/* Why ralp has split where it did. */
+/* Says why ralp has split the layers where it has. */
 static status ralp_print(const struct instance *instance, double threshold)
 {
     struct ralp_layer layers[INSTANCE_LAYERS_MAX];
@@ -286,7 +286,7 @@ static bool stop_asked(void *context, const struct search_standing *standing)
     return stop_requested();
 }
 
-/* Whether --compare runs the method: brute only where it can finish, policy only where one is given. */
+/* Whether --compare runs the method: brute only where it can finish, a policy only where one is given. */
 static bool is_compared(uint32_t method, const struct instance *instance, bool has_policy)
 {
     if (method == METHOD_ID_policy) return has_policy;
@@ -294,7 +294,7 @@ static bool is_compared(uint32_t method, const struct instance *instance, bool h
     return pow(instance->type_count, instance->layer_count) <= 2e7;
 }
 
-/* Solves by the chosen method, and for a comparison by all others: solutions[0] is the chosen one. */
+/* Solves by the chosen method and, for a comparison, by all others; solutions[0]: the chosen method's. */
 static status solve_all(const struct plan_flags *f, const struct instance *instance, struct solve_options *o,
                         struct solution *solutions, uint32_t *count)
 {
@@ -315,7 +315,7 @@ static status solve_all(const struct plan_flags *f, const struct instance *insta
     return ST_OK;
 }
 
-/* Trains them, where that is asked for: solutions[0] is the best by what is measured. */
+/* Trains with the solutions, if the user asks for this; solutions[0]: the best by measurement. */
 static status plans_try(const struct plan_flags *f, double throughput, struct solution *solutions, uint32_t *count,
                         uint32_t most)
 {
@@ -406,7 +406,7 @@ static status workers_check(const struct plan_flags *f)
     return ST_OK;
 }
 
-/* What is wrong without looking at the problem, before it is measured. */
+/* Refuses flags that are wrong whatever the problem, before anything is measured. */
 static status flags_check(const struct plan_flags *f)
 {
     TRY(solve_method_check(f->method));

@@ -10,7 +10,7 @@
 #include "sched/trees/page_trees.h"
 
 #define SEEDS    10u
-#define EPISODES 10000.0 /* of sched/README.md's figures */
+#define EPISODES 10000.0 /* as for sched/README.md's figures */
 
 static void study_tell(const struct study *s, const char *of, uint32_t memory, uint32_t trees)
 {

@@ -1,4 +1,4 @@
-/* heterps-run predict: a line an example, in the order of the input, with a column for each loss. */
+/* heterps-run predict: prints a line for each example, in the order of the input, with a column for each loss. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,21 +56,21 @@ struct predictions {
     const struct graph *graph;
     struct feed *feed; /* NULL: a node without lanes */
     struct file_writer writer;
-    struct rank *rank; /* words are predicted, or NULL */
+    struct rank *rank; /* where words are predicted, else NULL */
     struct prediction prediction;
     char *line;           /* [prediction.line_bytes_max] */
-    bool is_stream;       /* somebody may wait for the answer before he writes on */
-    uint64_t example;     /* the next, of the data        */
+    bool is_stream;       /* the writer of the data may wait for an answer before it goes on */
+    uint64_t example;     /* index in the data of the next example */
     struct columns *with; /* of the data, or NULL     */
     struct column_text *texts;
     /* of several nodes */
     struct gather gather;
-    struct file_sink pieces;        /* another node's lines go to node 0 */
-    struct rank_query_shape query;  /* or its queries, of words           */
-    uint64_t step;                  /* of another node: of what the writer has not passed on yet */
+    struct file_sink pieces;        /* on another node than 0: its lines, which go to node 0 */
+    struct rank_query_shape query;  /* or, where words are predicted, its queries */
+    uint64_t step;                  /* on another node than 0: the step of what the writer has not passed on yet */
 };
 
-/* A tab and the text of each column that is asked for, of the present example. */
+/* Writes a tab and the text of each column of --with, for the present example. */
 static status texts_put(struct predictions *p)
 {
     for (uint32_t i = 0; p->with && i < columns_count(p->with); i++) {
@@ -80,7 +80,7 @@ static status texts_put(struct predictions *p)
     return ST_OK;
 }
 
-/* Of an example: a line a node, the columns behind each. */
+/* Writes an example's lines, one for each node of its tree, with the columns behind each. */
 static status tree_nodes_put(struct predictions *p, const struct slot *slot, uint32_t b)
 {
     const uint32_t count = prediction_node_count(&p->prediction, slot, b);
@@ -96,7 +96,7 @@ static status tree_nodes_put(struct predictions *p, const struct slot *slot, uin
     return ST_OK;
 }
 
-/* Another node has no part of the examples before this one, whose texts it has read. */
+/* Skips other nodes' examples up to `until`, whose texts this node has read, too. */
 static status examples_pass(struct predictions *p, uint64_t until)
 {
     for (; p->with && p->example < until; p->example++) TRY(columns_next(p->with, p->texts));
@@ -151,10 +151,10 @@ static status header_put(struct predictions *p)
 
 static status words_take(void *writer, const char *line, size_t bytes) { return file_writer_put(writer, line, bytes); }
 
-/* Of several nodes the first ranks words, and writes. */
+/* Of several nodes the first one ranks words, and writes. */
 static bool is_first(const struct crew *crew) { return crew->nodes == NULL || reduce_rank(crew->nodes) == 0; }
 
-/* The best words of all, if they are predicted. */
+/* Opens the ranking of words, if words are predicted. */
 static status rank_open_alone(struct predictions *p)
 {
     const struct setup *s = p->crew->setup;
@@ -166,7 +166,7 @@ static status rank_open_alone(struct predictions *p)
     return is_first(p->crew) ? rank_open(&p->rank, p->crew, &lines) : ST_OK;
 }
 
-/* The columns that are asked for. */
+/* Opens the columns of --with. */
 static status with_open(struct predictions *p)
 {
     const char *names = p->options->with;
@@ -194,7 +194,7 @@ static status feed_take(struct predictions *p)
     return ST_OK;
 }
 
-/* Of memory that is zero but for the options. */
+/* The memory is zero, except for the options. */
 static status predictions_open(struct predictions *p, struct crew *crew)
 {
     const struct predict_options *o = p->options;
@@ -221,11 +221,11 @@ static void predictions_close(struct predictions *p)
     free(p->line);
     file_writer_abort(&p->writer);
     feed_close(p->feed);
-    if (!stop_requested()) columns_close(p->with); /* else a thread that waits for a pipe may be left behind with it */
+    if (!stop_requested()) columns_close(p->with); /* after a signal a thread that waits for a pipe may still use it */
     free(p->texts);
 }
 
-/* The file, and what stands before all lines; it is whole when predictions_commit returns. */
+/* Begins the file, with the lines before all others; the file is whole when predictions_commit returns. */
 static status predictions_begin(struct predictions *p)
 {
     const char *output = p->options->output ? p->options->output : "-";
@@ -267,8 +267,8 @@ static status predict(struct crew *crew, const struct saved_options *options)
 
 /* --- on several nodes ------------------------------------------------------------------------- */
 
-/* Each predicts the examples of its lanes, and node 0 writes the lines of all in the order of the data; of words, the
- * best of which it finds, it gets the queries. */
+/* Each node predicts the examples of its lanes, and node 0 writes all lines in the order of the data. Where words are
+ * predicted, node 0 gets queries in place of lines, and finds the best words. */
 
 static status pieces_open(struct file_sink *sink, const char *name)
 {
@@ -300,7 +300,7 @@ static status pieces_close(struct file_sink *sink)
     return ST_OK;
 }
 
-/* By node 0: lines, or queries. */
+/* On node 0: takes lines or queries of another node. */
 static status piece_take(void *context, const void *piece, uint32_t bytes)
 {
     struct predictions *p = context;
@@ -323,7 +323,7 @@ static status queries_say(struct predictions *p, const struct slot *slot)
     return ST_OK;
 }
 
-/* What has been written of a step is on its way. */
+/* Sends what has been written of a step. */
 static status step_say(struct predictions *p)
 {
     TRY(file_writer_flush(&p->writer));

@@ -73,7 +73,7 @@ static status cluster_profile(const struct graph *graph, const char *path, const
                                       .here = o->here};
     TRY(o->no_cache ? profile_measure(&instance, &options) : profile_cached(&instance, &options));
     status st = nodes_apply(&instance, cluster, graph->header->micro);
-    /* What "max" means depends on the plans that there are. */
+    /* What "max" means depends on the possible plans. */
     if (st == ST_OK) st = planner_goal_set(&instance, cluster->throughput, PLANNER_GOAL_SECONDS, NULL, NULL);
     if (st == ST_OK) st = instance_tell(&instance, o);
     instance_free(&instance);

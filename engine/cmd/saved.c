@@ -8,7 +8,7 @@ status saved_model(const char *graph_path, const char *model, const char **path)
     struct graph graph;
     *path = model ? model : graph_path;
     if (model != NULL || lean_is(graph_path)) return ST_OK;
-    TRY(graph_open(&graph, graph_path)); /* what is no graph at all is told first */
+    TRY(graph_open(&graph, graph_path)); /* a file that is no graph fails here, with its own message */
     graph_close(&graph);
     FAIL(USAGE, "--model is needed: %s is a graph without a model (`export --for serving` makes one file of both)",
          graph_path);

@@ -47,8 +47,8 @@ static const struct flag flags[] = {
 };
 static const struct serve_flags defaults = {.idle_s = 60, .patience_s = 30};
 
-/* "NAME=GRAPH:DIR", or "NAME=FILE" of a graph with its model, into a text that is cut up; the graph's path ends
- * at the first colon. */
+/* Parses "NAME=GRAPH:DIR", or "NAME=FILE" with a graph that has its model, into a copy that is cut up. The graph's path
+ * ends at the first colon. */
 static status model_parse(const char *text, char **copy, struct serve_model *model)
 {
     TRY(heap_text(copy, "%s", text));
@@ -71,7 +71,7 @@ static status model_parse(const char *text, char **copy, struct serve_model *mod
     return ST_OK;
 }
 
-/* Of the graph that is given alone. */
+/* The model of a single graph. */
 static status model_alone(const char *graph, const struct flag_list *list, struct serve_model *model)
 {
     if (list->count > 1) FAIL(USAGE, "--model is given twice; of several models each is NAME=GRAPH:DIR");

@@ -37,14 +37,14 @@ static const struct flag flags[] = {
     {"--set", FLAG_LIST, "S.K=V", "override a setting of the graph", OFFSET(set), 0, 0, false},
 };
 
-/* What is opened for a run. */
+/* All that a run opens. */
 struct work {
     const struct command_options *options;
     const char *graph_path; /* or NULL */
     uint32_t sync;
     struct instance instance;
     struct graph graph, names;
-    double factor; /* of the instance's cuts */
+    double factor; /* the factor of the instance's cuts */
     struct solution solution;
     struct plan plan;
     struct simulation simulation;
@@ -77,7 +77,7 @@ static status plan_get(struct work *w)
 
 /* --- telling ---------------------------------------------------------------------------------- */
 
-/* "12,345", or with digits behind the point where it is small. */
+/* "12,345", or, for a small number, with digits behind the point. */
 static const char *rate_text(char buffer[32], double rate)
 {
     char count[27];

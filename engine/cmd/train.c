@@ -1,5 +1,5 @@
-/* heterps-run GRAPH (or: heterps-run train GRAPH): trains, evaluates, saves. heterps-run plan-memory GRAPH:
- * what that would take of memory. heterps-run doctor GRAPH takes the same flags (cmd/doctor.c). */
+/* heterps-run GRAPH (or: heterps-run train GRAPH): trains, evaluates, saves. heterps-run plan-memory GRAPH: how much
+ * memory a training would take. heterps-run doctor GRAPH takes the same flags (cmd/doctor.c). */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +16,9 @@
 #include "engine/node/talk.h"
 #include "sched/solution.h"
 
-/* For the traces of other nodes, which end a moment before this one's or behind it. */
+/* How long node 0 waits for traces of other nodes, which end a moment before or after its own. */
 #define TRACES_WAIT_NS UINT64_C(10000000000)
-/* For planning before training begins. */
+/* How long planning may take before training begins. */
 #define PLAN_SECONDS 1.0
 
 static const struct flag flags[] = {
@@ -103,7 +103,7 @@ static void word_add(FILE *out, const char *word)
     if (!is_plain) fputc('\'', out);
 }
 
-/* Where the data cache is written: its own path, or beside the data, if the graph names those. */
+/* Checks that the graph may name the place of the data cache: its own path, or beside the data. */
 static status cache_trust(const struct session *s, const struct train_options *t, const char *data, const char *eval)
 {
     const struct settings *settings = &s->setup.settings;
@@ -114,7 +114,7 @@ static status cache_trust(const struct session *s, const struct train_options *t
     return ST_OK;
 }
 
-/* The command line that goes on with what this one does. malloc'd: the caller's. */
+/* The command line that goes on where this one stops. malloc'd: the caller's. */
 static char *resume_command(const char *graph, const struct run_options *o, const struct train_options *t)
 {
     char *text = NULL;
@@ -143,8 +143,8 @@ static char *resume_command(const char *graph, const struct run_options *o, cons
     return fclose(out) == 0 ? text : NULL;
 }
 
-/* Of --again: goes on from what the directory has, if it has a save. Of several nodes the first one decides, whatever
- * flags the others have: one that has waited for it was started before. */
+/* For --again: goes on from the directory's save, if it has one. Of several nodes the first one decides, whatever flags
+ * the others have: a node that has waited for it was started earlier, without --again. */
 static status again_look(const struct session *s, struct train_options *options, bool is_again)
 {
     uint32_t is_there = is_again && options->out && model_dir_find(options->out) == ST_OK;
@@ -156,7 +156,8 @@ static status again_look(const struct session *s, struct train_options *options,
     return ST_OK;
 }
 
-/* A node without lanes reads no data, and evaluates as many sets as node 0. */
+/* Checks that all nodes evaluate the same number of sets. A node without lanes reads no data, and takes node 0's
+ * number. */
 static status sets_tell(const struct session *s, struct train_options *options)
 {
     struct eval_sets *sets = &options->eval;
@@ -179,7 +180,7 @@ static status sets_tell(const struct session *s, struct train_options *options)
     return ST_OK;
 }
 
-/* Whose users know what is read when evaluation begins, long after the outputs are looked at. */
+/* Notes files of eval.exclude as inputs: they are opened when evaluation begins, long after outputs are checked. */
 static status exclude_note(const struct setup *s)
 {
     char *paths;
@@ -226,7 +227,7 @@ static status train(struct session *s, const struct run_options *o, char **data,
     TRY(sets_tell(s, &options));
     if (o->trace) TRY(inputs_spare(o->trace));
     TRY(cache_trust(s, &options, *data, *eval));
-    /* Without data the memory is that of files as they usually are. */
+    /* Without data: plans memory as for a usual file. */
     if (options.data == NULL && o->dry_run) options.data = "/dev/null";
     if (o->use && !o->use->needs_data) options.data = "";
     if (options.data == NULL) FAIL(USAGE, "no training data: give --data FILE, or set data.path in the model");
@@ -236,7 +237,7 @@ static status train(struct session *s, const struct run_options *o, char **data,
     const bool reads = node_computes(s->node) && !is_shared && (o->use == NULL || o->use->needs_data);
     if (!o->dry_run && reads && (options.out || options.resume || s->node))
         TRY(model_data_look(&s->setup.model.data, options.data));
-    /* Or the check of `out` would make a mistyped directory. */
+    /* Before the check of `out`, which would make a mistyped directory. */
     if (options.resume && is_first && !o->use)
         TRY(model_resume_check(&s->setup.model, options.resume, options.is_new_pass));
     if (options.is_new_pass && *out && is_first && !o->dry_run && s->setup.settings.checkpoint_keep == 1)
@@ -291,7 +292,7 @@ status run_train(const char *graph, const struct run_options *o)
     return st;
 }
 
-/* Of a trace: workers and readers, at most, and who speaks with other nodes. */
+/* Threads of a trace, at most: workers, readers, and the thread that speaks with other nodes. */
 static uint32_t trace_threads(uint32_t threads, bool has_nodes)
 {
     struct cores cores;
@@ -299,7 +300,7 @@ static uint32_t trace_threads(uint32_t threads, bool has_nodes)
     return (threads ? threads : cores.count) + 3 + has_nodes; /* the main thread, reading, reading for evaluation */
 }
 
-/* A trace has no place among the files of a model. */
+/* Refuses a trace in a model's directory. */
 static status trace_check(const struct run_options *o)
 {
     const char *const models[] = {o->resume, o->continued, o->init, o->out};
@@ -332,7 +333,7 @@ static status run_traced(const char *graph, const struct run_options *o, const s
     char *trace = NULL;
     if (o->trace && !o->dry_run) {
         TRY(trace_check(o));
-        /* each node has one of its own */
+        /* each node has a trace of its own */
         TRY(place->count ? heap_text(&trace, "%s.%u", o->trace, place->rank) : heap_text(&trace, "%s", o->trace));
         TRY(trace_open(trace, trace_threads(o->threads, place->count > 0)));
         if (place->count) trace_node(place->rank);
@@ -340,7 +341,7 @@ static status run_traced(const char *graph, const struct run_options *o, const s
     }
     struct failure failure;
     failure_keep(&failure, run_train(graph, o));
-    /* A run that has failed says why, which is why its trace is cut, too. */
+    /* A run that has failed says why; its trace is cut for the same reason. */
     status st = trace_close();
     if (st != ST_OK && !failure_is(&failure)) log_warning("the trace is cut: %s", status_message());
     if (st == ST_OK && trace && place->count && place->rank == 0) {
@@ -359,7 +360,7 @@ status run_verb(const char *graph, const struct run_options *given)
     if (o->dry_run || (o->use && o->use->prints && place.rank == 0)) log_results_to_output();
     if (place.count) log_node(place.rank, true);
     TRY(metrics_open(o, &place)); /* each node says where it listens */
-    /* One speaks for all; of the others there are warnings and errors. */
+    /* Node 0 speaks for all; the others print only warnings and errors. */
     if (place.count && place.rank > 0) {
         log_open(log_format(), log_verbosity() > 0 ? 1 : -1);
         log_node(place.rank, false);

@@ -1,5 +1,5 @@
-/* Virtual workers for plan --workers: a table of the chosen proposal's stages, why it has so many minibatches in
- * flight, and what the other allocations come to. */
+/* Virtual workers for plan --workers: prints a table of the chosen proposal's stages, the reason for its number of
+ * minibatches in flight, and the rates of the other allocations. */
 #include "engine/cmd/workers.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 struct tried {
     allocation_id allocation;
     enum placement placement;
-    struct proposal *proposal; /* NULL: none, for this reason */
+    struct proposal *proposal; /* NULL: none; the reason is below */
     char reason[512];
 };
 struct subject {
@@ -55,7 +55,7 @@ static status planner_read(struct subject *s, struct planner *planner)
 
 /* --- trying ------------------------------------------------------------------------------------- */
 
-/* The index of a name in a list that NULL ends; its length if it is not there. */
+/* The index of a name in a list that NULL ends; the list's length if the name is not in it. */
 static uint32_t name_find(const char *const *names, const char *name)
 {
     uint32_t i = 0;
@@ -119,7 +119,7 @@ static const struct tried *best_of(const struct subject *s)
 
 /* --- telling ------------------------------------------------------------------------------------ */
 
-/* The first worker with the same cards, and how many there are. */
+/* worker_like: the first worker with the same cards; workers_alike: how many have them. */
 static uint32_t worker_like(const struct proposal *p, uint32_t v)
 {
     uint32_t like = 0;
@@ -155,7 +155,7 @@ static void head_print(const struct subject *s, const struct proposal *p)
                                                                         : "by turns on all nodes (default)");
 }
 
-/* What ends the number in flight. */
+/* Says what bounds the number in flight. */
 static void in_flight_print(const struct subject *s, const struct proposal *p)
 {
     char text[256];
@@ -247,7 +247,7 @@ static void proposal_event(const struct subject *s, const struct proposal *p)
     log_event_end();
 }
 
-/* The best is told, or why there is none. */
+/* Tells the best proposal, or why there is none. */
 static status outcome_tell(const struct subject *s)
 {
     const struct tried *best = best_of(s);
