@@ -25,8 +25,8 @@
 #define MFD_EXEC 0x0010u /* Linux 6.3 */
 #endif
 
-/* Of the driver: many cards that no process keeps awake take seconds each to start. Who insists on cards waits
- * longer. */
+/* How long to wait for the driver: cards that no process keeps awake take seconds each to start. A user who insists on
+ * cards waits longer. */
 #define PROBE_SECONDS        10
 #define PROBE_SECONDS_NEEDED 60
 #define ENDING_MS            500
@@ -49,8 +49,8 @@ static bool has_library(const char *directory, size_t directory_bytes)
     return bytes > 0 && (size_t)bytes < sizeof path && access(path, F_OK) == 0;
 }
 
-/* A device or a driver library in one of the usual places. The loader may know others, but hardly on a machine
- * without the device. */
+/* Whether a device or a driver library is in one of the usual places. The loader may know other places, but hardly on a
+ * machine without the device. */
 static bool is_worth_trying(void)
 {
     for (size_t i = 0; i < COUNT(devices); i++)
@@ -88,12 +88,12 @@ static status image_file(int *fd)
     return ST_OK;
 }
 
-/* Comes back only if that fails. */
+/* Returns only if it fails. */
 static void image_become(int fd, char **arguments) { fexecve(fd, arguments, environ); }
 
 /* --- the probe ------------------------------------------------------------------------------------- */
 
-/* In the child: nothing of it may reach the user's terminal, outlive us, or leave a core file. */
+/* In the child, which must not write to the user's terminal, outlive the parent, or leave a core file. */
 _Noreturn static void probe_run(int fd, int told, pid_t parent)
 {
     char *const arguments[] = {"heterps-run", IMAGE_PROBE_FLAG, NULL};
@@ -113,7 +113,7 @@ _Noreturn static void probe_run(int fd, int told, pid_t parent)
     _exit(1);
 }
 
-/* The first line of what it said, for a sentence. */
+/* Cuts what the child said to its first line, for a sentence. */
 static void tidy(char *text, size_t bytes)
 {
     text[bytes] = 0;
@@ -122,7 +122,7 @@ static void tidy(char *text, size_t bytes)
         if ((unsigned char)*p < ' ' || *p == 0x7f) *p = '?';
 }
 
-/* What the child says until it ends, or false at the deadline. */
+/* Reads what the child says until it ends; false: the deadline came first. */
 static bool probe_listen(int told, char *text, size_t text_bytes, uint64_t deadline_ns)
 {
     size_t bytes = 0;
@@ -142,7 +142,7 @@ static bool probe_listen(int told, char *text, size_t text_bytes, uint64_t deadl
     return clock_ns() < deadline_ns;
 }
 
-/* Waits until the deadline at most: a process that hangs within the driver may not even heed SIGKILL. */
+/* Waits until the deadline at most, because a process that hangs within the driver may ignore even SIGKILL. */
 static bool probe_ended(pid_t child, int *how, uint64_t deadline_ns)
 {
     const struct timespec moment = {0, 1000000};
@@ -159,7 +159,7 @@ static status probe(int fd, int seconds)
     int ends[2], how = 0;
     char text[512];
     const pid_t self = getpid();
-    struct sigaction ours = {.sa_handler = SIG_DFL}, theirs; /* were it ignored, there would be no exit status */
+    struct sigaction ours = {.sa_handler = SIG_DFL}, theirs; /* if it were ignored, no exit status would come */
     if (pipe2(ends, O_CLOEXEC) != 0) FAIL(SYSTEM, "no pipe to the probe of the CUDA side: %s", strerror(errno));
     const uint64_t deadline_ns = clock_ns() + (uint64_t)seconds * UINT64_C(1000000000);
     sigaction(SIGCHLD, &ours, &theirs);
@@ -189,7 +189,7 @@ static status probe(int fd, int seconds)
 
 /* --- the choice ------------------------------------------------------------------------------------ */
 
-/* Returns only if the image cannot take over, with why. */
+/* Returns only if the image cannot take over; the failure says why. */
 static status take_over(char **arguments, bool is_needed)
 {
     int fd = -1;
@@ -207,7 +207,7 @@ static status take_over(char **arguments, bool is_needed)
     FAIL(SYSTEM, "the CUDA side was probed, but cannot be run: %s", strerror(error));
 }
 
-/* -1: not one of them */
+/* -1: another word */
 static int choice_of(const char *word)
 {
     static const char *const words[] = {"off", "auto", "on"};
@@ -224,7 +224,7 @@ status image_start(const char *choice, char **arguments)
     const char *where = choice ? "--gpu" : IMAGE_CHOICE_DEFAULT;
     if (chosen < 0) FAIL(USAGE, "%s: expected off, auto or on, found \"%s\"", where, asked);
     const bool is_needed = chosen == choice_of("on");
-    if (image.kind == IMAGE_SELF) prctl(PR_SET_NAME, "heterps-run"); /* not the number of a file */
+    if (image.kind == IMAGE_SELF) prctl(PR_SET_NAME, "heterps-run"); /* else a descriptor's number */
     if (chosen == choice_of("off")) {
         char off[64];
         snprintf(off, sizeof off, "%s is off", where);
@@ -233,8 +233,8 @@ status image_start(const char *choice, char **arguments)
         if (take_over(arguments, is_needed) != ST_OK && !is_needed) log_detail("no cards: %s", status_message());
         gpu_deny(status_message());
     }
-    /* The image has taken over because a child has found one. It does not open the driver before it has to: a
-     * process that has done so cannot fork and use cards there. */
+    /* The image has taken over because a child has found a card. It opens the driver only when it has to: after opening
+     * it a process cannot fork children that use cards. */
     if (is_needed && image.kind != IMAGE_SELF && gpu_count(&why) == 0)
         FAIL(SYSTEM, "%s on: there is no card: %s; without a card: --gpu off", where, why);
     return ST_OK;

@@ -1,4 +1,4 @@
-/* Columns and tables of a net. */
+/* Makes a net's inputs from the data's columns, and its constants from tables. */
 #include "engine/onnx/exporter.h"
 
 #include <inttypes.h>
@@ -50,7 +50,7 @@ static uint32_t two(struct exporter *e, const char *type, uint32_t a, uint32_t b
     return onnx_op(&e->net, type, NULL, ONNX_IN(a, b));
 }
 
-/* As readers have them: log1p, then (x - mean) * scale; what is absent becomes a number of its own. */
+/* Transforms numbers as readers do: log1p, then (x - mean) * scale; an absent number becomes one of its own. */
 static uint32_t transformed(struct exporter *e, uint32_t raw, const float *mean, const float *scale, uint64_t count)
 {
     const struct reader_schema *s = &e->setup->schema.reader;
@@ -92,7 +92,7 @@ status exporter_numbers(struct exporter *e, uint32_t tensor)
 {
     const struct graph_tensor *t = &e->graph->tensors[tensor];
     const uint32_t count = e->setup->schema.reader.example.dense_count;
-    if (t->offset + t->cols > count) return ST_OK; /* what readers draw: nobody has that */
+    if (t->offset + t->cols > count) return ST_OK; /* numbers that readers draw: no client has them */
     if (e->numbers == 0) TRY(numbers_make(e));
     const bool is_all = t->offset == 0 && t->cols == count;
     e->value[tensor] =
@@ -109,7 +109,7 @@ static uint32_t op_over(struct exporter *e, const char *type, uint32_t value, in
     return onnx_op(&e->net, type, NULL, ONNX_IN(value, axes));
 }
 
-/* What the field's inputs are called: as the field, or, where a numeric column is called so, too, NAME.keys. */
+/* The name of the field's inputs: the field's or, if a numeric column has the same name, NAME.keys. */
 static void field_name(const struct exporter *e, uint32_t field, char name[NAME_BYTES])
 {
     const struct reader_schema *s = &e->setup->schema.reader;
@@ -144,7 +144,7 @@ status exporter_keys(struct exporter *e, uint32_t field)
 
 /* --- tables ----------------------------------------------------------------------------------- */
 
-/* Of a table as constants: vectors and one of zeros, and each key with its number. */
+/* Bytes of a table as constants: its vectors and one of zeros, and each key with its number. */
 static uint64_t table_bytes(const struct graph_table *t, uint64_t row_count)
 {
     return (row_count + 1) * t->dim * sizeof(float) + row_count * 2 * sizeof(uint64_t);
@@ -170,7 +170,7 @@ status exporter_tables_fit(const struct graph *g, const uint64_t *row_count)
          words_size(together, all), words_size(room, ONNX_BYTES_MAX), graph_string(g, g->tables[largest].name));
 }
 
-/* Vectors in the order of their keys, and one of zeros. */
+/* Writes the vectors in the order of their keys, and one of zeros. */
 static status vectors_put(struct exporter *e, uint32_t table, const uint64_t *key, uint64_t count, uint32_t *value)
 {
     const struct graph_table *t = &e->graph->tables[table];
@@ -189,7 +189,7 @@ static status vectors_put(struct exporter *e, uint32_t table, const uint64_t *ke
     return st;
 }
 
-/* The rows of all keys that the table has, whatever their field: [examples, keys of all fields, dim]. */
+/* Looks up the keys of all fields of a table: *rows [examples, keys of all fields, dim]. */
 static status table_look_up(struct exporter *e, uint32_t table, uint32_t keys, uint32_t *rows)
 {
     struct store *store = e->setup->model.store;
@@ -226,7 +226,8 @@ static status unseen_check(const struct exporter *e, uint32_t table)
     return ST_OK;
 }
 
-/* One look-up for all fields of the table, so that its keys are there once; then each field's part of it. */
+/* Makes one look-up for all fields of the table, so that the net has the table's keys once; then takes each field's
+ * part. */
 static status table_make(struct exporter *e, uint32_t table)
 {
     const struct graph *g = e->graph;

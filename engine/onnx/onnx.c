@@ -1,4 +1,4 @@
-/* Nodes of a graph as operators of ONNX: each op is a function here, and one that has none is refused. */
+/* Writes nodes of a graph as operators of ONNX. Each op has a function here; an op without one is refused. */
 #include "engine/onnx/onnx.h"
 
 #include <inttypes.h>
@@ -26,7 +26,7 @@ static const struct graph_tensor *tensor_out(const struct exporter *e, const str
 {
     return tensor_in(e, n, n->input_count + n->param_count);
 }
-/* The value of input i; of the data's numeric columns a run of them. */
+/* The value of input i, also if it is a run of the data's numeric columns. */
 static status in(struct exporter *e, const struct graph_node *n, uint32_t i, uint32_t *value)
 {
     const uint32_t tensor = arg_of(e, n, i);
@@ -42,7 +42,7 @@ static void out(struct exporter *e, const struct graph_node *n, uint32_t value)
 {
     e->value[arg_of(e, n, n->input_count + n->param_count)] = value;
 }
-/* The node's attributes [bytes], and the value of its first input. */
+/* Reads the node's attributes [bytes]; *value: its first input. */
 static status in_with(struct exporter *e, const struct graph_node *n, void *attr, size_t bytes, uint32_t *value)
 {
     memcpy(attr, n->attr, bytes);
@@ -92,13 +92,13 @@ static uint32_t activation(struct exporter *e, enum activation a, float slope, u
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* [examples, T, D] of a field's keys into [examples, D] */
+/* [examples, T, D], the rows of a field's keys, to [examples, D]. */
 static uint32_t pooled(struct exporter *e, const struct exporter_field *f, uint32_t rows, enum pool pool)
 {
     if (pool == POOL_SUM) return sum_over(e, rows, 1, false);
     const uint32_t count = sum_over(e, f->mask, 1, true), least = onnx_float(&e->net, 1);
     if (pool == POOL_MEAN) return two(e, "Div", sum_over(e, rows, 1, false), two(e, "Max", count, least));
-    /* Where a key is absent: far below; and of no key at all zeros. */
+    /* An absent key counts as far below; without any key the result is zeros. */
     const uint32_t far = onnx_float(&e->net, -3e38f),
                    there = onnx_op(&e->net, "Unsqueeze", NULL, ONNX_IN(f->present, axes(e, 2)));
     const uint32_t seen = onnx_op(&e->net, "Where", NULL, ONNX_IN(there, rows, far)), most = onnx_max(&e->net, seen, 1),
@@ -156,7 +156,7 @@ static status put_attention_pool(struct exporter *e, const struct graph_node *n)
         weight = onnx_op(&e->net, "Where", NULL, ONNX_IN(f->present, weight, far));
         weight = onnx_op(&e->net, "Softmax", ONNX_ATTR({.name = "axis", .i = 1}), ONNX_IN(weight));
     }
-    /* What stands behind the last key may be anything but a number that is none. */
+    /* Behind the last key any numbers may stand, except NaN and infinite ones. */
     weight = onnx_reshape(&e->net, two(e, "Mul", weight, f->mask), T, 1);
     out(e, n, sum_over(e, two(e, "Mul", weight, onnx_reshape(&e->net, h, T, D)), 1, false));
     return ST_OK;
@@ -204,7 +204,7 @@ static status put_fc(struct exporter *e, const struct graph_node *n)
     return ST_OK;
 }
 
-/* 1 / sqrt(sum of squares + eps), of the last axis. */
+/* 1 / sqrt(sum of squares + eps), along the last axis. */
 static uint32_t inverse_norm(struct exporter *e, uint32_t x, float eps)
 {
     const uint32_t squares = sum_over(e, two(e, "Mul", x, x), -1, true);
@@ -284,7 +284,7 @@ static status put_elementwise(struct exporter *e, const struct graph_node *n)
     return ST_OK;
 }
 
-/* Dropout drops nothing here, and what only measures is the identity. */
+/* For ops that change nothing here: dropout, which drops nothing, and ops that only measure. */
 static status put_identity(struct exporter *e, const struct graph_node *n)
 {
     uint32_t x;
@@ -327,7 +327,7 @@ static status put_softmax(struct exporter *e, const struct graph_node *n)
     return ST_OK;
 }
 
-/* Inputs of one column count for every column, as they do in ONNX. */
+/* An input of one column is added to every column, as ONNX does. */
 static status put_add(struct exporter *e, const struct graph_node *n)
 {
     uint32_t sum, x;
@@ -421,7 +421,7 @@ static put_node *const makers[OP_ID_COUNT] = {
 
 /* --- the net ---------------------------------------------------------------------------------- */
 
-/* Marks the nodes that losses' predictions come from: what only metrics and labels need is left out. */
+/* Marks the nodes that predictions of losses come from, without nodes that only metrics and labels need. */
 static void nodes_mark(const struct graph *g, uint8_t *wanted_node, uint8_t *wanted_tensor)
 {
     for (uint32_t i = graph_loss_next(g, 0); i < g->forward_count; i = graph_loss_next(g, i + 1))
@@ -434,7 +434,7 @@ static void nodes_mark(const struct graph *g, uint8_t *wanted_node, uint8_t *wan
     }
 }
 
-/* What `predict` writes of a loss. */
+/* Makes the output of a loss, as `predict` writes it. */
 static status loss_put(struct exporter *e, const struct graph_node *n)
 {
     const enum op_predicts predicts = op_table[n->op].predicts;
@@ -473,7 +473,7 @@ static status nodes_put(struct exporter *e, const uint8_t *wanted)
     return ST_OK;
 }
 
-/* Before any of them is copied. */
+/* Checks the tables before any of them is copied. */
 static status tables_check(const struct exporter *e, const uint8_t *wanted)
 {
     const struct graph *g = e->graph;

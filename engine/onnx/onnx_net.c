@@ -1,4 +1,4 @@
-/* Messages of onnx.proto. Numbers of fields are the schema's. */
+/* Writes messages of onnx.proto; the schema gives the numbers of fields. */
 #include "engine/onnx/onnx_net.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #define ML_VERSION  4
 #define ML_DOMAIN   "ai.onnx.ml"
 #define NAME_BYTES  24
-/* Of values that no input or output is. */
+/* Begins names of values that are neither inputs nor outputs. */
 #define NAME_INNER "value:"
 
 enum {
@@ -72,7 +72,7 @@ static status name_add(struct onnx *o, const char *name, uint32_t value)
     return ST_OK;
 }
 
-/* Of [examples, cols]. */
+/* Describes an input or an output, [examples, cols]. */
 static void value_put(struct onnx *o, struct protobuf *to, uint32_t field, const char *name, enum onnx_type type,
                       uint32_t cols)
 {
@@ -134,7 +134,7 @@ static void tensor_head(struct protobuf *p, enum onnx_type type, const uint64_t 
     protobuf_u64(p, TENSOR_TYPE, type);
 }
 
-/* A constant of so many bytes; *room is where they go. */
+/* A constant of `bytes` bytes; *room: where they go. */
 static uint32_t constant(struct onnx *o, enum onnx_type type, const uint64_t *shape, uint32_t rank, size_t bytes,
                          void **room)
 {
@@ -143,7 +143,7 @@ static uint32_t constant(struct onnx *o, enum onnx_type type, const uint64_t *sh
     struct protobuf *head = &o->part;
     tensor_head(head, type, shape, rank);
     protobuf_text(head, TENSOR_NAME, name_of(o, value, text));
-    protobuf_open(head, TENSOR_DATA, bytes); /* and not these, so that a table is nowhere twice */
+    protobuf_open(head, TENSOR_DATA, bytes); /* without the bytes: a table is never in memory twice */
     uint8_t *to = protobuf_room(&o->constants, GRAPH_CONSTANTS, head->bytes + bytes);
     o->constants.is_cut |= head->is_cut;
     *room = to && !head->is_cut ? mempcpy(to, head->data, head->bytes) : NULL;
@@ -240,7 +240,7 @@ uint32_t onnx_transpose(struct onnx *o, uint32_t value)
     return out;
 }
 
-/* In this set the axes are an attribute. */
+/* In this set of operators the axes are an attribute. */
 uint32_t onnx_max(struct onnx *o, uint32_t value, int64_t axis)
 {
     const uint32_t out = node_begin(o, "ReduceMax", &value, 1);
@@ -265,7 +265,7 @@ static void tensor_attr_put(struct onnx *o, const char *name, const void *number
 uint32_t onnx_lookup(struct onnx *o, uint32_t value, const uint64_t *keys, uint64_t count)
 {
     static const uint64_t no_key = 0;
-    const uint64_t known = count ? count : 1; /* it takes no empty list */
+    const uint64_t known = count ? count : 1; /* the operator takes no empty list */
     int64_t *numbers = malloc(known * sizeof *numbers);
     if (numbers == NULL) o->nodes.is_cut = true;
     for (uint64_t i = 0; numbers && i < known; i++) numbers[i] = (int64_t)i;

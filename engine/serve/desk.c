@@ -1,4 +1,4 @@
-/* Texts in, answers out. */
+/* Carries texts to the reader and answers to the asker. */
 #include "engine/serve/desk.h"
 
 #include <errno.h>
@@ -12,9 +12,9 @@
 #include "engine/base/clock.h"
 #include "engine/base/ring.h"
 
-/* One that is filled, two on their way, one that is read out. */
+/* One is being filled, two are on their way, one is being read. */
 #define ANSWERS_COUNT 4u
-/* Text that is handed over at once, at least. */
+/* Answers are handed over when they have this many bytes. */
 #define ANSWERS_BYTES ((size_t)64 << 10)
 #define GIVEN_LAST    1u
 #define GIVEN_EXTRA   2u
@@ -30,16 +30,16 @@ struct desk {
     struct ask *asks;        /* [ask_max] */
     struct answers *answers; /* [ANSWERS_COUNT] */
     struct ring waiting;     /* asks, for the reader                          */
-    struct ring given;       /* ask * 4 + GIVEN_…, an example each, for the answerer */
+    struct ring given;       /* ask * 4 + GIVEN_… for each example, for the answerer */
     struct ring done, free;  /* answers, for the asker and back */
     struct bell waiting_bell, free_bell;
     /* the asker's */
-    uint32_t *spare; /* [ask_max]: asks that are not down */
+    uint32_t *spare; /* [ask_max]: asks that are not on the desk */
     uint32_t spare_count;
     /* the reader's */
-    uint32_t reading;     /* the ask that it reads */
+    uint32_t reading;     /* the ask that is being read */
     uint32_t batch_count; /* examples of the micro-batch */
-    uint64_t batch_ns;    /* when the oldest of its texts came */
+    uint64_t batch_ns;    /* when the oldest text of the micro-batch came */
     /* the answerer's */
     struct answers *filling; /* or NULL */
     size_t filled;
@@ -126,7 +126,7 @@ bool desk_put(struct desk *d, char *text, size_t bytes, struct ask_wants wants, 
     ask->arrival_ns = clock_ns();
     ask->bad_count = ask->bad_line = 0;
     ask->is_refused = ask->is_over = false;
-    CHECK(ring_try_push(&d->waiting, index)); /* it has a cell for every ask */
+    CHECK(ring_try_push(&d->waiting, index)); /* the ring has a cell for every ask */
     return true;
 }
 
@@ -134,13 +134,13 @@ void desk_ring(struct desk *d) { bell_ring(&d->waiting_bell); }
 
 void desk_others_set(struct desk *d, uint32_t count)
 {
-    /* Relaxed: a batch that goes a moment earlier or later is as good. */
+    /* Relaxed: a micro-batch may as well go a moment earlier or later. */
     atomic_store_explicit(&d->shared_others, count, memory_order_relaxed);
 }
 
 void desk_end(struct desk *d)
 {
-    /* Release pairs with the acquire in waiting_look(): what was put before is seen. */
+    /* Release pairs with the acquire in waiting_look(): the reader sees texts that were put before. */
     atomic_store_explicit(&d->shared_is_end, true, memory_order_release);
     bell_ring(&d->waiting_bell);
 }
@@ -151,7 +151,7 @@ void desk_quiet(struct desk *d)
 {
     uint64_t count;
     ssize_t got = read(d->fd, &count, sizeof count);
-    (void)got; /* nothing was there */
+    (void)got; /* an error means that nothing was there */
 }
 
 bool desk_take(struct desk *d, struct answers **answers)
@@ -195,17 +195,17 @@ void desk_reader_stop(struct desk *d, bool is_stopped)
     bell_ring(&d->waiting_bell);
 }
 
-/* Whether there is something to read, or will be nothing. */
+/* Whether there is a text to read, or no text will come. */
 static bool waiting_look(void *context)
 {
     struct desk *d = context;
-    /* Acquire pairs with the release in desk_end(). In this order: what was put before the end is found by who has
-     * seen the end. */
+    /* Acquire pairs with the release in desk_end(). The end is read first: a thread that has seen it also finds all
+     * texts put before it. */
     bool is_end = atomic_load_explicit(&d->shared_is_end, memory_order_acquire);
     return is_end || atomic_load_explicit(&d->shared_is_stopped, memory_order_acquire) || ring_depth(&d->waiting) > 0;
 }
 
-/* The same, or nobody who could put anything. */
+/* The same; or no client is left who could put a text. */
 static bool batch_look(void *context)
 {
     struct desk *d = context;
@@ -286,7 +286,7 @@ void desk_wrote(struct desk *d, const struct desk_example *example, size_t bytes
 {
     struct answers *a = d->filling;
     d->filled += bytes;
-    /* Of one ask in a row one piece. */
+    /* Consecutive answers to one ask are one piece. */
     if (a->count == 0 || a->piece[a->count - 1].ask != example->ask) a->count++;
     a->piece[a->count - 1] = (struct answer_piece){.ask = example->ask, .end = d->filled, .is_last = example->is_last};
 }

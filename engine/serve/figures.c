@@ -1,4 +1,4 @@
-/* Figures of the server. */
+/* Counts the server's figures, and writes them for Prometheus. */
 #include "engine/serve/figures.h"
 
 #include <inttypes.h>
@@ -34,7 +34,7 @@ double figures_quantile(const struct figures *f, double share)
 
 /* --- Prometheus ------------------------------------------------------------------------------- */
 
-/* One number of each model. */
+/* Writes one number for each model. */
 static void of_models(const struct server *s, struct evbuffer *to, const char *name, const char *type, const char *help,
                       uint64_t (*value)(const struct served *model))
 {

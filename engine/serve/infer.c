@@ -1,5 +1,5 @@
-/* The Open Inference Protocol, version 2, over HTTP: who is there, what a model takes and gives, and inference.
- * Errors are objects with a member `error`, as the protocol wants them. */
+/* The Open Inference Protocol, version 2, over HTTP: which models there are, what a model takes and gives, and
+ * inference. Errors are objects with a member `error`, as the protocol demands. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static void server_tell(struct server *s, struct evhttp_request *request)
     if (to) evbuffer_free(to);
 }
 
-/* What the model predicts, an output a loss; *count is how many. NULL: there is no memory. */
+/* The model's outputs, one for each of *count losses. NULL: no memory. */
 static struct inference_output *outputs_make(const struct served *m, uint32_t *count)
 {
     const struct graph *g = &servant_setup(m->version->servant)->graph;
@@ -113,7 +113,7 @@ static void inferring_free(void *detail)
     free(i);
 }
 
-/* The lines as one text with a 0 behind; NULL: there is no memory. */
+/* The lines as one text with a 0 behind it; NULL: no memory. */
 static const char *lines_text(struct evbuffer *lines, size_t *bytes)
 {
     *bytes = evbuffer_get_length(lines);
@@ -163,7 +163,7 @@ static void infer_finish(struct server *s, struct request *r, const struct ask *
     if (binary) evbuffer_free(binary);
 }
 
-/* How much of a body is JSON: all, unless a header says so. False: that is no number. */
+/* How many bytes of a body are JSON: all, unless a header says how many. False: the header is no number. */
 static bool json_length(struct evhttp_request *request, size_t bytes, size_t *length)
 {
     const char *text = evhttp_find_header(evhttp_request_get_input_headers(request), HEADER_LENGTH);
@@ -211,7 +211,7 @@ static void top_finish(struct server *s, struct request *r, const struct ask *as
     http_reply(s->http, r->http, 200, "text/plain; charset=utf-8", r->lines);
 }
 
-/* Lines of the data's format, and for each as many words as `k` of the query says. */
+/* Takes lines of the data's format, and answers each with as many words as the query's `k` says. */
 static void top(struct server *s, struct served *m, struct evhttp_request *request)
 {
     const uint32_t max = servant_top_max(m->version->servant);
@@ -228,7 +228,7 @@ static void top(struct server *s, struct served *m, struct evhttp_request *reque
 
 /* --- dispatch --------------------------------------------------------------------------------- */
 
-/* The next part of a path, up to a '/' or the end; *path goes on behind it. False: there is none, or it is too long. */
+/* The next part of a path, up to a '/' or the end; moves *path behind it. False: there is none, or it is too long. */
 static bool part_next(const char **path, char part[128])
 {
     const size_t bytes = strcspn(*path, "/");

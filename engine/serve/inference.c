@@ -1,5 +1,5 @@
-/* Tensors into lines, lines into tensors. Whatever is sent is read within its bounds: shapes are compared with what
- * is there before anything is taken. */
+/* Makes lines from tensors, and tensors from lines. A request is read within its bounds: shapes are compared with what
+ * has come before any element is taken. */
 #include "engine/serve/inference.h"
 
 #include <inttypes.h>
@@ -29,7 +29,7 @@ enum datatype {
 };
 static const struct {
     const char *name;
-    uint32_t bytes; /* of an element; 0: each says how many */
+    uint32_t bytes; /* of an element; 0: each element begins with its number of bytes */
 } types[TYPE_COUNT] = {
     [TYPE_BOOL] = {"BOOL", 1},     [TYPE_UINT8] = {"UINT8", 1},   [TYPE_UINT16] = {"UINT16", 2},
     [TYPE_UINT32] = {"UINT32", 4}, [TYPE_UINT64] = {"UINT64", 8}, [TYPE_INT8] = {"INT8", 1},
@@ -46,11 +46,11 @@ struct tensor {
     size_t next;             /* … of which this is the next; or …           */
     const uint8_t *at, *end; /* … in binary: what is left                   */
     bool is_nested;          /* in JSON: an array an example               */
-    char *text;              /* of a list's keys, or of a number           */
+    char *text;              /* for the keys of a list, or for a number */
     size_t text_max;
 };
 
-/* Everything of a request that is read. */
+/* All that belongs to a request while it is read. */
 struct reading {
     struct inference *in;
     const struct lines *lines;
@@ -73,7 +73,7 @@ static status type_read(const json_t *input, struct tensor *t)
          NAME_BYTES, t->name, name ? name : "none");
 }
 
-/* [examples] or [examples, width]; all inputs have as many examples. */
+/* Reads a shape, [examples] or [examples, width]; all inputs have the same number of examples. */
 static status shape_read(struct reading *r, const json_t *input, struct tensor *t)
 {
     const json_t *shape = json_object_get(input, "shape");
@@ -90,7 +90,7 @@ static status shape_read(struct reading *r, const json_t *input, struct tensor *
     return ST_OK;
 }
 
-/* Takes the tensor's part of what follows the JSON. */
+/* Takes the tensor's part of the bytes behind the JSON. */
 static status binary_take(struct reading *r, const json_t *size, struct tensor *t)
 {
     const uint64_t left = (uint64_t)(r->binary_end - r->binary), elements = r->in->example_count * t->width;
@@ -135,7 +135,7 @@ static status input_read(struct reading *r, const json_t *input, struct tensor *
 
 /* --- elements --------------------------------------------------------------------------------- */
 
-/* Appends to the text of the example's elements. */
+/* Appends an element to the example's text. */
 static status text_add(struct tensor *t, size_t *length, const char *text, size_t bytes)
 {
     if (*length + bytes > t->text_max) {
@@ -163,7 +163,7 @@ static status integer_add(struct tensor *t, size_t *length, bool is_negative, ui
                     (size_t)snprintf(text, sizeof text, "%s%" PRIu64, is_negative ? "-" : "", magnitude));
 }
 
-/* The next element of a tensor in JSON: number, text, or nothing. */
+/* Appends the next element of a tensor in JSON: number, text, or nothing. */
 static status json_element(struct tensor *t, const json_t *element, size_t *length)
 {
     if (json_is_string(element)) return text_add(t, length, json_string_value(element), json_string_length(element));
@@ -177,7 +177,7 @@ static status json_element(struct tensor *t, const json_t *element, size_t *leng
     FAIL(INVALID, "input %.*s: expected numbers or texts as its data", NAME_BYTES, t->name);
 }
 
-/* The integer of `bytes` bytes, least first. */
+/* The integer of `bytes` bytes, lowest first. */
 static uint64_t little(const uint8_t *at, uint32_t bytes)
 {
     uint64_t value = 0;
@@ -200,7 +200,7 @@ static status binary_element(struct tensor *t, size_t *length)
 {
     const uint32_t bytes = types[t->type].bytes;
     if (bytes == 0) return binary_text(t, length);
-    const uint64_t value = little(t->at, bytes); /* binary_take() has seen that it is there */
+    const uint64_t value = little(t->at, bytes); /* binary_take() has checked that the bytes are there */
     t->at += bytes;
     if (t->type == TYPE_FP32) {
         const uint32_t word = (uint32_t)value;
@@ -219,7 +219,7 @@ static status binary_element(struct tensor *t, size_t *length)
     return integer_add(t, length, is_negative, is_negative ? -value & mask : value);
 }
 
-/* The example's text: its elements, with the separator of lists between them. */
+/* Makes the example's text: its elements, with the separator of lists between them. */
 static status example_text(const struct reading *r, struct tensor *t, uint32_t example, size_t *length)
 {
     const json_t *row = t->is_nested ? json_array_get(t->row, example) : t->row;
@@ -335,7 +335,7 @@ void inference_free(struct inference *in)
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-/* Bytes of the character of UTF-8 that begins there; 0: none does. */
+/* Bytes of the UTF-8 character that begins at `at`; 0: none does. */
 static size_t character_bytes(const uint8_t *at, size_t left)
 {
     const size_t count = *at < 0x80                  ? 1
@@ -368,7 +368,7 @@ void inference_text_put(struct evbuffer *to, const char *text, size_t bytes)
     evbuffer_add(to, "\"", 1);
 }
 
-/* What one output is written to. */
+/* Where one output is written. */
 struct column {
     struct evbuffer *json, *binary;
     const struct inference_output *output;
@@ -386,7 +386,7 @@ static void element_put(struct column *c, const char *text, size_t bytes)
     } else if (c->output->is_texts) {
         inference_text_put(c->json, text, bytes);
     } else if (c->output->is_binary) {
-        const float number = strtof(text, NULL); /* up to what separates it */
+        const float number = strtof(text, NULL); /* up to the separator */
         evbuffer_add(c->binary, &number, sizeof number);
     } else {
         const float number = strtof(text, NULL);
@@ -397,7 +397,8 @@ static void element_put(struct column *c, const char *text, size_t bytes)
     }
 }
 
-/* The elements of an example: those of texts are the whole line's; what fails to come is empty. */
+/* Writes an output's elements for an example. An output of texts takes the whole line; an element that is missing is
+ * empty. */
 static void example_answer(struct column *c, uint32_t index, const char *line, const char *end)
 {
     const char between = c->output->is_texts ? '\t' : ' ';

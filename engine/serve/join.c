@@ -1,13 +1,13 @@
-/* Texts under ids. */
+/* Keeps texts under ids until they are taken or too old. */
 #include "engine/serve/join.h"
 
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* In the order in which they came. */
+/* Texts are listed in the order of their arrival. */
 struct waiting {
-    const char *id; /* first: what the tree compares; behind the struct */
+    const char *id; /* the first member: the tree compares it; lies behind the struct */
     struct waiting *previous, *next;
     char *text;
     size_t bytes, cost;
@@ -37,7 +37,7 @@ status join_open(struct join **out, uint64_t wait_ns, size_t bytes_max)
     return ST_OK;
 }
 
-/* Takes it out; its text is the caller's. */
+/* Removes a text, which becomes the caller's. */
 static char *waiting_remove(struct join *j, struct waiting *w)
 {
     char *text = w->text;

@@ -1,4 +1,4 @@
-/* Labels into lines. */
+/* Puts labels into lines, format by format. */
 #include "engine/serve/labelled.h"
 
 #include <stdlib.h>
@@ -13,16 +13,16 @@ static const char criteo_labels[] = "label";
 struct piece {
     const char *text;
     size_t bytes;
-    bool is_open; /* a quotation mark begins it that none ends */
+    bool is_open; /* it begins with a quotation mark that nothing closes */
 };
 
-/* Where lines have their labels. */
+/* Where lines have labels. */
 struct places {
     char separator;
     bool has_quotes;
     struct piece *label; /* [label_count]: their names */
     uint32_t label_count;
-    /* the columns of a line: which label stands there, or PLACE_OTHER */
+    /* for each column of a line: the label that stands there, or PLACE_OTHER */
     uint32_t *place; /* [count] */
     uint32_t count, labels_there;
 };
@@ -36,8 +36,8 @@ static status put(struct evbuffer *to, const char *text, size_t bytes)
 
 /* --- pieces ----------------------------------------------------------------------------------- */
 
-/* The next value of a line: up to a separator outside of quotation marks, or a line end, which no value holds, as
- * readers have it. *at goes on behind it; *is_last: of its line. */
+/* The next value of a line: up to a separator outside of quotation marks, or to the end of the line, which no value may
+ * contain, as for readers. Moves *at behind it; *is_last: it is the line's last. */
 static struct piece value_next(const struct places *p, const char **at, const char *end, bool *is_last)
 {
     const char *begin = *at, *c = begin;
@@ -86,7 +86,8 @@ static status place_add(void *places, const char *name, size_t bytes)
     return ST_OK;
 }
 
-/* The values of the labels of a line. INVALID: not as many, or one whose quotation mark would take in what follows. */
+/* Takes a line's values of labels. INVALID: another number of values, or one with a quotation mark that is not
+ * closed. */
 static status labels_take(const struct places *p, struct piece line, struct piece *value)
 {
     const char *at = line.text, *end = line.text + line.bytes;
@@ -101,8 +102,8 @@ static status labels_take(const struct places *p, struct piece line, struct piec
     return ST_OK;
 }
 
-/* One line of columns, with the labels in their places; those without one go behind. `value` NULL: nothing is written.
- */
+/* Writes one line of columns with the labels in their places; a label without a place goes behind. `value` NULL: writes
+ * nothing. */
 static status columns_put(const struct places *p, const char **at, const char *end, const struct piece *value,
                           bool has_header, struct evbuffer *to)
 {
@@ -135,7 +136,7 @@ static status columns_put(const struct places *p, const char **at, const char *e
     return put(to, "\n", 1);
 }
 
-/* The places of the columns by the text's first line, which is written with the labels' names. */
+/* Finds the places of the columns by the text's first line, and writes this line with the labels' names. */
 static status header_take(struct places *p, const char **at, const char *end, struct evbuffer *to)
 {
     const char *look = *at;
@@ -163,7 +164,8 @@ static status features_put(struct piece line, struct piece label, struct evbuffe
 
 /* --- trees ------------------------------------------------------------------------------------ */
 
-/* The number of the line's last node without a parent is its label; one that has none, or is malformed, stays so. */
+/* Puts the label into the line's last node without a parent, as its number. A line without such a node, or a malformed
+ * one, stays as it is. */
 static status tree_put(struct piece line, struct piece label, struct evbuffer *to)
 {
     const char *end = line.text + line.bytes, *root = end;
@@ -177,7 +179,7 @@ static status tree_put(struct piece line, struct piece label, struct evbuffer *t
     const bool has_head = stop > root && *root != '#';
     const bool is_number = has_head && (memchr("+-.", *root, 3) || (*root >= '0' && *root <= '9'));
     const char *colon = has_head && !is_number ? memchr(root, ':', (size_t)(stop - root)) : NULL;
-    const char *kept = !has_head ? stop : is_number ? root : colon ? colon : stop; /* before the number */
+    const char *kept = !has_head ? stop : is_number ? root : colon ? colon : stop; /* the text before the number */
     TRY(put(to, line.text, (size_t)(kept - line.text)));
     if (has_head && !is_number) TRY(put(to, ":", 1));
     if (has_head) TRY(put(to, label.text, label.bytes));

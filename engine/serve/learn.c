@@ -1,4 +1,4 @@
-/* Who teaches over HTTP: lines, or labels of lines that came before, and how far learning is. */
+/* Learning over HTTP: takes labelled lines, or labels for lines that came before, and tells how far learning is. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 struct teaching {
     struct counter counter;
     struct learner *learner;
-    struct join *join; /* NULL: nothing waits for labels */
+    struct join *join; /* NULL: no line waits for labels */
     struct event *answers;
 };
 
@@ -83,8 +83,8 @@ bool learn_is_idle(const struct served *m) { return m->teaching == NULL || learn
 
 /* --- ids -------------------------------------------------------------------------------------- */
 
-/* What a request's query says of a key. BAD: it cannot be read, or the value is empty or too long: what the client has
- * meant is not known. */
+/* What a request's query says about a key. BAD: it cannot be read, or the value is empty or too long, so the client's
+ * intent is unknown. */
 enum said { SAID_NOTHING, SAID_VALUE, SAID_BAD };
 static enum said query_get(struct evhttp_request *request, const char *key, char *value, size_t bytes)
 {
@@ -111,7 +111,7 @@ void learn_keep(struct served *m, const char *id, struct evbuffer *lines)
     struct teaching *t = m->teaching;
     if (t == NULL || t->join == NULL || id == NULL || *id == 0 || strlen(id) >= LEARN_ID_BYTES) return;
     const size_t bytes = evbuffer_get_length(lines);
-    if (bytes > body_max(m)) return; /* and the request is refused */
+    if (bytes > body_max(m)) return; /* the request is then refused */
     char *text = join_put(t->join, id, bytes, clock_ns());
     if (text) evbuffer_copyout(lines, text, bytes);
 }
@@ -124,7 +124,7 @@ static void learn_finish(struct server *s, struct request *r, const struct ask *
     http_reply(s->http, r->http, 200, "text/plain; charset=utf-8", r->lines);
 }
 
-/* Whether the lines are on the desk; else the request is answered. bytes_max: of the lines; 0: serve.body. */
+/* Puts the lines on the desk. False: it cannot, and the request is answered. bytes_max: of the lines; 0: serve.body. */
 static bool lines_learn(struct server *s, struct served *m, struct evhttp_request *request, struct evbuffer *lines,
                         size_t bytes_max)
 {
@@ -147,7 +147,7 @@ static bool lines_learn(struct server *s, struct served *m, struct evhttp_reques
     return request_put_at(s, &m->teaching->counter, request, lines, end);
 }
 
-/* Labels for the lines that came under an id. */
+/* Learns from labels for the lines that came under an id. */
 static void labels_learn(struct server *s, struct served *m, struct evhttp_request *request, const char *id)
 {
     struct teaching *t = m->teaching;
@@ -168,7 +168,7 @@ static void labels_learn(struct server *s, struct served *m, struct evhttp_reque
         http_reply_text(s->http, request, 503, "no memory for labels");
     else if (labelled_put(servant_setup(m->version->servant), text, bytes, labels, label_bytes, lines) != ST_OK)
         http_reply_text(s->http, request, 400, "%s", status_message());
-    else if (lines_learn(s, m, request, lines, SIZE_MAX)) /* lines and labels are within serve.body each */
+    else if (lines_learn(s, m, request, lines, SIZE_MAX)) /* lines and labels are each within serve.body */
         join_take(t->join, id);
     if (lines) evbuffer_free(lines);
 }

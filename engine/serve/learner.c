@@ -1,4 +1,4 @@
-/* Learns from texts, and answers them with numbers. */
+/* Learns from texts, and answers them with sequence numbers. */
 #include "engine/serve/learner.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@
 /* "18446744073709551615\n", and a 0 */
 #define LINE_BYTES 24u
 #define BAD_LINE   "nan\n"
-/* Examples of a piece of an answer; and texts between their reading and the next: the answerer is the reader itself. */
+/* Examples of a piece of an answer, and between reader and answerer; the reader itself is the answerer. */
 #define PIECE_EXAMPLES 512u
 
 struct learner {
@@ -34,24 +34,24 @@ struct learner {
     bool is_started;
     /* the reader's */
     uint64_t read;
-    bool is_inside, is_bad; /* in a text; at an example of a malformed line */
+    bool is_inside, is_bad; /* inside: within a text; bad: the present example's line is malformed */
     /* under the lock */
     pthread_mutex_t lock;
     pthread_cond_t has_begun;
     bool is_begun, is_over;
-    struct feed *feed; /* NULL: not yet, or no more */
+    struct feed *feed; /* NULL: not open yet, or no more */
     struct learner_state state;
     struct failure failure;
     uint32_t batch;
     /* seen by all */
     _Atomic uint64_t shared_read, shared_learned, shared_saved, shared_bad, shared_step;
-    _Atomic bool shared_has_ended; /* nothing will be learned any more */
-    _Atomic bool shared_is_over;   /* and nobody reads the desk        */
+    _Atomic bool shared_has_ended; /* learning has ended */
+    _Atomic bool shared_is_over;   /* the thread no longer reads the desk, either */
 };
 
 /* --- texts, for the reader -------------------------------------------------------------------- */
 
-/* Answers the example that the desk was told of last. */
+/* Answers the last example that the desk was given. */
 static void example_answer(struct learner *l, const char *line)
 {
     const struct desk_example example = desk_next(l->desk);
@@ -62,7 +62,7 @@ static void example_answer(struct learner *l, const char *line)
     if (example.is_last) desk_flush(l->desk);
 }
 
-/* Answers a text that has nothing (more) to be read. */
+/* Refuses a text, or what is left of it. */
 static void text_refuse(struct learner *l, const char *why)
 {
     const struct reader_texts *desk = desk_texts(l->desk);
@@ -88,7 +88,7 @@ static bool texts_next(void *context, const char **text, size_t *bytes)
     return false;
 }
 
-/* Steps are what the lines make them, whenever these come. */
+/* Never dry: a step waits for its lines, however late they come. */
 static bool texts_is_dry(void *context)
 {
     (void)context;
@@ -103,7 +103,7 @@ static void texts_example(void *context, bool is_last, bool is_extra)
     if (!is_extra && !l->is_bad) snprintf(line, sizeof line, "%" PRIu64 "\n", ++l->read);
     l->is_bad = false;
     l->is_inside = !is_last;
-    /* Relaxed, here and below: figures; who waits for what they say looks again. */
+    /* Relaxed, here and below: figures; a thread that waits for a value looks again. */
     atomic_store_explicit(&l->shared_read, l->read, memory_order_relaxed);
     desk->example(desk->context, is_last, is_extra);
     example_answer(l, line);
@@ -132,7 +132,7 @@ static void on_saved(void *context, const struct progress *progress, double seco
 {
     struct learner *l = context;
     (void)seconds;
-    /* Release pairs with the acquire in learner_look(): who is told that a save is there finds it. */
+    /* Release pairs with the acquire in learner_look(): a thread that sees the figure finds the save. */
     atomic_store_explicit(&l->shared_saved, progress->examples, memory_order_release);
 }
 
@@ -155,14 +155,14 @@ static void on_ending(void *context)
     pthread_mutex_lock(&l->lock);
     l->feed = NULL;
     pthread_mutex_unlock(&l->lock);
-    desk_reader_stop(l->desk, true); /* or its thread would wait for texts */
+    desk_reader_stop(l->desk, true); /* else the feed's thread would wait for texts */
 }
 
 static void on_told(void *context, const struct report_progress *progress)
 {
     struct learner *l = context;
     const struct heads *heads = progress->heads;
-    if (pthread_mutex_trylock(&l->lock) != 0) return; /* nobody waits in steady state: the next time */
+    if (pthread_mutex_trylock(&l->lock) != 0) return; /* no thread waits in steady state: told the next time */
     l->state.window = progress->window;
     l->state.figure_count = 0;
     for (uint32_t h = 0; progress->window && h < heads->count; h++)
@@ -178,8 +178,8 @@ static void on_told(void *context, const struct report_progress *progress)
 
 /* --- the training ----------------------------------------------------------------------------- */
 
-/* Of a graph's recipe what a file's training would do otherwise than one pass over lines as they come. Everything else
- * is as it is, so that the saves are those of such a pass. */
+/* Changes settings with which a training would do other than one pass over lines as they come. All others stay, so that
+ * the saves are those of such a pass over a file. */
 static void settings_adapt(struct settings *s)
 {
     s->train_epochs = 1;
@@ -193,7 +193,7 @@ static void settings_adapt(struct settings *s)
     s->checkpoint_seconds = 0;
 }
 
-/* Whether the save stands in a pass over lines, which goes on then; else another begins. */
+/* Whether the save was made within a pass over lines, which then goes on; else another pass begins. */
 static status pass_look(const char *model, bool *goes_on)
 {
     struct model_saved saved;
@@ -219,7 +219,7 @@ static status learn(struct learner *l)
     return train_run(&l->session, &options);
 }
 
-/* Texts that nobody learns from, until there will be none. */
+/* After a failure: refuses all texts, until no more will come. */
 static void texts_refuse(struct learner *l, const char *why)
 {
     const struct reader_texts *desk = desk_texts(l->desk);
@@ -227,7 +227,7 @@ static void texts_refuse(struct learner *l, const char *why)
     size_t bytes;
     desk_reader_stop(l->desk, false);
     for (bool is_inside = l->is_inside; is_inside || desk->next(desk->context, &text, &bytes); is_inside = false) {
-        desk_give_up(l->desk, why); /* before the asker has the last piece */
+        desk_give_up(l->desk, why); /* before the asker gets the last piece */
         text_refuse(l, why);
     }
 }
@@ -270,7 +270,7 @@ static status session_make(struct learner *l)
                          .crew = {.threads = o->threads ? o->threads : half, .isa = o->isa}});
 }
 
-/* In the learner's scope. The thread closes the session. */
+/* Opens the training, in the learner's scope. The learner's thread closes the session. */
 static status parts_open(struct learner *l)
 {
     TRY(session_make(l));
@@ -289,7 +289,7 @@ static status parts_open(struct learner *l)
     return st;
 }
 
-/* Until the first step may begin, or never will. */
+/* Waits until the first step may begin, or never will. */
 static status begin_await(struct learner *l)
 {
     pthread_mutex_lock(&l->lock);
@@ -339,13 +339,13 @@ static void answers_drop(const struct answers *a, void (*drop)(void *owner))
 
 static bool is_over(const struct learner *l) { return atomic_load_explicit(&l->shared_is_over, memory_order_acquire); }
 
-/* Takes what comes until nothing will. */
+/* Takes all answers, until no more will come. */
 static void work_end(struct learner *l, void (*drop)(void *owner))
 {
     struct answers *a;
     stop_ask(l->scope, SIGTERM);
     pthread_mutex_lock(&l->lock);
-    if (l->feed) feed_interrupt(l->feed); /* before its reader comes to an end, which would be that of the last step */
+    if (l->feed) feed_interrupt(l->feed); /* before the reader's end, which would end the last step, too */
     pthread_mutex_unlock(&l->lock);
     desk_end(l->desk);
     for (bool was_over = false; !was_over;) {

@@ -1,5 +1,5 @@
-/* Pages for people, without scripts: what the model is, a form of its columns, lines to try, and figures in a frame
- * that loads itself anew. */
+/* Pages for people, without scripts: the model, a form of its columns, lines to try, and figures in a frame that
+ * reloads itself. */
 #include <event2/keyvalq_struct.h>
 #include <inttypes.h>
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "io/store/store_rows.h"
 #include "sched/page_parts.h"
 
-/* Of a form; a model may have thousands of columns. */
+/* The most inputs of a form; a model may have thousands of columns. */
 #define INPUTS_MAX    400u
 #define FORM_BYTES    ((size_t)256 << 10)
 #define FIGURES_EVERY 2
@@ -35,7 +35,7 @@ static const char form_style[] =
     "a{color:var(--accent)}\n"
     ".answer{font-family:ui-monospace,monospace;white-space:pre;overflow-x:auto;margin:0}\n";
 
-/* What has been sent with a form; all NULL: nothing. */
+/* What a client has sent with a form; all NULL: nothing. */
 struct form {
     struct evkeyvalq fields;
 };
@@ -51,7 +51,7 @@ static void form_free(void *detail)
 
 static void put(struct evbuffer *to, const char *text) { evbuffer_add(to, text, strlen(text)); }
 
-/* As text of a page, or of an attribute. */
+/* Writes a text so that it can stand in a page or an attribute. */
 static void put_escaped(struct evbuffer *to, const char *text)
 {
     static const char special[] = "<>&\"'", *const written[] = {"&lt;", "&gt;", "&amp;", "&quot;", "&#039;"};
@@ -64,7 +64,7 @@ static void put_escaped(struct evbuffer *to, const char *text)
     }
 }
 
-/* `kind`: the class of its body, or "". */
+/* Begins a page. `kind`: the class of its body, or "". */
 static void page_begin(struct evbuffer *to, const char *title, const char *kind, const char *more)
 {
     put(to, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -199,7 +199,7 @@ void page_get(struct server *s, struct served *m, struct evhttp_request *request
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-/* The names of what is predicted, and the lines. */
+/* Writes the names of the predictions, and the answer's lines. */
 static void answer_put(const struct request *r, const struct ask *ask, struct evbuffer *to)
 {
     const struct graph *g = &servant_setup(r->version->servant)->graph;
@@ -215,7 +215,7 @@ static void answer_put(const struct request *r, const struct ask *ask, struct ev
         put_escaped(to, ask->why);
         put(to, "</p>\n");
     }
-    put(to, "<p class=\"answer\">"); /* numbers, tabs, line ends; words are escaped */
+    put(to, "<p class=\"answer\">"); /* the text has numbers, tabs and line ends; words are escaped */
     const size_t bytes = evbuffer_get_length(r->lines);
     char *text = malloc(bytes + 1);
     if (text) {
@@ -241,7 +241,7 @@ static void page_finish(struct server *s, struct request *r, const struct ask *a
     if (answer) evbuffer_free(answer);
 }
 
-/* The form's fields as lines. */
+/* Makes lines from the form's fields. */
 static status form_lines(const struct served *m, const struct form *form, struct evbuffer *to)
 {
     const char *lines = evhttp_find_header(&form->fields, "lines");
@@ -263,7 +263,7 @@ static status form_lines(const struct served *m, const struct form *form, struct
     return st;
 }
 
-/* NULL: it is no form. */
+/* Reads a request's form; NULL: there is none. */
 static struct form *form_read(struct evhttp_request *request)
 {
     struct evbuffer *body = evhttp_request_get_input_buffer(request);

@@ -1,4 +1,4 @@
-/* Requests on their way to a model's threads and back. */
+/* Takes requests to a model's threads, and their answers back. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "engine/http/blocks.h"
 #include "engine/serve/server.h"
 
-/* Desks are rung when the thread has read all that has come, but after so many puts at the latest. */
+/* The thread rings desks when it has read all that has come, and at the latest after this many puts. */
 #define PUTS_MAX 64u
 
 void request_drop(void *request)
@@ -42,7 +42,7 @@ static struct request *request_make(struct server *s, struct counter *counter, s
     return r;
 }
 
-/* The text of the buffer, with what a parser may read behind it. NULL: there is no memory. */
+/* Takes a text out of the buffer, with room behind it that a parser may read. NULL: no memory. */
 static char *text_take(struct evbuffer *from, size_t bytes)
 {
     char *text = malloc(bytes + READER_SLACK_BYTES);
@@ -101,7 +101,7 @@ bool request_put_at(struct server *s, struct counter *counter, struct evhttp_req
     return true;
 }
 
-/* How many could still ask before an answer comes; of a server that ends nobody is waited for. */
+/* Tells desks how many clients could still ask before an answer comes; 0 if the server is ending. */
 static void others_tell(const struct server *s)
 {
     const uint32_t others = s->is_draining ? 0 : http_connection_count(s->http) - http_asking_count(s->http);
@@ -147,7 +147,7 @@ void request_headers(const struct request *r, const struct ask *ask)
     evhttp_add_header(headers, "Heterps-Bad-Line", text);
 }
 
-/* The last line is there. */
+/* The answer's last line has come: answers the request. */
 static void request_end(struct server *s, struct request *r, const struct ask *ask, uint64_t now_ns)
 {
     if (ask->is_over)
@@ -193,7 +193,7 @@ void request_answers(evutil_socket_t unused, short what, void *context)
     struct version *v = context;
     struct server *s = v->model->server;
     (void)unused, (void)what;
-    const bool is_over = servant_is_over(v->servant); /* looked at first: what came before it is taken below */
+    const bool is_over = servant_is_over(v->servant); /* read first: answers that came before the end are taken below */
     request_pieces(&v->counter);
     if (!is_over) return;
     if (v != v->model->version) {

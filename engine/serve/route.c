@@ -1,4 +1,4 @@
-/* Which request is answered by whom, and who may ask. */
+/* Decides which function answers a request, and who may ask. */
 #include <string.h>
 
 #include "engine/serve/server.h"
@@ -11,7 +11,7 @@ static void predict_finish(struct server *s, struct request *r, const struct ask
     http_reply(s->http, r->http, 200, "text/plain; charset=utf-8", r->lines);
 }
 
-/* Lines in the graph's own format; the answer is what `predict` writes of a file of these bytes. */
+/* Takes lines in the graph's own format; answers as `predict` does for a file of these bytes. */
 static void predict(struct server *s, struct served *model, struct evhttp_request *request)
 {
     if (request_is_packed(s, request)) return;
@@ -45,9 +45,9 @@ static void metrics(struct server *s, struct served *model, struct evhttp_reques
 
 enum method { METHOD_GET = 1, METHOD_POST = 2 };
 static const struct route {
-    const char *path; /* with a '/' at the end: may be followed by a model's name */
+    const char *path; /* if it ends with '/', a model's name may follow */
     enum method method;
-    bool is_open; /* without a token */
+    bool is_open; /* no token needed */
     void (*answer)(struct server *server, struct served *model, struct evhttp_request *request);
 } routes[] = {
     {"/predict/", METHOD_POST, false, predict},
@@ -73,7 +73,7 @@ struct served *server_model(const struct server *s, const char *name)
     return NULL;
 }
 
-/* Whether the path is the route's; *name becomes the model's. */
+/* Whether the path is the route's; *name: the model's name in it. */
 static bool route_is(const struct route *r, const char *path, const char **name)
 {
     const size_t bytes = strlen(r->path);

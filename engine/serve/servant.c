@@ -1,4 +1,4 @@
-/* Opens a saved model and works. */
+/* Opens a saved model, and answers a desk's texts with its predictions. */
 #include "engine/serve/servant.h"
 
 #include <poll.h>
@@ -12,7 +12,7 @@
 #include "engine/eval/prediction.h"
 #include "engine/eval/rank.h"
 
-/* Words that a request can ask for; as eval.top. */
+/* The most words that a request can ask for; as of eval.top. */
 #define SERVANT_TOP_MAX 1000u
 #define HTTP_THREADS    1u
 
@@ -25,7 +25,7 @@ struct servant {
     struct prediction prediction;
     /* where words are predicted */
     struct rank *rank;
-    struct worded { /* examples whose lines are still to come */
+    struct worded { /* examples whose lines have not come yet */
         struct desk_example example;
         bool has_line;
     } * worded; /* [micro] */
@@ -61,14 +61,14 @@ static void numbers_answer(struct servant *s, const struct slot *slot)
     }
 }
 
-/* Answers those without a line that come next. */
+/* Answers the next examples, as far as they have no line of their own. */
 static void worded_pass(struct servant *s)
 {
     for (; s->worded_begin < s->worded_end && !s->worded[s->worded_begin].has_line; s->worded_begin++)
         line_put(s, &s->worded[s->worded_begin].example, "", 0);
 }
 
-/* A line of words: struct rank_lines.take. */
+/* Takes a line of words, for struct rank_lines. */
 static status words_take(void *context, const char *line, size_t bytes)
 {
     struct servant *s = context;
@@ -86,7 +86,7 @@ static status words_answer(struct servant *s, const struct slot *slot)
         struct worded *w = &s->worded[s->worded_end];
         *w = (struct worded){.example = desk_next(s->desk)};
         const struct ask_wants wants = w->example.ask->wants;
-        s->worded_end++; /* before its line may come */
+        s->worded_end++; /* before the example's line may come */
         w->has_line = !w->example.is_extra;
         if (w->has_line) TRY(rank_add_example(s->rank, slot, b, wants.top ? wants.top : usual, &w->has_line));
         if (w->example.is_last || wants.each) rank_groups_anew(s->rank);
@@ -157,8 +157,8 @@ static void *reading_main(void *context)
     return NULL;
 }
 
-/* Reads the model, which is nearly all that opening takes, on a thread that steps back. It starts none: those that
- * compute answers are the caller's, and do not. */
+/* Reads the model on a thread of low priority, because reading takes nearly all the time of opening. This thread starts
+ * no others, so the caller's threads, which compute answers, keep their priority. */
 static status model_load_beside(struct model *model, const char *path)
 {
     struct reading r = {.model = model, .path = path};
@@ -169,7 +169,7 @@ static status model_load_beside(struct model *model, const char *path)
     return failure_adopt(&r.failure);
 }
 
-/* In the servant's scope. */
+/* Opens all parts, in the servant's scope. */
 static status parts_open(struct servant *s, const struct servant_options *o)
 {
     TRY(setup_open(
@@ -223,7 +223,7 @@ static void answers_drop(const struct answers *a, void (*drop)(void *owner))
         if (a->piece[i].is_last) drop(a->piece[i].ask->owner);
 }
 
-/* Takes what comes until nothing will. */
+/* Takes all answers, until no more will come. */
 static void work_end(struct servant *s, void (*drop)(void *owner))
 {
     struct answers *a;

@@ -1,4 +1,4 @@
-/* Opens models and the server, runs until a signal, and lets what has been asked be answered. */
+/* Opens models and the server, runs until a signal, and then answers the requests that have come. */
 #include "engine/serve/serve.h"
 
 #include <signal.h>
@@ -16,12 +16,12 @@
 #include "engine/serve/server.h"
 
 #define LISTEN_FLAG "--listen"
-/* Of events: the base has three, and what is made without one has the middle. */
+/* Priorities of events: the base has three; an event made without one has the middle one. */
 #define PRIORITIES   3
 #define PRIORITY_LOW 2
-/* Requests and answers in memory, in times the largest. */
+/* Bytes of requests and answers in memory, in multiples of the largest request. */
 #define HELD_BODIES 4u
-/* Of a connection: the server's, libevent's and its buffers when it is idle. */
+/* Memory of an idle connection: the server's, libevent's, and buffers. */
 #define CONNECTION_BYTES ((size_t)4 << 10)
 #define DRAIN_LOOK_US    20000
 #define SECOND_NS        UINT64_C(1000000000)
@@ -38,7 +38,7 @@ static bool all_are_answered(const struct server *s)
     return http_busy_count(s->http) == 0;
 }
 
-/* Looks from time to time whether everything is answered. */
+/* Looks from time to time whether all requests are answered. */
 static void on_drain(evutil_socket_t unused, short what, void *context)
 {
     struct server *s = context;
@@ -107,7 +107,7 @@ static status server_open(struct server *s)
     const struct serve_options *o = s->options;
     TRY(access_check(s));
     stop_signals_leave();
-    inputs_stop(); /* or every version's files would be noted */
+    inputs_stop(); /* else the files of every version would be noted */
     TRY(events_open(s));
     s->models = calloc(o->model_count, sizeof *s->models);
     if (s->models == NULL) FAIL(MEMORY, "no memory for %u models", o->model_count);

@@ -1,10 +1,10 @@
-/* Versions of a model: the save that requests go to, another that takes its place, and those that still answer.
+/* Versions of a model: the one that requests go to, one that takes its place, and older ones that still answer.
  *
  *   DIR/manifest.json is another ─┐                                  ┌─▶ version: all requests from now on
  *   POST /version ────────────────┴─▶ a thread opens it ─HTTP thread─┴─▶ the one before answers what it has, and ends
  *
- * A version has desk, threads and rows of its own, so no answer mixes two. A save that cannot be opened is told, and
- * changes nothing. */
+ * A version has a desk, threads and rows of its own, so no answer mixes two versions. A save that cannot be opened is
+ * told in the log, and changes nothing. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@
 #define NEWEST    "newest"
 #define SAVES_MAX 1000u
 
-/* A manifest.json as it was seen: a save gives it another file. */
+/* A manifest.json as seen last; each save makes it another file. */
 struct seen {
     struct timespec time;
     ino_t inode;
@@ -37,22 +37,22 @@ struct seen {
 struct load {
     struct watch *watch;
     char *path;
-    char tag[MODEL_TAG_BYTES];    /* that it has to be; "": any */
+    char tag[MODEL_TAG_BYTES];    /* the tag that the version must have; "": any */
     struct evhttp_request *asker; /* or NULL */
     pthread_t thread;
-    /* the thread's, until the fd says so */
+    /* the thread's, until `fd` is readable */
     struct servant *servant;
     struct failure failure;
 };
 
 struct watch {
     struct served *model;
-    char *directory; /* of the model, or, with is_file, graph and model */
+    char *directory; /* the model's directory; with is_file: the file of graph and model */
     bool is_file;
-    struct seen seen;  /* what was opened, or could not be */
-    bool is_held;      /* a version was asked for by name: others are not taken by themselves */
+    struct seen seen;  /* the manifest that was opened, or could not be */
+    bool is_held;      /* a client has asked for a version by name: new saves are not taken */
     struct load *load; /* or NULL */
-    int fd;            /* readable when it is done */
+    int fd;            /* readable when `load` is done */
     struct event *look, *loaded;
     pthread_t closer;
     bool has_closer;
@@ -83,7 +83,7 @@ struct servant_counts versions_counts(const struct served *m)
     return sum;
 }
 
-/* All but its servant. */
+/* Frees a version, without its servant. */
 static void version_free(struct version *v)
 {
     if (v->answers) event_free(v->answers);
@@ -91,7 +91,7 @@ static void version_free(struct version *v)
     free(v);
 }
 
-/* Takes the servant, in any case. */
+/* Makes a version of the servant, and takes the servant in any case. */
 static status version_make(struct served *m, struct servant *servant, struct version **out)
 {
     struct version *v = calloc(1, sizeof *v);
@@ -142,7 +142,7 @@ void version_left(struct version *v)
     counts_add(&m->before, servant);
     log_detail("model    %s: version %s has ended", m->name, v->name);
     version_free(v);
-    closer_await(m->watch); /* giving back much memory takes its time: beside the answers of others */
+    closer_await(m->watch); /* giving back much memory takes long: beside the answers of other versions */
     m->watch->has_closer = thread_start(&m->watch->closer, closer_main, servant) == 0;
     if (!m->watch->has_closer) servant_close(servant, request_drop);
 }
@@ -240,7 +240,7 @@ static void load_answer(struct server *s, const struct load *l, status st)
         http_reply_text(s->http, l->asker, 409, "%s; version %s stays", status_message(), m->version->name);
 }
 
-/* A version has been opened, or could not be. */
+/* The thread that opens a version has ended. */
 static void on_loaded(evutil_socket_t fd, short what, void *context)
 {
     struct watch *w = context;
@@ -272,14 +272,15 @@ static void on_look(evutil_socket_t unused, short what, void *context)
     (void)unused, (void)what;
     if (w->load || w->is_held || w->model->server->is_draining) return;
     if (!manifest_look(w, &seen) || is_same(&seen, &w->seen)) return;
-    w->seen = seen; /* looked at before it is opened: one that comes meanwhile is seen then */
+    w->seen = seen; /* noted before opening, so that a save that comes meanwhile is seen later */
     if (load_start(w, w->model->model, "", NULL) != ST_OK)
         log_warning("model %s: %s", w->model->name, status_message());
 }
 
 /* --- a model ---------------------------------------------------------------------------------- */
 
-/* Whether another version could be beside this one: rows on disk are in a directory that one run has for itself. */
+/* Whether another version can be open beside this one: rows on disk are in a directory that one run claims for
+ * itself. */
 static bool can_change(const struct served *m)
 {
     const struct store *store = servant_setup(m->version->servant)->model.store;
@@ -297,7 +298,7 @@ static status watch_open(struct served *m)
     w->is_file = lean_is(m->model);
     if (!w->is_file) TRY(model_dir_find(m->model));
     TRY(model_dir_of(m->model, &w->directory));
-    /* an older save, by its manifest */
+    /* held, too, if the model is an older save, given by its manifest */
     w->is_held = !w->is_file && (stat(m->model, &found) != 0 || !S_ISDIR(found.st_mode));
     (void)manifest_look(w, &w->seen);
     w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -395,7 +396,8 @@ void version_get(struct server *s, struct served *m, struct evhttp_request *requ
     if (to) evbuffer_free(to);
 }
 
-/* The body as a name, without blanks and line ends around it: STEP, STEP-GENERATION or "newest". False: it is none. */
+/* Reads the body as a name, without blanks and line ends around it: STEP, STEP-GENERATION or "newest". False: it is
+ * none. */
 static bool name_read(struct evhttp_request *request, char name[MODEL_TAG_BYTES])
 {
     struct evbuffer *body = evhttp_request_get_input_buffer(request);
@@ -423,7 +425,7 @@ void version_post(struct server *s, struct served *m, struct evhttp_request *req
         const bool is_newest = strcmp(name, NEWEST) == 0;
         snprintf(manifest, sizeof manifest, MANIFEST_STEM ".%s" MANIFEST_END, name);
         file_path_join(path, w->directory, manifest);
-        /* The newest save has no name of its own: the thread sees whether it is the one. */
+        /* The newest save has no name of its own: the thread that opens it checks its tag. */
         const bool is_older = !is_newest && access(path, F_OK) == 0;
         if (!is_older) (void)manifest_look(w, &w->seen);
         if (load_start(w, is_older ? path : w->directory, is_newest ? "" : name, request) != ST_OK)
