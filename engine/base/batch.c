@@ -1,8 +1,8 @@
-/* Lays out the arrays of a micro-batch and of its ticket. Called once a slot at start-up: each list of arrays is
- * written once and walked by a cursor that either adds up or hands out, so that the sum is what the arena gives. */
+/* Lays out the arrays of a micro-batch and of its ticket, once a slot at start-up. Each list of arrays is written once;
+ * a cursor walks it, and either adds up bytes or hands out memory, so the sum is what the arena gives. */
 #include "engine/base/batch.h"
 
-/* Adds up when it has no arena; then take() returns NULL. */
+/* Without an arena the cursor adds up, and take() returns NULL. */
 struct cursor {
     struct arena *arena;
     size_t sum_bytes;
@@ -62,7 +62,7 @@ void micro_batch_clear(struct micro_batch *m)
 {
     m->example_count = 0;
     m->key_count = 0;
-    /* Not written without need: the arrays may be lent, and read by others (engine/slot/replay.h). */
+    /* Written only if needed: the arrays may be lent, and other threads may read them (engine/slot/replay.h). */
     if (m->key_begin[0]) m->key_begin[0] = 0;
 }
 

@@ -1,5 +1,5 @@
-/* Counts of what is being done. They stand behind a word that can be found in the memory of a process that has been
- * stopped (tests/quality/aim.py), which says nothing by itself any more. */
+/* Counts of what the process is doing. They lie behind a word that another program can find in the memory of a stopped
+ * process (tests/quality/aim.py), which cannot say anything itself. */
 #include "engine/base/doing.h"
 
 static struct {

@@ -1,5 +1,5 @@
-/* Replaces files in one piece; file_map.c reads them. Used for graphs, checkpoints, plans and predictions: few
- * files, some of many gigabytes, so the writer gathers small pieces and hands large ones on.
+/* Replaces files in one piece; file_map.c reads them. Used for graphs, saves, plans and predictions: few files, some of
+ * many gigabytes, so the writer gathers small pieces and passes large ones on.
  *
  *     put ──▶ buffer ──write──▶ PATH.tmp.PID ──fsync, rename──▶ PATH ──fsync──▶ its directory */
 #include "engine/base/file.h"
@@ -40,7 +40,7 @@ const char *file_path_join(char path[FILE_PATH_BYTES], const char *directory, co
     return path;
 }
 
-/* fsync of the directory that holds path, which makes a new name last. */
+/* fsync of the directory that `path` is in, which makes a new name durable. */
 static status directory_of_sync(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -108,7 +108,7 @@ static bool is_descriptor_name(const char *path)
     return false;
 }
 
-/* Whether no process has the number, or one that has ended and is waited for. */
+/* Whether no process has the number, or only one that has ended and has not been waited for. */
 static bool is_dead(long number)
 {
     char path[64], text[512];
@@ -118,8 +118,8 @@ static bool is_dead(long number)
     return name_end != NULL && (strncmp(name_end, ") Z", 3) == 0 || strncmp(name_end, ") X", 3) == 0);
 }
 
-/* Removes PATH.tmp.PID of writers that were killed: no process here that lives has the number, and nobody, in
- * another container either, the lock. */
+/* Removes PATH.tmp.PID of killed writers: no living process has the number, and no process, in another container
+ * either, holds the lock. */
 static void leftovers_remove(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -153,7 +153,7 @@ static status temporary_open(struct file_writer *writer, const struct stat *repl
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     writer->fd = open(writer->temporary, flags, 0666);
     if (writer->fd < 0 && errno == EEXIST && unlink(writer->temporary) == 0) {
-        /* Left by an earlier process of the same number that did not live to remove it. */
+        /* An earlier process of the same number left it when it was killed. */
         writer->fd = open(writer->temporary, flags, 0666);
     }
     if (writer->fd < 0) {
@@ -169,8 +169,8 @@ static status temporary_open(struct file_writer *writer, const struct stat *repl
     return ST_OK;
 }
 
-/* Standard output goes on where the caller of the program has left it: opening it anew by its name would begin at
- * the front of a file that others have written to. */
+/* Output continues where the program's caller has left standard output; opening it anew by name would begin at the
+ * front of a file that others have written to. */
 static bool is_standard_output(const char *path) { return strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0; }
 
 static status standard_output_open(struct file_writer *writer)
@@ -223,7 +223,7 @@ status file_writer_open_sink(struct file_writer *writer, const char *name, struc
     return sink->open(sink, name);
 }
 
-/* Writes all of it; `offset_bytes`, its place in the file, is for the message. */
+/* Writes all bytes; offset_bytes, their place in the file, is for the message. */
 static status write_all(struct file_writer *writer, const uint8_t *data, size_t bytes, uint64_t offset_bytes)
 {
     if (writer->sink) return writer->sink->put(writer->sink, data, bytes);
@@ -282,7 +282,7 @@ status file_writer_finish(struct file_writer *writer)
     struct file_sink *sink = writer->sink;
     CHECK(writer->path && (writer->fd >= 0 || sink));
     TRY(file_writer_flush(writer));
-    writer->sink = NULL; /* the file is closed there */
+    writer->sink = NULL; /* the sink closes the file */
     if (sink) return sink->close(sink);
     if (writer->temporary && fsync(writer->fd) != 0) FAIL(IO, "%s: fsync: %s", writer->path, strerror(errno));
     int fd = writer->fd;

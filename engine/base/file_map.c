@@ -1,11 +1,9 @@
-/* Reads files whole, and maps them. A page of a mapping that the disk cannot give, or that lies behind the end
- * of a file that another process has cut, comes as SIGBUS to the thread that touches it. Here it becomes a page
- * of zeros, and a mark that file_map_check finds:
+/* Reads files whole, and maps them. A thread that touches a page of a mapping gets SIGBUS if the disk cannot read the
+ * page, or if another process has cut the file before it. Here the page becomes zeros, and file_map_check finds a mark:
  *
  *     touch ──▶ SIGBUS ──▶ guard of the address: the lowest byte that failed; a page of zeros ──▶ the touch goes on
  *
- * Guards are a list that grows and is never taken apart, so that the handler, which may interrupt anything, can
- * go through it. */
+ * Guards are a list that only grows, so the handler, which may interrupt anything, can walk it. */
 #include "engine/base/file.h"
 
 #include <errno.h>
@@ -23,7 +21,7 @@
 
 struct file_guard {
     _Atomic bool shared_is_taken;
-    /* Of the mapping; begin is 0 where there is none, and is set last, and cleared first. */
+    /* Of the mapping. begin is 0 where there is none; it is set last and cleared first. */
     _Atomic uintptr_t shared_begin;
     _Atomic size_t shared_bytes;
     _Atomic uint64_t shared_failed_at; /* the lowest byte, of the file, that could not be read; or UINT64_MAX */
@@ -58,12 +56,12 @@ static void page_lost(int number, siginfo_t *info, void *context)
         while (at < before && !atomic_compare_exchange_weak(&g->shared_failed_at, &before, at)) continue;
         zeros = mmap((void *)page, PAGE_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     }
-    /* Nobody's here: the program ends of it, as it would have. */
+    /* No mapping of ours: the program ends by the signal, as it would without this handler. */
     if (zeros == MAP_FAILED) signal(number, SIG_DFL);
     errno = errno_before;
 }
 
-/* For every mapping: others in the process may have set theirs. */
+/* Called for every mapping: other code in the process may have set another handler. */
 static void handler_set(void)
 {
     struct sigaction action = {.sa_sigaction = page_lost, .sa_flags = SA_SIGINFO};
@@ -101,7 +99,7 @@ static void guard_give(struct file_guard *g)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* Non-blocking, or opening a pipe would wait for its writer before it can be refused. */
+/* Opens without blocking: else opening a pipe would wait for a writer before the pipe is refused. */
 static status regular_open(const char *path, int *fd, size_t *bytes)
 {
     struct stat about;
@@ -115,7 +113,7 @@ static status regular_open(const char *path, int *fd, size_t *bytes)
     FAIL(IO, "%s: expected a regular file, found %s", path, file_kind_name(about.st_mode));
 }
 
-/* What an empty file is made of. */
+/* The mapping of an empty file. */
 static struct file_map map_of_nothing(void)
 {
     static const uint8_t nothing[1];
@@ -181,7 +179,7 @@ status file_map_check(const struct file_map *map, const char *path)
     struct stat now;
     uint8_t byte;
     if (map->guard == NULL) return ST_OK;
-    /* Of its last page a file may lose bytes without a signal. */
+    /* A file may lose bytes of its last page without a signal. */
     if (fstat(map->guard->fd, &now) == 0 && (size_t)now.st_size < map->bytes)
         FAIL(IO, "%s: byte %zu cannot be read: the file had %zu bytes, and has been cut", path, (size_t)now.st_size,
              map->bytes);

@@ -104,7 +104,7 @@ struct fit_share fit_share(const double *k, const double *seconds, uint32_t coun
     CHECK(s.is_regular);
     struct fit_share fit = {.has_interval = count > 2};
     double sum = s.a + s.b; /* t(1) */
-    if (!(sum > 0)) {       /* times that grow so much with k that the line is below 0 at one unit */
+    if (!(sum > 0)) {       /* times grow so fast with k that the line is below 0 at one unit */
         fit.high = fit.has_interval ? 1 : 0;
         return fit;
     }

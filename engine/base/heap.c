@@ -1,4 +1,4 @@
-/* Small blocks of the heap whose want is a status (engine/base/heap.h). */
+/* Small blocks of the heap; a want of memory is a status (engine/base/heap.h). */
 #include "engine/base/heap.h"
 
 #include <stdio.h>

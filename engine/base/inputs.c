@@ -1,4 +1,4 @@
-/* The list of what a run reads: a few files, added while it opens, never taken away. */
+/* The list of files that a run reads: a few, added while the run opens, never removed. */
 #include "engine/base/inputs.h"
 
 #include <stdatomic.h>
@@ -14,13 +14,14 @@ struct input {
     char *path;
     struct input *next;
 };
-/* A new one is put in front of the others, with release; a reader takes the front with acquire, and what hangs
- * on it never changes. */
+/* A new input is put in front of the others, with release; a reader loads the front with acquire, and inputs behind it
+ * never change. */
 static _Atomic(struct input *) shared_inputs;
 
 static atomic_bool shared_is_stopped;
 
-/* A file that has gone gives its number to another: an input is what still has its name. */
+/* Whether `found` is this input. A removed file's inode may go to another file, so an input counts only while its name
+ * still leads to it. */
 static bool input_is(const struct input *i, const struct stat *found)
 {
     struct stat named;

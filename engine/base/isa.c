@@ -1,4 +1,4 @@
-/* Asks the processor, a few times a start. */
+/* Asks the processor which instruction sets it has, a few times a start. */
 #include "engine/base/isa.h"
 
 #include <cpuid.h>
@@ -10,15 +10,15 @@
 const char *const isa_names[ISA_COUNT + 1] = {"base", "avx2", "avx512", "avx512bf16", "amx", NULL};
 const char *const isa_io_names[ISA_IO_COUNT + 1] = {"base", "avx2", "avx512", NULL};
 
-/* What both families ask of AVX-512: Skylake-SP has no more. */
+/* The parts of AVX-512 that both families need: all that Skylake-SP has. */
 static bool has_avx512(void)
 {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
-/* The system gives a process its tiles when it asks for them: Linux from 5.16 on, unless something around it refuses.
- * Then all its threads have them, and asking again changes nothing. */
+/* Linux from 5.16 on gives a process its tiles when it asks, unless something between them refuses. All threads then
+ * have tiles, and asking again changes nothing. */
 #define REQUEST_STATE 0x1023 /* ARCH_REQ_XCOMP_PERM */
 #define TILE_STATE    18     /* XFEATURE_XTILEDATA */
 static bool has_amx(void)

@@ -1,6 +1,5 @@
-/* Which instruction sets there are, which of them this processor has, and which one is taken. Two families of
- * kernels are compiled for sets of their own, since they need other instructions, and each takes the best of
- * its family:
+/* Which instruction sets there are, which ones this processor has, and which one is taken. Two families of kernels need
+ * different instructions, so each is compiled for sets of its own, and takes the best of these:
  *
  *     enum isa      arithmetic (engine/device/cpu/isa)          enum isa_io   keys and text (io/isa)
  *       base        what every x86-64 has (SSE2)                  base        the same

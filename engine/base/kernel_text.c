@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINE_BYTES 4096u /* a path's greatest length; what is longer in a line of mountinfo is another's mount */
+#define LINE_BYTES 4096u /* a path's greatest length; a longer line of mountinfo is not a mount of ours */
 
 static const char *line_next(const char *line)
 {
@@ -14,7 +14,7 @@ static const char *line_next(const char *line)
     return end ? end + 1 : line + strlen(line);
 }
 
-/* What stands behind `name` at the start of a line; NULL: nothing does. */
+/* The text after `name` at the start of a line; NULL: no line begins so. */
 static const char *name_find(const char *text, const char *name)
 {
     const size_t name_bytes = strlen(name);
@@ -60,7 +60,7 @@ bool kernel_choice_find(const char *text, char *value, size_t bytes)
     return *value != 0;
 }
 
-/* A number of digits alone; false: there is none. */
+/* Reads a number of digits alone; false: there is none. */
 static bool digits_read(const char **text, uint32_t *number)
 {
     const size_t digit_count = strspn(*text, "0123456789");

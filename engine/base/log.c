@@ -1,5 +1,5 @@
-/* Writes messages and events. A few lines a second, from any thread: one lock, one static buffer a kind of line, and
- * one write(2) a line, so that lines of two threads, or of two processes on one pipe, are never mixed. */
+/* Writes messages and events: a few lines a second, from any thread. There is one lock, one static buffer for each kind
+ * of line, and one write(2) a line, so lines of two threads, or of two processes on one pipe, never mix. */
 #include "engine/base/log.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@
 static pthread_mutex_t line_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_redrawn; /* the terminal's last line is a progress line */
 
-/* Room for the end of a line of JSON is kept: CUT_TEXT, a bracket a level, the newline. */
+/* Room is kept for the end of a line of JSON: CUT_TEXT, a bracket for each level, the newline. */
 #define CUT_TEXT ",\"cut\":true"
 
 void log_warnings_take(void (*take)(void *context, const char *warning), void *context)
@@ -61,8 +61,8 @@ bool log_is_terminal(void) { return atomic_load(&scope_now()->log.shared_is_term
 /* errno of the first line of results that could not be written, or 0. */
 static _Atomic int shared_results_errno;
 
-/* All of it, in one write(2) unless the kernel takes less. What cannot be written to standard error has nowhere
- * to say so. */
+/* Writes all bytes, in one write(2) unless the kernel takes fewer. A failure of standard error has nowhere to be
+ * reported. */
 static void write_all(int fd, const char *text, size_t bytes)
 {
     while (bytes > 0) {
@@ -156,7 +156,7 @@ static bool json_is_in_array(const struct json *json)
     return json->array_levels >> (json->depth + json->left_out_depth - 1) & 1u;
 }
 
-/* Puts `,"name":value`, in an array `,value`, where value is `literal`, or the string `string`; or nothing of it. */
+/* Puts `,"name":value`, in an array `,value`, whole or not at all. value is `literal`, or the string `string`. */
 static bool json_field(struct json *json, const char *name, const char *literal, const char *string)
 {
     CHECK((name == NULL) == json_is_in_array(json));
@@ -197,7 +197,7 @@ static void json_event_begin(struct json *json, const char *name)
     json_field(json, "node", literal, NULL);
 }
 
-/* One node speaks for all. */
+/* Whether events are written; of several nodes one speaks for all. */
 static bool has_events(void) { return log_format() == LOG_JSON && !atomic_load(&scope_now()->log.shared_is_silent); }
 
 static void json_open(struct json *json, const char *name, bool is_array)
@@ -242,7 +242,7 @@ static void json_write(struct json *json)
     write_all(STDOUT_FILENO, json->text, json->used_bytes);
 }
 
-/* Almost always nobody else is writing. Then this takes line_lock without waiting, and is not counted as a lock. */
+/* Almost always no other thread is writing; line_lock is then taken without waiting, and not counted as a lock. */
 static void line_lock_take(void)
 {
     if (pthread_mutex_trylock(&line_lock) != 0) pthread_mutex_lock(&line_lock);
@@ -260,8 +260,8 @@ static void message_format(char message[MESSAGE_BYTES_MAX], const char *format, 
     message[bytes] = '\0';
 }
 
-/* Writes one line, or several, for people to standard error, or to `output`, whose errors its owner looks for.
- * A path or a value of the user's may hold control characters that would steer a terminal; they become '?'. */
+/* Writes one line or several for people, to standard error or to `output`, whose owner looks for errors. Control
+ * characters in a user's path or value, which could steer a terminal, become '?'. */
 static void text_line(FILE *output, const char *prefix, const char *message)
 {
     static char line[sizeof TERMINAL_CLEAR + 64 + MESSAGE_BYTES_MAX]; /* under line_lock */
@@ -386,7 +386,7 @@ void log_event_begin(const char *name)
     json_event_begin(&log->event, name);
 }
 
-/* The event that a field goes to, or NULL where there is none to write. */
+/* The event that a field goes to; NULL: none is written. */
 static struct json *event_of_field(void)
 {
     if (!has_events()) return NULL;

@@ -1,4 +1,4 @@
-/* Reads /proc and /sys for a few facts each start of a command that tells them. */
+/* Reads a few facts from /proc and /sys, at each start of a command that tells them. */
 #include "engine/base/machine.h"
 
 #include <dirent.h>
@@ -14,7 +14,7 @@
 #include "engine/base/file.h"
 #include "engine/base/kernel_text.h"
 
-/* Enough for a file of /proc with a line a mount, or some lines a processor. */
+/* Enough for a file of /proc with a line for each mount, or some lines for each processor. */
 #define TEXT_BYTES ((size_t)64 << 10)
 
 #define NODES_MAX  1024u
@@ -51,7 +51,7 @@ static uint32_t distinct_count(uint64_t *numbers, uint32_t count)
     return distinct;
 }
 
-/* A core's number holds within its package. */
+/* Counts cores and packages. A core's number is unique only within its package. */
 static void topology_read(struct machine *m, const char *root, const int *processors, uint32_t count)
 {
     uint64_t cores[CORES_MAX], packages[CORES_MAX];
@@ -88,7 +88,7 @@ static uint32_t nodes_count(const char *root, const int *processors, uint32_t co
     return found;
 }
 
-/* The C library asks the processor itself. */
+/* A number that the C library asks the processor for. */
 static uint64_t system_number(int name)
 {
     const long number = sysconf(name);
@@ -97,7 +97,7 @@ static uint64_t system_number(int name)
 
 void machine_read(struct machine *m, const char *root, const int *processors, uint32_t count)
 {
-    char text[8192]; /* of cpuinfo the first processor: they are alike */
+    char text[8192]; /* cpuinfo's first processor alone: all are alike */
     *m = (struct machine){.l1d_bytes = system_number(_SC_LEVEL1_DCACHE_SIZE),
                           .l2_bytes = system_number(_SC_LEVEL2_CACHE_SIZE),
                           .l3_bytes = system_number(_SC_LEVEL3_CACHE_SIZE)};
@@ -115,7 +115,7 @@ void machine_read(struct machine *m, const char *root, const int *processors, ui
 
 /* --- disk --------------------------------------------------------------------------------------- */
 
-/* The mount that an open file is under has the number that the kernel tells of its descriptor. */
+/* Finds the mount of an open file: the kernel tells the mount's number with the descriptor. */
 static void mount_find(struct machine_disk *disk, int fd)
 {
     char path[64], text[1024];
@@ -168,7 +168,7 @@ uint32_t machine_links_list(const char *root, struct machine_link links[MACHINE_
         if (strlen(entry->d_name) >= sizeof link.name || entry->d_name[0] == '.') continue;
         strcpy(link.name, entry->d_name);
         snprintf(path, sizeof path, "sys/class/net/%s/speed", link.name);
-        /* An interface that is down, or not of this world, says -1 or refuses to be read. */
+        /* An interface that is down or virtual says -1, or refuses to be read. */
         if (!text_read(root, path, text, sizeof text) || text[0] == '-' || !kernel_number_find(text, "", &link.mbit) ||
             link.mbit == 0)
             continue;

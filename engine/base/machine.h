@@ -1,6 +1,6 @@
-/* What machine this is, as the kernel tells it: processors and their caches, huge pages, network interfaces;
- * what disk a directory is on. For `devices`, `doctor` and the line that heads a benchmark; a few files a call.
- * What the kernel does not tell is 0 or "". */
+/* Describes this machine, as the kernel tells it: processors and their caches, huge pages, network interfaces, the disk
+ * of a directory. For `devices`, `doctor` and the first line of a benchmark; a call reads a few files. A fact that the
+ * kernel does not tell is 0 or "". */
 #ifndef HETERPS_BASE_MACHINE_H
 #define HETERPS_BASE_MACHINE_H
 

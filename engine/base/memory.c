@@ -1,5 +1,5 @@
-/* Takes large blocks from the kernel and keeps the list of what each part of a run planned to use. Called a few
- * dozen times at start-up, so a list is an array, and all scopes' are under one lock. */
+/* Takes large blocks from the kernel, and keeps the list of what each part of a run plans to use. Called a few dozen
+ * times at start-up, so a list is an array, and one lock guards the lists of all scopes. */
 #include "engine/base/memory.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include "engine/base/scope_internal.h"
 #include "engine/base/steady.h"
 
-/* Under AddressSanitizer what an arena has not handed out is out of bounds, up to the byte. */
+/* Under AddressSanitizer bytes that an arena has not handed out are out of bounds, up to the byte. */
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #define POISON(begin, bytes)   __asan_poison_memory_region(begin, bytes)
@@ -33,7 +33,7 @@
 static pthread_mutex_t parts_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Of all scopes, under parts_lock. */
 static size_t all_planned_bytes;
-static size_t all_blocks_bytes; /* by memory_take, and not given back */
+static size_t all_blocks_bytes; /* of memory_take, not given back yet */
 
 /* Returns the part of that name, added if it is new. The caller holds parts_lock. */
 static struct memory_part *part_of(struct scope_memory *m, const char *name)
@@ -45,7 +45,7 @@ static struct memory_part *part_of(struct scope_memory *m, const char *name)
     return &m->parts[m->part_count++];
 }
 
-/* Likewise. */
+/* Adds bytes to a part. The caller holds parts_lock. */
 static void part_add(struct scope_memory *m, const char *name, size_t bytes)
 {
     part_of(m, name)->planned_bytes += bytes;
@@ -71,21 +71,21 @@ static size_t block_bytes(size_t bytes)
 
 static struct memory_limit least_left(const char *root);
 
-/* Rounded up. */
+/* Bytes as MiB, rounded up. */
 static size_t mebibytes(size_t bytes) { return (bytes >> 20) + (bytes % ((size_t)1 << 20) > 0); }
 
 status memory_take(const char *part, size_t bytes, void **block)
 {
     CHECK(!steady_is_on());
     *block = NULL;
-    /* A sum of products that went astray, not a size: also keeps the additions below from wrapping round. */
+    /* No size, but a sum that has gone wrong; also keeps the additions below from wrapping round. */
     if (bytes > SIZE_MAX / 4) FAIL(MEMORY, "%s: %zu bytes are more than any machine has", part, bytes);
     size_t size = block_bytes(bytes);
     bool is_huge = size >= HUGE_PAGE_BYTES;
     size_t mapped_bytes = is_huge ? size + HUGE_PAGE_BYTES : size;
     uint8_t *mapped = mmap(NULL, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) {
-        int map_errno = errno; /* before the look at the limits changes it */
+        int map_errno = errno; /* looking at the limits may change errno */
         struct memory_limit limit = least_left("/");
         if (limit.left_bytes >= mapped_bytes)
             FAIL(MEMORY, "%s: %zu MiB of memory: %s", part, mebibytes(size), strerror(map_errno));
@@ -224,13 +224,13 @@ size_t memory_resident_bytes_max(void)
 
 /* --- what the program takes beside its blocks --------------------------------------------------- */
 
-/* What comes after the plan: on the heap a file that is written (a buffer of 256 KiB and a checksum's state),
- * files that are unpacked (zlib: 40 KiB each), the JSON of a manifest; of the stacks of the main and the
- * reading thread 60 KiB each, most of it for messages. Measured with samples/ctrdnn1.cfg and ctrdnn.cfg,
- * gzipped data, an evaluation and a save: heap 324 KiB, stack 56 KiB. */
+/* Memory that comes after the plan. On the heap: a file being written (a buffer of 256 KiB and a checksum's state),
+ * files being unpacked (zlib: 40 KiB each), the JSON of a manifest. On the stacks of the main and the reading thread:
+ * 60 KiB each, mostly for messages. Measured with samples/ctrdnn1.cfg and ctrdnn.cfg, gzipped data, an evaluation and a
+ * save: heap 324 KiB, stack 56 KiB. */
 #define PROGRAM_LATER_BYTES ((size_t)512 << 10)
 
-/* The linker's: first and last byte of the image. */
+/* From the linker: the first byte of the program's image, and the end. */
 extern const char __executable_start[], _end[];
 
 size_t memory_program_bytes(void)
@@ -244,12 +244,12 @@ size_t memory_program_bytes(void)
 
 static uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* The limits that were met so far: the one that leaves least, and the one with the least room for a plan. */
+/* Of the limits met so far: the one that leaves least, and the one with the least room for a plan. */
 struct survey {
     struct memory_limit left, room;
     size_t resident_bytes, blocks_bytes; /* what the process holds of its plans: touched, and mapped */
     size_t other_bytes;                  /* the plans of other scopes than this thread's              */
-    struct memory_limit *listed;         /* [listed_max]: all of them; NULL: nobody asks */
+    struct memory_limit *listed;         /* [listed_max]: all limits; NULL: not wanted */
     uint32_t listed_count, listed_max;
 };
 
@@ -271,7 +271,7 @@ static void survey_add(struct survey *survey, const char *name, const char *grou
 struct cgroup_files {
     const char *file_system, *option; /* as mountinfo names them: the file system, and a word of its options, or NULL */
     const char *mount;                /* where it is usually mounted                                                */
-    const char *limits[2];            /* least first counts; memory.high is where the kernel begins to throttle     */
+    const char *limits[2];            /* the lower one counts; from memory.high on the kernel throttles */
     const char *usage, *cache;
 };
 static const struct cgroup_files cgroup_v1 = {"cgroup",
@@ -295,8 +295,8 @@ static bool words_contain(const char *text, const char *ends, const char *word)
     return false;
 }
 
-/* Where that generation is mounted (`mount`), and which group is seen there (`top`; in a container often not
- * "/"), as mountinfo says. As usual if it does not. */
+/* Where a generation is mounted (`mount`), and which group is seen there (`top`; in a container often not "/"), by
+ * mountinfo; the usual places if it does not say. */
 static void cgroup_mount_find(const char *root, const struct cgroup_files *files, char mount[256], char top[256])
 {
     char path[4096], text[32768];
@@ -323,9 +323,9 @@ static bool cgroup_number(const char *root, const char *mount, const char *group
     return file_text_read(path, text, sizeof text) && kernel_number_find(text, name, value);
 }
 
-/* The limits of the group at `group` ("/a/b\n…") and of the groups around it. File pages that the kernel would
- * drop first do not count as used. In a container the group's path may be the host's and absent here; then the
- * mount itself, which ends the walk, is the container's group. */
+/* Adds the limits of the group at `group` ("/a/b\n…") and of the groups around it. File pages that the kernel would
+ * drop first do not count as used. In a container the group's path may be the host's, and absent here; the mount, where
+ * the walk ends, is then the container's group. */
 static void cgroup_survey(struct survey *survey, const char *root, const struct cgroup_files *files, const char *group)
 {
     char mount[256], top[256];
@@ -392,7 +392,7 @@ static void rlimits_survey(struct survey *survey)
     char text[8192];
     struct rlimit limit;
     uint64_t kib;
-    /* Both count what is mapped, touched or not: a plan's blocks are held as soon as they are taken. */
+    /* Both limits count mapped memory, touched or not: a plan's blocks count as soon as they are taken. */
     if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
         survey_add(survey, "RLIMIT_AS", NULL, "raise it with ulimit -v", limit.rlim_cur, statm_bytes(0),
                    survey->blocks_bytes);

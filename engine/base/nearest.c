@@ -34,7 +34,7 @@ void nearest_offer(const char **nearest, uint32_t *nearest_distance, const char 
     size_t word_bytes = strlen(word), name_bytes = strlen(name);
     if (word_bytes > NEAREST_BYTES_MAX || name_bytes > NEAREST_BYTES_MAX) return;
     uint32_t distance = edit_distance(word, name);
-    /* Of the longer: one letter left out of a word of three is still near. */
+    /* A third of the longer word: a word of three letters that lacks one is still near. */
     if ((size_t)distance * 3 > (word_bytes > name_bytes ? word_bytes : name_bytes)) return;
     if (*nearest && distance >= *nearest_distance) return;
     *nearest = name;

@@ -1,4 +1,4 @@
-/* Hands sentences over. */
+/* Formats sentences, and hands them to whoever is told. */
 #include "engine/base/notices.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* Philox4x32-10 and what is drawn from it. A row that has not been trained is recomputed from here whenever it is
- * looked up, so every number in this file is part of the file formats. */
+/* Philox4x32-10 and draws from it. A row that has not been trained is computed here anew at each look-up, so every
+ * number in this file is part of the file formats. */
 #include "engine/base/random.h"
 
 #include <math.h>

@@ -1,5 +1,4 @@
-/* The rules of row_life.h. Called once a row and step that has it, and for rows that are looked at from outside
- * a step. */
+/* The rules of row_life.h. Called once for each row of a step, and for rows that are looked at outside of a step. */
 #include "engine/base/row_life.h"
 
 #include <string.h>
@@ -34,7 +33,7 @@ static float score_of(const struct row_life *life, const struct row_counters *c)
     return life->score_show * (c->show - c->click) + life->score_click * c->click;
 }
 
-/* The end of a period; false: it changes nothing, and none after it will. */
+/* Applies the end of a period; false: this end changes nothing, and neither will later ones. */
 static bool decay(const struct row_life *life, struct row_counters *c)
 {
     const struct row_counters before = *c;
@@ -73,7 +72,7 @@ enum row_fate row_life_fate(const struct row_life *life, const float *at, uint64
 {
     struct row_counters c = row_counters_get(at);
     const uint64_t seen = c.seen;
-    /* The first end at which it is too old. */
+    /* The first end of a period at which the row is too old. */
     const uint64_t too_old = life->ttl ? seen + life->ttl + 1 : UINT64_MAX;
     for (uint64_t q = seen; q < period && life->delete_score > 0; q++) {
         const bool changes = decay(life, &c);

@@ -25,7 +25,7 @@ const char *status_message(void) { return last_message; }
 
 void status_describe(const char *format, va_list arguments)
 {
-    /* A caller may quote status_message() in its own message, so the new text is made aside. */
+    /* A caller may quote status_message() in its own message, so the new text is made in another buffer. */
     char message[STATUS_MESSAGE_BYTES];
     vsnprintf(message, sizeof message, format, arguments);
     strcpy(last_message, message);

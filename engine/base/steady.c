@@ -13,15 +13,15 @@
 #include "engine/base/status.h"
 
 /* Written at the borders of steady state; read by every call, so on a cache line that nothing else writes. */
-static _Alignas(64) atomic_uint shared_on_count; /* of all scopes: begins without an end so far */
+static _Alignas(64) atomic_uint shared_on_count; /* of all scopes: begins that have no end yet */
 /* Written by calls in steady state only, of which there should be none. */
 static _Alignas(64) atomic_uint_fast64_t shared_allocations;
 static atomic_uint_fast64_t shared_locks;
 
 static _Thread_local bool is_left_out;
 
-/* Relaxed, here and below: the counts order nothing, and begin and end are ordered with the threads that they are about
- * by what starts and ends their work. */
+/* Relaxed, here and below: the counts order nothing. What starts and ends the work of threads also orders it with begin
+ * and end. */
 static inline void count_call(atomic_uint_fast64_t *shared_count)
 {
     if (__builtin_expect(atomic_load_explicit(&shared_on_count, memory_order_relaxed), 0) && steady_is_on() &&
@@ -30,9 +30,9 @@ static inline void count_call(atomic_uint_fast64_t *shared_count)
 }
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-/* The sanitizer's allocator serves the C library as well and calls a hook for every block, so the hook counts; but
- * ThreadSanitizer's does not for aligned blocks. Declared here because gcc does not install the header of this public
- * interface; not 0 if there was room for the hooks. */
+/* A sanitizer's allocator also serves the C library, and calls a hook for every block, so the hook counts;
+ * ThreadSanitizer's calls none for aligned blocks. Declared here because gcc does not install the header of this public
+ * interface. Returns not 0 if there was room for the hooks. */
 int __sanitizer_install_malloc_and_free_hooks(void (*taken)(const volatile void *, size_t),
                                               void (*given)(const volatile void *));
 #define COUNT_ALLOCATION() ((void)0)
@@ -75,7 +75,7 @@ static bool allocations_are_counted(void) { return true; }
 #define MAPS(result, name, parameters, arguments)                                                                      \
     WRAP(result, name, parameters, arguments, count_call(&shared_allocations))
 #define LOCKS(result, name, parameters, arguments) WRAP(result, name, parameters, arguments, count_call(&shared_locks))
-/* Weak: a shared C library keeps these names to itself, and nobody outside it calls them. */
+/* Weak: a shared C library keeps these names to itself, and no code outside of it calls them. */
 #define INNER(result, name, parameters, arguments)                                                                     \
     __attribute__((weak)) result __real_##name parameters;                                                             \
     LOCKS(result, name, parameters, arguments)

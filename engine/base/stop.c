@@ -1,8 +1,7 @@
 /* Turns SIGINT and SIGTERM into a flag of each scope that listens, which training loops look at between steps.
  *
- * Handlers go through the list of who listens without a lock. Who takes something out of it, or changes what a
- * handler may call, first makes the change and then waits until no handler is on its way through: the next ones
- * see the change. */
+ * Handlers walk the list of listeners without a lock. A thread that removes a listener, or changes what a handler may
+ * call, first makes the change and then waits until no handler is walking: later handlers see the change. */
 #include "engine/base/stop.h"
 
 #include <sched.h>
@@ -16,13 +15,13 @@
 #define SAME_NS          UINT64_C(1000000000)
 #define LISTENERS_MAX    64u
 
-static _Atomic int received_signal;  /* the first */
-static _Atomic uint64_t received_ns; /* when that was; 0: there was none */
-static _Atomic bool shared_are_left; /* signals are another's */
+static _Atomic int received_signal;  /* the first signal */
+static _Atomic uint64_t received_ns; /* when it came; 0: none has come */
+static _Atomic bool shared_are_left; /* other code handles signals */
 static struct scope_stop *_Atomic shared_listeners[LISTENERS_MAX];
-static _Atomic uint32_t shared_walks; /* through the list, under way */
+static _Atomic uint32_t shared_walks; /* walks of the list that are under way */
 
-/* Calls `look` for each that listens; whether any call returned true. Safe in a handler. */
+/* Calls `look` for each listener; returns whether any call returned true. Safe in a handler. */
 static bool listeners_any(bool (*look)(struct scope_stop *stop, int number), int number)
 {
     bool any = false;
@@ -40,7 +39,7 @@ static void walks_await(void)
     while (atomic_load(&shared_walks) != 0) sched_yield();
 }
 
-/* Asks it, unless that has been done; whether it has somebody to wake. */
+/* Asks the listener to stop, unless it was asked before; returns whether it has a thread to wake. */
 static bool ask(struct scope_stop *stop, int number)
 {
     int none = 0;
@@ -55,14 +54,14 @@ static int asked_by(struct scope_stop *stop)
     return atomic_load_explicit(&stop->shared_signal, memory_order_relaxed);
 }
 
-/* Whether it has been asked, and has somebody to wake. */
+/* Whether the listener has been asked, and has a thread to wake. */
 static bool is_waiting(struct scope_stop *stop, int unused)
 {
     (void)unused;
     return asked_by(stop) != 0 && atomic_load(&stop->shared_wake) != NULL;
 }
 
-/* Wakes whom it has to wake; whether nothing was stuck. */
+/* Wakes the listener's thread; returns whether nothing was stuck. */
 static bool wake_in_vain(struct scope_stop *stop, int unused)
 {
     (void)unused;
@@ -70,8 +69,8 @@ static bool wake_in_vain(struct scope_stop *stop, int unused)
     return asked_by(stop) != 0 && wake != NULL && !wake(atomic_load(&stop->shared_context));
 }
 
-/* Who ends a group of processes, or a session, sends each of them SIGTERM, and the one that has started this one sends
- * another: within a second that is one. */
+/* The end of a process group or a session sends each process SIGTERM, and this one's parent may send another: within a
+ * second both count as one. */
 static void on_signal(int number)
 {
     const uint64_t now_ns = clock_ns();
@@ -89,7 +88,7 @@ static void on_alarm(int number)
     if (listeners_any(wake_in_vain, number)) alarm(PATIENCE_SECONDS);
 }
 
-/* Puts `after` where `before` is in the list; false: it is nowhere there. */
+/* Puts `after` in the place of `before` in the list; false: `before` is not in it. */
 static bool listener_put(struct scope_stop *before, struct scope_stop *after)
 {
     for (uint32_t i = 0; i < LISTENERS_MAX; i++) {

@@ -4,9 +4,9 @@
  *     thread 2   trace_put ──▶ │ record │ ───────────┼──▶ trace_drain ──▶ buffer ──write(2)──▶ file
  *     feed       trace_put ──▶ │ record │ record │ ──┘
  *
- * Some hundred to some ten thousand records a second and thread, drained a few times a second, while memory is
- * sealed: everything is taken at trace_open. Nobody sleeps on these rings, so an end needs release and acquire
- * only. */
+ * A thread writes some hundred to some ten thousand records a second, drained a few times a second. Memory is sealed
+ * meanwhile: trace_open takes all of it. No thread sleeps on these rings, so their ends need only release and
+ * acquire. */
 #include "engine/base/trace.h"
 
 #include <errno.h>
@@ -68,10 +68,10 @@ static struct {
     struct arena arena;
     const char *path;
     int fd;
-    bool has_failed, is_begun; /* begun: it has taken the place of what was there */
+    bool has_failed, is_begun; /* begun: the file has replaced its old contents */
     bool is_headed, is_of_nodes;
     uint32_t pid;
-    int64_t origin_ns; /* where times begin, by clock_ns: before this machine's start, perhaps */
+    int64_t origin_ns; /* where times begin, by clock_ns; perhaps before this machine's start */
     char *buffer;      /* [BUFFER_BYTES]: whole events */
     size_t buffered_bytes;
     uint64_t written_bytes, record_count;
@@ -92,19 +92,21 @@ static void thread_ended(void *ring_pointer)
 {
     struct trace_ring *ring = ring_pointer;
     trace_mine = NULL;
-    /* Release pairs with the acquires in trace_thread() and trace_close(): the producer's fields are the next one's. */
+    /* Release pairs with the acquires in trace_thread() and trace_close(): the next thread gets the producer's
+     * fields. */
     atomic_store_explicit(&ring->shared_state, RING_LEFT, memory_order_release);
 }
 
 /* A ring that a thread of this name has left, now the caller's; or NULL. */
 static struct trace_ring *ring_left(const char *name)
 {
-    /* Relaxed: a ring that is given out meanwhile is not left by anyone. */
+    /* Relaxed: a ring that is given out meanwhile has not been left. */
     uint32_t taken = atomic_load_explicit(&trace.shared_taken, memory_order_relaxed);
     for (uint32_t i = 0; i < taken && i < trace.ring_count; i++) {
         struct trace_ring *ring = &trace.rings[i];
         uint32_t state = RING_LEFT;
-        /* Acquire pairs with the release in thread_ended(), and with the one that named the ring before it. */
+        /* Acquire pairs with the release in thread_ended(), and with the release that announced the ring's name
+         * before. */
         if (atomic_load_explicit(&ring->shared_state, memory_order_acquire) == RING_LEFT &&
             strncmp(ring->name, name, THREAD_NAME_BYTES - 1) == 0 &&
             atomic_compare_exchange_strong_explicit(&ring->shared_state, &state, RING_IN_USE, memory_order_acquire,
@@ -116,11 +118,11 @@ static struct trace_ring *ring_left(const char *name)
 
 void trace_thread(const char *name)
 {
-    /* Acquire pairs with the release in trace_open(), should the caller be older than the trace. */
+    /* Acquire pairs with the release in trace_open(), if the caller is older than the trace. */
     if (trace_mine || !atomic_load_explicit(&trace.shared_is_open, memory_order_acquire)) return;
     struct trace_ring *ring = ring_left(name);
     if (ring == NULL) {
-        /* Relaxed: whose ring it is follows from the number alone. */
+        /* Relaxed: the number alone says whose ring it is. */
         uint32_t index = atomic_fetch_add_explicit(&trace.shared_taken, 1, memory_order_relaxed);
         if (index >= trace.ring_count) return;
         ring = &trace.rings[index];
@@ -220,13 +222,13 @@ static void put_u64(uint64_t value)
     put(at, (size_t)(digits + sizeof digits - at));
 }
 
-/* In 16 digits. */
+/* Puts a number in 16 hexadecimal digits. */
 static void put_hex64(uint64_t value)
 {
     for (int shift = 60; shift >= 0; shift -= 4) put(&"0123456789abcdef"[value >> shift & 15], 1);
 }
 
-/* Nanoseconds as microseconds with three decimals. */
+/* Puts nanoseconds as microseconds with three decimals. */
 static void put_us(uint64_t ns)
 {
     uint32_t rest = (uint32_t)(ns % 1000);
@@ -249,7 +251,7 @@ static uint32_t utf8_bytes(const uint8_t *text)
     return text[0] >= 0xF8 || code < least[bytes] || code > 0x10FFFF || is_surrogate ? 0 : bytes;
 }
 
-/* What stands between the quotes of a JSON string; cut at NAME_BYTES_MAX. */
+/* Puts a name as it stands between the quotes of a JSON string, cut at NAME_BYTES_MAX. */
 static void put_name(const char *name)
 {
     const uint8_t *at = (const uint8_t *)name, *end = at + NAME_BYTES_MAX;
@@ -286,7 +288,7 @@ static void put_pid(void)
     put_u64(trace.pid);
 }
 
-/* The array's begin, and the name of the process. */
+/* Puts the begin of the array, and the process's name. */
 static void put_head(void)
 {
     if (trace.is_headed) return;
@@ -347,9 +349,8 @@ static status ring_drain(struct trace_ring *ring)
         put_thread(ring);
         ring->is_announced = true;
     }
-    /* Relaxed: the main thread is the only writer of shared_head. Acquire pairs with the release in
-     * trace_put(). The tail is read once: what comes meanwhile is the next drain's, or a fast thread could keep
-     * us here. */
+    /* Relaxed: the main thread is the only writer of shared_head. Acquire pairs with the release in trace_put(). The
+     * tail is read once: the next drain takes records that come meanwhile, else a fast thread could keep us here. */
     uint32_t head = atomic_load_explicit(&ring->shared_head, memory_order_relaxed);
     uint32_t tail = atomic_load_explicit(&ring->shared_tail, memory_order_acquire);
     while (head != tail) {
@@ -366,7 +367,7 @@ static status ring_drain(struct trace_ring *ring)
 status trace_open(const char *path, uint32_t thread_max)
 {
     CHECK(thread_max > 0 && !atomic_load_explicit(&trace.shared_is_open, memory_order_relaxed));
-    /* What is there stays until the first events are written: by then all that is read is known. */
+    /* An old file keeps its contents until the first events are written: by then all inputs of the run are known. */
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0) FAIL(IO, "cannot open the trace %s for writing: %s", path, strerror(errno));
     size_t rings_bytes = arena_bytes(thread_max * sizeof(struct trace_ring));
@@ -392,7 +393,7 @@ status trace_open(const char *path, uint32_t thread_max)
     trace.pid = 1;
     CHECK(pthread_key_create(&trace.key, thread_ended) == 0);
     atomic_store_explicit(&trace.shared_taken, 0, memory_order_relaxed);
-    /* Release: all of the above comes before whoever finds the trace open. */
+    /* Release: a thread that finds the trace open sees all of the above. */
     atomic_store_explicit(&trace.shared_is_open, true, memory_order_release);
     return ST_OK;
 }
@@ -404,7 +405,7 @@ void trace_node(uint32_t rank)
     trace.pid = rank + 1;
 }
 
-/* What CLOCK_REALTIME is ahead of clock_ns. */
+/* How far CLOCK_REALTIME is ahead of clock_ns. */
 static int64_t real_ahead_ns(void)
 {
     struct timespec now;
@@ -450,7 +451,7 @@ status trace_drain(void)
     return buffer_flush();
 }
 
-/* The last event, and the array's end. */
+/* Puts the last event and the end of the array. */
 static status file_complete(uint64_t dropped_count, uint32_t untraced_count)
 {
     TRY(trace_drain());
@@ -492,7 +493,7 @@ status trace_close(void)
     atomic_store_explicit(&trace.shared_is_open, false, memory_order_relaxed);
     trace_mine = NULL;
     CHECK(pthread_setspecific(trace.key, NULL) == 0 && pthread_key_delete(trace.key) == 0);
-    /* A reader that is stuck in a pipe is left behind when its feed closes; what it may still write, nobody reads. */
+    /* A reader that is stuck in a pipe outlives its feed, and may still write to its ring, which nobody reads. */
     if (in_use_count == 0) arena_close(&trace.arena);
     return st;
 }

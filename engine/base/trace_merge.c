@@ -1,6 +1,6 @@
-/* The traces of a job's nodes, joined to one file: their times are node 0's already (trace_align), each has a pid of
- * its own, and an event is a line, so lines are copied, and nothing is sorted, which viewers do. What comes from
- * elsewhere is held to that form. */
+/* Joins the traces of a job's nodes to one file. Their times are node 0's already (trace_align), each has a pid of its
+ * own, and an event is a line. So lines are copied as they are; viewers sort them. A line of another form is
+ * refused. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -17,19 +17,19 @@
 #include "engine/base/log.h"
 #include "engine/base/trace.h"
 
-#define LINE_BYTES  4096u /* an event has fewer */
+#define LINE_BYTES  4096u /* an event's line is shorter */
 #define LOOK_MS     20
 #define RANKS_MAX   64u
 #define CLOCK_BEGIN "{\"name\":\"clock\",\"cat\":\"trace\",\"ph\":\"M\",\"pid\":"
 
-/* Which job a file is of. */
+/* A node's file. */
 struct part {
     FILE *in;
     char *path;
     uint64_t job, ranks;
 };
 
-/* The next line without its end; false: there is none that is whole. INVALID: it is too long. */
+/* Reads the next line without its end; *is_there: there was a whole one. INVALID: it is too long. */
 static status line_read(const struct part *p, char line[LINE_BYTES], bool *is_there)
 {
     *is_there = fgets(line, LINE_BYTES, p->in) != NULL;
@@ -45,13 +45,13 @@ static status line_read(const struct part *p, char line[LINE_BYTES], bool *is_th
     return ST_OK;
 }
 
-/* The head of a file; job 0: it has none, or none yet. */
+/* Opens a file and reads its head; job 0: it has none, or none yet. */
 static status part_open(struct part *p)
 {
     char line[LINE_BYTES];
     bool is_there = true;
     p->job = p->ranks = 0;
-    const int fd = open(p->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* waits for no pipe's other end */
+    const int fd = open(p->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* does not wait for a pipe's other end */
     if (fd < 0 || (p->in = fdopen(fd, "r")) == NULL) {
         const int why = errno;
         if (fd >= 0) close(fd);
@@ -80,7 +80,7 @@ static void part_close(struct part *p)
     p->in = NULL;
 }
 
-/* Whether the array is ended. */
+/* Whether the array has its end. */
 static bool is_complete(const struct part *p)
 {
     char end[3] = "";
@@ -89,7 +89,7 @@ static bool is_complete(const struct part *p)
     return is_read && memcmp(end, "\n]\n", 3) == 0;
 }
 
-/* Opens the file of a node when it is complete, or at end_ns. */
+/* Waits until a node's file is complete, or until end_ns, and opens it. */
 static status part_await(struct part *p, uint64_t job, uint64_t end_ns)
 {
     for (;;) {
@@ -104,7 +104,7 @@ static status part_await(struct part *p, uint64_t job, uint64_t end_ns)
     }
 }
 
-/* Its events, behind those of others. */
+/* Appends the file's events. */
 static status part_copy(const struct part *p, struct file_writer *out, bool *is_first)
 {
     char line[LINE_BYTES];
@@ -123,7 +123,7 @@ static status part_copy(const struct part *p, struct file_writer *out, bool *is_
     }
 }
 
-/* Of the ranks that the first file names. */
+/* Appends the files of all ranks that the first file names. */
 static status parts_copy(const char *path, struct part *first, struct file_writer *out, uint64_t end_ns,
                          bool is_lenient)
 {

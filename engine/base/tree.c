@@ -1,4 +1,4 @@
-/* Trees as keys: how a key is written, and how nodes with their children come of a list of keys. */
+/* Trees as keys: writes keys, and makes nodes with their children from a list of keys. */
 #include "engine/base/tree.h"
 
 #include <math.h>

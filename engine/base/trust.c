@@ -1,5 +1,4 @@
-/* Compares paths with the folder of the graph that they come from, as the file system resolves them. Asked a
- * few times a start. */
+/* Compares paths from a graph with the graph's folder, as the file system resolves them. Called a few times a start. */
 #include "engine/base/trust.h"
 
 #include <errno.h>
@@ -35,7 +34,7 @@ static bool is_set(const char *key)
     return false;
 }
 
-/* The folder that a path lies in. */
+/* The folder of a path. */
 static void parent_of(char folder[FILE_PATH_BYTES], const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -45,8 +44,8 @@ static void parent_of(char folder[FILE_PATH_BYTES], const char *path)
     folder[bytes] = '\0';
 }
 
-/* What a path leads to: its longest front that is there, resolved. False if nobody can say: what is not there
- * yet may go up again (".."), and a link may lead to what is not there. */
+/* Resolves the longest existing front of a path. False: unknown, because the rest, which does not exist yet, goes up
+ * again (".."), or because a link leads to something that does not exist. */
 static bool resolve(const char *path, char resolved[PATH_MAX])
 {
     char front[FILE_PATH_BYTES], folder[FILE_PATH_BYTES];

@@ -1,4 +1,4 @@
-/* Reads what the kernel says of waiting: twice a measurement. */
+/* Reads the kernel's counts of waiting, twice a measurement. */
 #include "engine/base/waits.h"
 
 #include <dirent.h>
@@ -12,7 +12,7 @@
 
 #define SHARE_MAX 0.99
 
-/* Calls look with each thread of the process and what it has waited. */
+/* Calls `look` for each thread of the process, with the time that it has waited. */
 static void threads_look(void (*look)(void *context, int32_t thread, uint64_t wait_ns), void *context)
 {
     DIR *folder = opendir("/proc/self/task");
@@ -22,7 +22,7 @@ static void threads_look(void (*look)(void *context, int32_t thread, uint64_t wa
         if (entry->d_name[0] == '.') continue;
         snprintf(path, sizeof path, "/proc/self/task/%.20s/schedstat", entry->d_name);
         FILE *file = fopen(path, "r");
-        if (file == NULL) continue; /* it has ended, or the kernel does not count */
+        if (file == NULL) continue; /* the thread has ended, or the kernel does not count */
         if (fscanf(file, "%*u %" SCNu64, &wait_ns) == 1) look(context, (int32_t)atoi(entry->d_name), wait_ns);
         fclose(file);
     }
@@ -67,7 +67,7 @@ struct most {
 static void most_keep(void *context, int32_t thread, uint64_t wait_ns)
 {
     struct most *most = context;
-    uint64_t before = 0; /* of a thread that began since then */
+    uint64_t before = 0; /* 0 for a thread that began later */
     for (uint32_t i = 0; i < most->since->thread_count; i++)
         if (most->since->thread[i] == thread) before = most->since->wait_ns[i];
     if (wait_ns > before && wait_ns - before > most->ns) most->ns = wait_ns - before;

@@ -1,4 +1,4 @@
-/* Numbers and names for people; used by explanations and pages, a few thousand times each. */
+/* Writes numbers and names for people; an explanation or a page uses a few thousand of them. */
 #include "engine/base/words.h"
 
 #include <inttypes.h>
@@ -119,7 +119,7 @@ char *words_size(char buffer[WORDS_SIZE_BYTES], uint64_t bytes)
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     size_t unit = 0;
     uint64_t tenths = bytes < UINT64_MAX / 10 ? bytes * 10 : UINT64_MAX;
-    /* Rounded to a tenth it may reach the next unit: 1048575 bytes are 1 MiB, not 1024 KiB. */
+    /* Rounding to a tenth may reach the next unit: 1048575 bytes are 1 MiB, not 1024 KiB. */
     while (tenths >= 10240 && unit + 1 < sizeof units / sizeof *units) {
         unit++;
         uint64_t one = UINT64_C(1) << (10 * unit);
@@ -146,7 +146,7 @@ char *words_volume(char buffer[WORDS_BYTES], uint64_t bytes)
 char *words_share(char buffer[WORDS_BYTES], double share)
 {
     double percent = 100 * share, off = fabs(percent - 100);
-    /* Just under and just over all of it are not the same as all of it. */
+    /* A share just below or above 100 % must not look like 100 %. */
     bool is_near = off < 1 && off > 1e-7;
     if (is_near && off < 0.05) {
         snprintf(buffer, WORDS_BYTES, percent < 100 ? "99.9 %%" : "100.1 %%");
@@ -193,7 +193,8 @@ static size_t sequence(const unsigned char *s, uint32_t *character)
     return length;
 }
 
-/* What moves a cursor, turns the direction of writing or is no character at all. */
+/* Whether a character can be printed: it moves no cursor, does not turn the direction of writing, and is a
+ * character. */
 static bool is_printable(uint32_t c)
 {
     if (c < 0x20 || (c >= 0x7F && c < 0xA0)) return false;
@@ -201,8 +202,8 @@ static bool is_printable(uint32_t c)
     return c != 0xFEFF && (c & 0xFFFE) != 0xFFFE && !(c >= 0xFDD0 && c <= 0xFDEF);
 }
 
-/* The next character of a text, which then points behind it; 0 at its end. Control characters and bytes that are
- * not UTF-8 are U+FFFD. */
+/* The next character of a text; moves *text behind it. 0: the end. Control characters and bytes that are not UTF-8 give
+ * U+FFFD. */
 static uint32_t words_next(const char **text)
 {
     uint32_t character = 0;
