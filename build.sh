@@ -9,9 +9,9 @@
 #   install  into $DESTDIR$PREFIX (PREFIX: /usr/local): program, manual page, completion, a unit for systemd that serves
 #   bench    builds the programs of tests/bench into build/release
 #   card     builds heterps-run and the programs that tests/gpu.sh runs, build/release/tests/gpu/check_ops and driver_start
-# Needs a C11 compiler (CC, default gcc). Only what changed is rebuilt. Everything is made under build/MODE.
-# Cards: release has the CUDA side if there is an nvcc (NVCC, PATH, /usr/local/cuda/bin; NVCC=none: without, and faster), for the
-# architectures of GPU_ARCHS, by default those of gpu_archs below that the nvcc knows.
+# Needs a C11 compiler (CC, default gcc). Only what changed is rebuilt. All output is under build/MODE.
+# Cards: release has the CUDA side if there is an nvcc (NVCC, PATH, /usr/local/cuda/bin; NVCC=none: no CUDA side, builds
+# faster), for the architectures of GPU_ARCHS; default: those of gpu_archs below that the nvcc knows.
 set -eu
 cd "$(dirname "$0")"
 verb=${1:-release}
@@ -21,7 +21,7 @@ test_packages='libcmocka-dev mpich python3 qemu-user'
 fuzz_packages='clang libclang-rt-dev'
 gpu_archs='sm_75 sm_80 sm_86 sm_89 sm_90a sm_100 sm_120'
 
-# Installs what is missing of "$@": as root or by sudo; else says how, and ends with 2.
+# Installs the missing packages of "$@", as root or by sudo; else says how to, and exits with 2.
 need_packages() {
     missing=
     for package in "$@"; do
@@ -37,11 +37,11 @@ need_packages() {
         >build/apt.log 2>&1 || { cat build/apt.log >&2; exit 2; }
 }
 
-# The licences of what is linked in, which `heterps-run help notices` prints: build/licences.
+# Gathers the licences of linked libraries, which `heterps-run help notices` prints, in build/licences.
 gather_licences() {
     {
         echo 'heterps-run has code of these libraries in it. Their licences, as their packages state them:'
-        # The newest of the compiler's, whatever CC is: the text is the same for every mode.
+        # The newest licence of a compiler, whatever CC is: every mode gets the same text.
         for package in $packages $(ls -d /usr/share/doc/libgcc-*-dev 2>/dev/null | sort -V | tail -1 | sed 's|.*/||'); do
             file=/usr/share/doc/$package/copyright
             if [ "$package" = gcc ] || [ ! -e "$file" ]; then continue; fi
@@ -52,19 +52,19 @@ gather_licences() {
     if cmp -s build/licences.$$ build/licences; then rm build/licences.$$; else mv build/licences.$$ build/licences; fi
 }
 
-# One compiler call for a source and its object; an object under isa/ carries its instruction set in its name.
+# Prints the compiler call for a source and its object; the name of an object under isa/ has its instruction set.
 compile() {
     extra= without=
-    case $1 in */samples.c | */manual.c | */fatbins.c | */carried.c) without='CCACHE_DISABLE=1 ' ;; esac # it does not see what assembly includes
+    case $1 in */samples.c | */manual.c | */fatbins.c | */carried.c) without='CCACHE_DISABLE=1 ' ;; esac # ccache does not see files that assembly includes
     case $2 in
     */gpu/cuda/*.o) extra="$cuda_include -I$out/fatbin" ;;
-    */tests/gpu/test_abi.o) extra=${cuda_include:-} ;; # without an nvcc: what the compiler finds by itself, if anything
+    */tests/gpu/test_abi.o) extra=${cuda_include:-} ;; # without an nvcc: the headers that the compiler finds, if any
     */io/isa/*.avx2.o) extra='-DISA=avx2 -mavx2 -mbmi -mbmi2' ;;
     */io/isa/*.avx512.o) extra='-DISA=avx512 -mbmi -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi2 -mavx512vpopcntdq -mprefer-vector-width=512' ;;
     */fuzz/tests/fuzz/*.o) extra=-DFUZZ_LIBFUZZER ;;
-    # Kernels for the emulation (gpu/emu.h), whose checks are the calls of -fsanitize=thread.
+    # Kernels for the emulation (gpu/emu.h), which checks by the calls of -fsanitize=thread.
     *.emu.o | *.emu.pic.o) extra='-x c -fno-sanitize=all -fsanitize=thread' ;;
-    # The emulation looks at every access of a kernel itself, and takes most of the time of its tests.
+    # The emulation itself checks every access of a kernel, and takes most of its tests' time.
     */gpu/emu/*.o) extra='-O2 -fno-sanitize=all' ;;
     */tests/*/test_*.o) extra=-O1 ;; # tests need no speed, and -O3 takes nearly twice as long; the library has the mode's
     *.base.o) extra='-DISA=base' ;;
@@ -77,18 +77,19 @@ compile() {
     echo "$without$CC $flags $extra -c $1 -o $2"
 }
 
-# stale SOURCE OBJECT [FLAGS]: the object is absent or older than anything that it was made from, or than the flags.
+# stale SOURCE OBJECT [FLAGS]: true if the object is absent, or older than the flags or any file that it was made
+# from.
 stale() {
     [ -e "$2" ] || return 0
     deps=$(sed -e 's/^[^:]*://' -e 's/\\$//' "${2%.*}.d")
-    case $1 in # the compiler does not list what assembly includes
+    case $1 in # the compiler does not list files that assembly includes
     */samples.c | */manual.c | */carried.c) deps="$deps $(sed -n 's/.*\.incbin \\"\(.*\)\\".*/\1/p' "$1")" ;;
     */fatbins.c) deps="$deps $fatbins" ;;
     esac
     [ -n "$(find $deps "${3:-$out/flags}" -newer "$2" -print -quit 2>/dev/null || echo gone)" ]
 }
 
-# Builds the objects of "$@" (sources) that are stale; lists all in $objects. With pic=.pic, those for a shared library.
+# Builds the stale objects of "$@" (sources), and lists all objects in $objects. pic=.pic: for a shared library.
 build_objects() {
     objects=
     : >"$out/todo"
@@ -111,10 +112,11 @@ build_objects() {
     do_all
 }
 
-# Runs the commands of $out/todo, a line each, as many at a time as there are processors; stops at the first that fails.
+# Runs the commands of $out/todo, one a line, as many at a time as processors; stops at the first that fails.
 do_all() { tr '\n' '\0' <"$out/todo" | xargs -0 -r -n1 -P"$(nproc)" sh -c 'eval "$0" || exit 255'; }
 
-# archive LIBRARY OBJECT...: makes it anew if an object is newer, or another: one whose source is gone must not stay.
+# archive LIBRARY OBJECT...: makes the library anew if an object is newer or the list has changed: an object
+# without a source must not stay.
 archive() {
     made=$1
     shift
@@ -124,8 +126,8 @@ archive() {
     ar rcs "$made" "$@"
 }
 
-# link_program PROGRAM HOW OBJECT...: links it anew if an object is newer, or another. PROGRAM.how has the command, for
-# tests/quality/mutate.py.
+# link_program PROGRAM HOW OBJECT...: links the program anew if an object is newer or the list has changed.
+# PROGRAM.how has the command, for tests/quality/mutate.py.
 link_program() {
     made=$1 how=$2
     shift 2
@@ -137,8 +139,8 @@ link_program() {
     echo "$*" >"$made.list"
 }
 
-# Sets gpu to what is found, nvcc to nothing where it is of no use. An nvcc is tried once: many lack the C++ compiler that they need. What was
-# asked for by name must do.
+# Sets gpu to what is found, and nvcc to nothing if it is of no use. An nvcc is tried once: many lack the C++
+# compiler that they need. An nvcc that was asked for by name must work.
 find_nvcc() {
     nvcc=${NVCC:-$(command -v nvcc || command -v /usr/local/cuda/bin/nvcc || true)}
     case $mode:$nvcc in
@@ -151,7 +153,8 @@ find_nvcc() {
     known=$("$nvcc" --list-gpu-code 2>/dev/null || true)
     archs=
     for arch in ${GPU_ARCHS:-$gpu_archs}; do
-        # With what compute capability 9.0 alone has (gpu/wgmma.h), of which an nvcc before 12.0 knows nothing.
+        # With the instructions of compute capability 9.0 alone (gpu/wgmma.h), which an nvcc before 12.0 does not
+        # know.
         case $arch in sm_90 | sm_90a) if "$nvcc" --help | grep -q sm_90a; then arch=sm_90a; else arch=sm_90; fi ;; esac
         if echo "$known" | grep -qx "${arch%a}"; then archs="${archs:+$archs }$arch"
         elif [ -n "${GPU_ARCHS:-}" ]; then echo "build.sh: GPU_ARCHS: $nvcc ${release:-} does not know $arch, but" $known >&2; exit 2; fi
@@ -159,7 +162,8 @@ find_nvcc() {
     newest=${archs##*sm_} newest=${newest%a}
     code=
     for arch in $archs; do code="$code -gencode arch=compute_${arch#sm_},code=$arch"; done
-    # IEEE arithmetic, contracted nowhere: as the emulation and the CPU do it. What is newer than all gets PTX.
+    # IEEE arithmetic without contraction, as on the emulation and the CPU. Cards newer than all architectures get
+    # PTX.
     nvcc_flags="-std=c++17 -O3 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -Werror all-warnings -I. -fatbin -Xfatbin -compress-all$code -gencode arch=compute_$newest,code=compute_$newest"
     cuda_include=${nvcc%/bin/*}/include
     if [ "$cuda_include" = /usr/include ]; then cuda_include=; else cuda_include="-isystem $cuda_include"; fi
@@ -179,7 +183,8 @@ find_nvcc() {
     gpu="cuda $release ($archs)"
 }
 
-# The image (engine/image/image.h): the program linked dynamically, with the CUDA side and the kernels. Sets $carried, the object that has it.
+# The image (engine/image/image.h): the program linked dynamically, with the CUDA side and the kernels. Sets
+# $carried, the object that has the image.
 build_image() {
     carried= fatbins= cuda_objects=
     [ -n "$nvcc" ] || return 0
@@ -209,10 +214,10 @@ build() {
     mode=$1
     link=-static
     case $mode in
-    # Lines of source but no variables: to follow those through what -O3 makes of kernels takes as long as to compile them.
+    # Lines of source but no variables: following variables through -O3's kernels takes as long as compiling them.
     release) opt='-O3 -g1' ;;
     debug) opt='-O1 -g' ;;
-    # No static runtime. No checks that AddressSanitizer makes anyway: compiles in half the time.
+    # No static runtime. Without checks that AddressSanitizer makes anyway it compiles in half the time.
     asan) opt='-O1 -g1 -fsanitize=address,undefined -fno-sanitize=null,object-size -fno-sanitize-recover=undefined -fno-omit-frame-pointer'; link= ;;
     tsan) opt='-O1 -g1 -fsanitize=thread'; link= ;;
     fuzz) opt='-O1 -fsanitize=fuzzer-no-link'; link= ;;
@@ -220,7 +225,7 @@ build() {
     esac
     out=build/$mode
     mkdir -p "$out"
-    # No contraction: the same bytes whatever the compiler fuses; kernels that want fma ask for it.
+    # No contraction: the same bytes with every compiler; kernels that want fma ask for it.
     flags="-std=gnu11 $opt -ffp-contract=off -fno-math-errno -fno-trapping-math -Wall -Wextra -Werror -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -D_GNU_SOURCE -DHETERPS_VERSION=\\\"$(cat engine/VERSION)\\\" -I. -pthread -MMD"
     [ "$(cat "$out/flags" 2>/dev/null)" = "$CC $flags" ] || echo "$CC $flags" >"$out/flags"
     : >"$out/commands"
@@ -229,13 +234,14 @@ build() {
     build_objects $(find engine cfg graph io sched gpu -name '*.c' -not -path 'gpu/emu/*' -not -path 'gpu/cuda/*' \
         -not -path engine/image/carried.c -not -path engine/image/self.c | sort)
     library=$out/libheterps.a
-    # Calls that pass through engine/base/steady.c, which the library must give up even if none of our own objects makes one.
+    # Calls that pass through engine/base/steady.c, which the library must link even if no object of ours makes
+    # one.
     wrap="-Wl,-u,__wrap_malloc $(sed -n 's/^[A-Z]*([^,]*, \([a-z0-9_]*\),.*/-Wl,--wrap=\1/p' engine/base/steady.def | tr '\n' ' ')"
     program_objects=$(echo "$objects" | tr ' ' '\n' | grep -v '/engine/cmd/main\.o$')
     archive "$library" $program_objects
-    # Names of hosts, which libevent never asks for here (engine/http/resolve.c).
+    # Look-ups of host names, which libevent never makes here (engine/http/resolve.c).
     wrap="$wrap -Wl,--wrap=getaddrinfo,--wrap=getservbyname,--wrap=getprotobynumber,-u,__wrap_getaddrinfo"
-    # By file: static in every build, so that steady.c sees their calls.
+    # Libraries by file: static in every build, so that steady.c sees their calls.
     libraries='-l:libevent_extra.a -l:libevent_core.a -l:libjansson.a -l:liburing.a -l:libxxhash.a -l:liblz4.a -l:libz.a -l:libzstd.a -l:libsodium.a -l:libIPSec_MB.a -lm'
     build_image
     link_program "$out/heterps-run" "$link" "$out/engine/cmd/main.o" $carried "$library"
@@ -243,8 +249,8 @@ build() {
     echo "mode $mode   gpu $gpu   $out/heterps-run $(wc -c <"$out/heterps-run") bytes"
 }
 
-# build_programs SOURCE...: each becomes build/MODE/…/NAME, linked with the library; with cmocka, which has no static form, dynamically,
-# else as heterps-run is.
+# build_programs SOURCE...: builds build/MODE/…/NAME of each, linked with the library: dynamically with cmocka,
+# which has no static form, else as heterps-run.
 build_programs() {
     emulation=$out/libemulation.a
     if [ "$mode" != tsan ] && [ "$mode" != fuzz ]; then
@@ -262,12 +268,12 @@ build_programs() {
     for object in $objects; do
         program=${object%.o}
         programs="$programs $program"
-        case $object in # what has cards, and what opens CUDA's driver, finds the one that is stood in for
+        case $object in # programs that have cards or open CUDA's driver find the stand-in
         */tests/gpu/test_cuda.o) cards="$cuda_objects -Wl,-rpath,\\\$ORIGIN/driver:\\\$ORIGIN/blas" ;;
         */tests/gpu/*) cards=$emulation ;;
-        */tests/engine/bench/test_bench_card.o) cards="$emulation -Wl,-u,gpu_count" ;; # and not those of the library
+        */tests/engine/bench/test_bench_card.o) cards="$emulation -Wl,-u,gpu_count" ;; # not the library's cards
         */tests/engine/device/card/*) cards="$emulation -Wl,--wrap=gpu_open" ;; # card_fixture.h stands between stages and these cards
-        */tests/engine/device/cpu/test_block_amx.o) cards=' -Wl,--wrap=isa_runs_here' ;; # tiles that are memory
+        */tests/engine/device/cpu/test_block_amx.o) cards=' -Wl,--wrap=isa_runs_here' ;; # tiles in memory
         *) cards= ;;
         esac
         if [ ! -e "$program" ] || [ "$(cat "$program.list" 2>/dev/null)" != "$cards" ] || [ -n "$(find "$object" "$library" ${cards%% -Wl*} -newer "$program" -print -quit)" ]; then
@@ -281,19 +287,21 @@ build_programs() {
     do_all
 }
 
-# Of tests' sources, those whose programs run: all, or of ./build.sh test the ones that TESTS matches as tests/run.sh does.
+# The tests' sources whose programs run: all; for ./build.sh test, those that TESTS matches as in tests/run.sh.
 wanted() {
     if [ "$verb" = test ]; then sed -e "s|^|$out/|" -e 's/\.c$//' | grep -E "${TESTS:-.}" | sed -e "s|^$out/||" -e 's/$/.c/'; else cat; fi
 }
 
-# Programs that open whatever driver there is: dynamic, for a driver can only be loaded, and without any other library.
+# Programs that open the machine's driver: dynamic, because a driver can only be loaded, and without any other
+# library.
 build_card_programs() {
     [ -n "$nvcc" ] || return 0
     build_objects tests/gpu/check_ops.c tests/gpu/driver_start.c
     for object in $objects; do link_program "${object%.o}" '' "$object" $cuda_objects "$library"; done
 }
 
-# What stands in for CUDA's driver in tests of the image (tests/gpu/libcuda_emu.c), and for cuBLASLt in tests/gpu/test_cuda.c.
+# Stand-ins for CUDA's driver in tests of the image (tests/gpu/libcuda_emu.c), and for cuBLASLt in
+# tests/gpu/test_cuda.c.
 build_stand_in() {
     [ -n "$nvcc" ] || return 0
     pic=.pic
@@ -337,7 +345,7 @@ test | tests)
     need_packages $packages $test_packages
     build "${MODE:-release}"
     ln -f "$out/heterps-run" heterps-run 2>/dev/null || cp "$out/heterps-run" heterps-run
-    # Not under ThreadSanitizer: the emulation takes its calls, and its fibers are no threads.
+    # Not under ThreadSanitizer: the emulation takes over its calls, and the emulation's fibers are no threads.
     case $mode in tsan) emulated_tests='-not -path tests/gpu/* -not -path tests/engine/device/card/* -not -name test_bench_card.c' ;; *) emulated_tests= ;; esac
     build_programs $(set -f; find tests -name 'test_*.c' $emulated_tests | sort | wanted)
     build_programs $(find tests/fuzz -name 'fuzz_*.c' 2>/dev/null | sort | wanted)
@@ -368,7 +376,8 @@ install)
     install_files "${DESTDIR:-}" "${PREFIX:-/usr/local}" ;;
 demo)
     need_packages $packages
-    # A minute is too short for all architectures: what nvidia-smi names, or none. The next ./build.sh makes the rest.
+    # A minute is too short for all architectures: builds those that nvidia-smi names, or none. The next ./build.sh
+    # makes the rest.
     if [ -z "${GPU_ARCHS:-}" ]; then
         GPU_ARCHS=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n 's/^\([0-9]*\)\.\([0-9]*\)$/sm_\1\2/p' | sort -u)
         [ -n "$GPU_ARCHS" ] || NVCC=none
