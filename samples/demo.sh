@@ -1,6 +1,6 @@
 #!/bin/sh
-# The whole round on generated data, in about a minute: generate, compile, look, train, evaluate, predict, export. Needs ./heterps-run beside the
-# samples folder (./build.sh makes it); writes into ./demo only.
+# All steps on generated data, in about a minute: generate, compile, inspect, train, evaluate, predict, export.
+# Needs ./heterps-run beside the samples folder (./build.sh makes it); writes only to ./demo.
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p demo
