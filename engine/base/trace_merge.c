@@ -63,7 +63,7 @@ static status part_open(struct part *p)
     for (uint32_t i = 0; i < 3 && is_there; i++) {
         TRY(line_read(p, line, &is_there));
         if (is_there && strcmp(line, "[") != 0 && *line != '{')
-            FAIL(INVALID, "%s: expected a trace of --trace, found \"%.40s\" at its begin", p->path, line);
+            FAIL(INVALID, "%s: expected a trace of --trace, found \"%.40s\" at its beginning", p->path, line);
     }
     uint32_t pid;
     if (is_there && strncmp(line, CLOCK_BEGIN, strlen(CLOCK_BEGIN)) == 0)
@@ -144,7 +144,8 @@ static status parts_copy(const char *path, struct part *first, struct file_write
         log_warning("%s lacks node %u: %s", path, r, status_message());
         missing++;
     }
-    if (missing) log_warning("when all nodes' traces lie beside each other, join them: heterps-run trace %s", path);
+    if (missing)
+        log_warning("when the traces of all nodes are in one directory, join them: heterps-run trace %s", path);
     return file_writer_put(out, is_first ? "[\n]\n" : "\n]\n", is_first ? 4 : 3);
 }
 
@@ -157,9 +158,10 @@ status trace_merge(const char *path, uint64_t wait_ns, bool is_lenient)
     status st = part_open(&first);
     const bool is_joined = st == ST_OK && first.job != 0;
     if (st == ST_OK && !is_joined && !is_lenient)
-        st = status_fail(ST_INVALID, __FILE__, __LINE__,
-                         "%s: expected the trace of node 0 of several that have all had --trace, found that of none",
-                         first.path);
+        st =
+            status_fail(ST_INVALID, __FILE__, __LINE__,
+                        "%s: expected the trace of node 0 of a training whose nodes all had --trace, found another one",
+                        first.path);
     if (is_joined) {
         st = file_writer_open(&out, path);
         if (st == ST_OK) st = parts_copy(path, &first, &out, end_ns, is_lenient);

@@ -77,8 +77,8 @@ status trust_sources_check(const char *key, const char *paths, const char *graph
     char shown[PATHS_SHOWN_BYTES];
     if (!trust.is_narrow || is_set(key) || !paths_have_address(paths)) return ST_OK;
     FAIL(USAGE,
-         "%s: its %s would have this machine ask a server, %s; which servers a graph that may be a stranger's asks is "
-         "yours to say: --trust-paths, or --set %s=ADDRESS",
+         "%s: its %s would make this machine ask a server, %s; the graph may be a stranger's, so you have to allow it: "
+         "--trust-paths, or --set %s=ADDRESS",
          graph, key, paths_shown(shown, paths), key);
 }
 
@@ -91,8 +91,7 @@ status trust_check(const char *key, const char *path, const char *graph)
     if (realpath(folder, home) == NULL) FAIL(IO, "%s: %s", folder, strerror(errno));
     if (resolve(path, resolved) && is_below(resolved, home)) return ST_OK;
     FAIL(USAGE,
-         "%s: its %s would write to %s, outside its own folder %s; where a graph that may be a stranger's writes is "
-         "yours to "
-         "say: --trust-paths, or --set %s=PATH",
+         "%s: its %s would write to %s, outside its own folder %s; the graph may be a stranger's, so you have to allow "
+         "it: --trust-paths, or --set %s=PATH",
          graph, key, path, home, key);
 }

@@ -32,8 +32,8 @@ status anew_read(struct anew *anew, int fd)
     close(fd);
     if (got != (ssize_t)sizeof file || memcmp(file.magic, magic, sizeof magic) != 0 || seals < 0 ||
         (seals & SEALS) != SEALS)
-        FAIL(INVALID, "descriptor %d: expected what a node that starts anew leaves to itself, found something else",
-             fd);
+        FAIL(INVALID,
+             "--roster-fd %d: expected the file that a node leaves when it starts itself anew, found another one", fd);
     *anew = file.anew;
     sodium_memzero(&file, sizeof file);
     return ST_OK;

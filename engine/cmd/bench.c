@@ -26,8 +26,8 @@ static const struct flag flags[] = {
      OFFSET(repeats), 1, SERIES_MAX / 8,
      false},
     {"--bytes", FLAG_TEXT, "SIZE",
-     "size of the table of gather, update and lookup (default half of what is free, at most 8GiB), of disk's file "
-     "(1GiB), of what card copies (256MiB)",
+     "size of the table of gather, update and lookup (default: half of the free memory, at most 8GiB), of disk's file "
+     "(1GiB), of card's copies (256MiB)",
      OFFSET(bytes), 0, 0, false},
     {"--vocab", FLAG_U32, "V", "values of a field in the data of parse, feed and train; default: 38461", OFFSET(vocab),
      1, 1000000000, false},
@@ -37,7 +37,7 @@ static const struct flag flags[] = {
     {"--card", FLAG_U32, "N", "card: the N-th one, as devices counts them; default: 0", OFFSET(card), 0, 1023, false},
     {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "train: override a setting of the model; may be repeated", OFFSET(set), 0,
      0, false},
-    {"--markdown", FLAG_SWITCH, NULL, "a table of Markdown, to be pasted, with the machine above it",
+    {"--markdown", FLAG_SWITCH, NULL, "a table in Markdown, with the machine above it",
      OFFSET(markdown), 0, 0, false},
     {"--json", FLAG_SWITCH, NULL, "one object a line on standard output; the same as --log json", OFFSET(json), 0, 0,
      false},
@@ -71,7 +71,7 @@ static status run(const char *const *positionals, const void *options_pointer)
 const struct command command_bench = {
     .name = "bench",
     .positionals = "[SUBJECT] [GRAPH|FORMAT|DIRECTORY]",
-    .summary = "measure this machine, and how much of it the product uses",
+    .summary = "measure this machine, and how much of its speed this program uses",
     .help =
         "SUBJECT is one of\n"
         "    gemm     the three products of a fully connected layer; limit: the peak of multiply-adds\n"

@@ -27,14 +27,14 @@ static const struct flag global_flags[] = {
     {"-q", FLAG_SWITCH, NULL, "warnings and errors only", offsetof(struct global_options, is_quiet), 0, 0, false},
     {"--help", FLAG_SWITCH, NULL, "this text", offsetof(struct global_options, is_help), 0, 0, false},
     {"--trust-paths", FLAG_SWITCH, NULL,
-     "let a graph name paths outside its own folder to be written to, and servers to be read from",
+     "let a graph name paths outside its own folder to write to, and servers to read from",
      offsetof(struct global_options, trusts_paths), 0, 0, false},
     /* last: for verbs that use cards alone */
     {"--gpu", FLAG_TEXT, "WHEN", "cards: off, auto (if there are any), on; default: HETERPS_GPU, or auto",
      offsetof(struct global_options, gpu), 0, 0, false},
     {"--blas", FLAG_TEXT, "WHEN",
-     "rounded products on cards but of compute capability 9.0: auto (by cuBLASLt, if it is installed), off; default: "
-     "auto",
+     "rounded products on cards of other compute capabilities than 9.0: auto (by cuBLASLt, if installed), off; "
+     "default: auto",
      offsetof(struct global_options, blas), 0, 0, false},
 };
 #define CARD_FLAGS      2u

@@ -28,7 +28,7 @@ struct devices_flags {
     bool json, cluster;
 };
 static const struct flag flags[] = {
-    {"--path", FLAG_TEXT, "DIR", "a directory on the disk to tell about; default: the present one",
+    {"--path", FLAG_TEXT, "DIR", "a directory on the disk to describe; default: the present one",
      offsetof(struct devices_flags, path), 0, 0, false},
     {"--cluster", FLAG_SWITCH, NULL, "print a cluster text of these devices, for profile, plan and train --cluster",
      offsetof(struct devices_flags, cluster), 0, 0, false},
@@ -154,13 +154,13 @@ static void memory_print(const struct facts *f)
 static void disk_print(const struct facts *f)
 {
     line("disk", "%s", f->path);
-    line("  is", "%s%s%s", *f->disk.file_system ? f->disk.file_system : "of a kind that the kernel does not tell",
+    line("  is", "%s%s%s", *f->disk.file_system ? f->disk.file_system : "of an unknown kind",
          *f->disk.source ? " of " : "", f->disk.source);
     line("  free", "%s of %s", BYTES(f->disk.free_bytes), BYTES(f->disk.total_bytes));
     line("  O_DIRECT", "%s",
          failure_is(&f->write_refusal) ? f->write_refusal.message
          : f->is_direct                ? "yes"
-                                       : "no: by the page cache");
+                                       : "no: through the page cache");
     line("  requests", "%s", f->offers);
 }
 
@@ -312,14 +312,13 @@ static void object_print(const struct facts *f)
 static void cluster_print(const struct facts *f)
 {
     const uint32_t service = f->cores.count / CORES_A_SERVICE_CORE;
-    printf(
-        "; What this machine has, as `heterps-run devices --cluster` has found it. Prices of all units are equal, so\n"
-        "; that the cheapest plan is that of the fewest; put in what a unit costs you. Nothing is asked but speed.\n"
-        "[type cpu]\n"
-        "device = cpu\n"
-        "price_per_hour = 1           ; of a core\n"
-        "limit = %u\n",
-        f->cores.count - service);
+    printf("; What `heterps-run devices --cluster` has found on this machine. All units have the same price, so the\n; "
+           "cheapest plan has the fewest units; put in what a unit costs you. The goal is the highest speed.\n"
+           "[type cpu]\n"
+           "device = cpu\n"
+           "price_per_hour = 1           ; of a core\n"
+           "limit = %u\n",
+           f->cores.count - service);
     for (uint32_t i = 0; i < f->gpu_count; i++)
         printf("[type card%u]\n"
                "device = %s              ; %s\n"
@@ -363,7 +362,7 @@ const struct command command_devices = {
     .uses_cards = true,
     .run = run,
     .help = "heterps-run devices --cluster >cluster.cfg && heterps-run plan graph.bin --cluster cluster.cfg\n\n"
-            "--json prints an object; bytes are numbers, what is true is 1, and what the kernel does not tell is 0 or "
+            "--json prints an object; sizes are in bytes, true is 1, and a fact that the kernel does not tell is 0 or "
             "\"\":\n"
             "    processors   model, usable (cores for stages), numbers (of the affinity mask), cores, packages, "
             "numa_nodes,\n"
@@ -376,5 +375,5 @@ const struct command command_devices = {
             "    network      name, mbit_per_s of each interface that tells its speed\n"
             "    cards        index, name, major, minor, multiprocessors, memory_bytes, free_bytes, link of each;\n"
             "                 no_cards says why there are none\n"
-            "    cublaslt     the library of products that cards but of compute capability 9.0 use; no_cublaslt "
+            "    cublaslt     the library for products on cards of other compute capabilities than 9.0; no_cublaslt "
             "says why there is none"};

@@ -125,7 +125,7 @@ static void outcome_collect(struct outcome *out, int fd)
     static struct record record;
     memset(out, 0, sizeof *out);
     failure_keep(&out->end,
-                 status_fail(ST_SYSTEM, __FILE__, __LINE__, "the look at this training ended before it was done"));
+                 status_fail(ST_SYSTEM, __FILE__, __LINE__, "the check of this training ended before it was complete"));
     while (record_take(fd, &record)) {
         if (!record.is_end) {
             if (out->lines.count < LINES_MAX) out->lines.line[out->lines.count++] = record.line;
@@ -375,11 +375,10 @@ static void cluster_look(struct doctor *d, const struct run_options *asked)
     const char *path = asked->cluster.path;
     if (path == NULL || asked->plan) return;
     const bool fits = cluster_check(d, path, asked) == ST_OK;
-    doctor_tell(
-        line_keep, &d->lines, DOCTOR_plan, fits ? DOCTOR_OK : DOCTOR_FAIL, "--cluster", "", path,
-        fits ? "the plan is made when training starts, from times that are measured then; all here is of one stage "
-               "on all cores"
-             : status_message());
+    doctor_tell(line_keep, &d->lines, DOCTOR_plan, fits ? DOCTOR_OK : DOCTOR_FAIL, "--cluster", "", path,
+                fits ? "the plan is made when training starts, from times that are measured then; all lines here are "
+                       "for one stage on all cores"
+                     : status_message());
 }
 
 static void trace_look(struct doctor *d)
@@ -471,7 +470,7 @@ static void fit_tell(const struct doctor *d, struct doctor_line *l)
                  *d->batch_set ? "--set " : "", d->batch_set, *d->batch_set ? " " : "", d->fit / RAM_STEP);
     else
         snprintf(to, sizeof l->todo - used,
-                 "; neither store.ram nor train.batch can be low enough: a smaller model, or more memory");
+                 "; no store.ram or train.batch is low enough: it takes a smaller model, or more memory");
 }
 
 /* For an opened training: finds settings that fit, if its memory does not, and keeps its lines. */
@@ -487,7 +486,7 @@ static status opened_keep(struct doctor *d, const struct run_options *asked)
     /* A training that could not be opened has no figures of its own. */
     if (is_refused && d->fit) {
         doctor_tell(line_keep, &d->lines, DOCTOR_memory, DOCTOR_WARN, "", "", "",
-                    "what follows is of a training with settings that fit");
+                    "the lines below are for a training with settings that fit");
         d->outcome = d->fitting;
     }
     for (uint32_t i = 0; i < d->outcome.lines.count; i++) {
@@ -560,7 +559,7 @@ static status look(struct doctor *d)
         TRY(opened_keep(d, &asked));
     else
         doctor_tell(line_keep, &d->lines, DOCTOR_model, DOCTOR_WARN, "", "", "",
-                    "the rest cannot be looked at before that is mended");
+                    "the rest cannot be checked before this is fixed");
     cluster_look(d, &asked);
     return ST_OK;
 }

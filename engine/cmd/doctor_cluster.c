@@ -42,11 +42,11 @@ static const struct flag flags[] = {
     {"--cluster", FLAG_SWITCH, NULL, "look at links between nodes, not at a training",
      offsetof(struct cluster_options, cluster), 0, 0, false},
     RUN_NODES_FLAGS(struct cluster_options, run.nodes, "the nodes, each of which runs this command", ""),
-    {"--wait", FLAG_F64, "SECONDS", "wait this long for all nodes, then look at those that are there (default 20)",
+    {"--wait", FLAG_F64, "SECONDS", "wait this long for all nodes, then measure those that have come (default 20)",
      offsetof(struct cluster_options, wait), 0.1, 86400, false},
-    {"--links", FLAG_WRITE, "FILE", "write what is measured as [link] sections of a cluster text, for plan; by node 0",
+    {"--links", FLAG_WRITE, "FILE", "node 0 writes what it has measured as [link] sections of a cluster text, for plan",
      offsetof(struct cluster_options, links), 0, 0, false},
-    {"--again", FLAG_SWITCH, NULL, "as `launch` says to a node that it starts again",
+    {"--again", FLAG_SWITCH, NULL, "given by `launch` to a node that it starts again",
      offsetof(struct cluster_options, run.again), 0, 0, false},
 };
 
@@ -387,7 +387,7 @@ static status look_run(struct look *l, const struct run_place *run, double wait_
         if (l->index == 0 && links && st == ST_OK) st = links_write(l, links);
         st = node_end(l->node, st);
     } else if (st == ST_OK) {
-        log_warning("this node has come too late: the others have looked at their links without it");
+        log_warning("this node has come too late: the others have measured their links without it");
     }
     node_close(l->node);
     facts_free(&facts);
@@ -423,7 +423,8 @@ const struct command command_doctor_cluster = {
     .help =
         "heterps-run launch --local 4 -- doctor --cluster\n"
         "heterps-run doctor --cluster --nodes 10.0.0.1:4711,10.0.0.2:4711 --rank 0 --key-file cluster.key\n\n"
-        "Started on every node with the flags by which a training finds them. Nodes meet as for training, over the "
+        "Start it on every node, with the flags by which a training finds its nodes. Nodes meet as for training, over "
+        "the "
         "same sealed\nlinks; node 0 prints a line a node and a line a pair: the route, the key, the path's MTU, the "
         "median of small messages\nthere and back, bytes a second each way and both at once, and how far the clocks "
         "are apart; and below a line what is\nwrong or slow. Each node says by itself whom it waits for after two "

@@ -29,13 +29,13 @@ static const struct flag flags[] = {
     {"--held-out", FLAG_SWITCH, NULL, "measure only the lines that data.eval_fraction holds out of training",
      offsetof(struct eval_options, held_out), 0, 0, false},
     {"--bins", FLAG_SWITCH, NULL,
-     "also print calibration by bins: ten of predicted probability, and tenths of the examples in its order",
+     "also print calibration by ten bins of predicted probability, and by tenths of the examples, sorted by it",
      offsetof(struct eval_options, bins), 0, 0, false},
     {"--by", FLAG_TEXT, "COLUMN",
      "also measure by the values of a column of the data: of csv by its name, or label, I1..I13, C1..C26 of criteo",
      offsetof(struct eval_options, by), 0, 0, false},
     {"--by-max", FLAG_U32, "N",
-     "with --by: tell of N values, those with the most examples, and of all others together; default: 20",
+     "with --by: print the N values with the most examples, and all others together; default: 20",
      offsetof(struct eval_options, by_max), 1, 1000000, false},
     SAVED_FLAGS,
     RUN_NODES_FLAGS(struct eval_options, nodes,
@@ -93,7 +93,8 @@ static status sets_open(struct crew *crew, const struct eval_options *o, struct 
 {
     const struct setup *s = crew->setup;
     if (o->held_out && s->settings.data_eval_fraction == 0)
-        FAIL(USAGE, "--held-out: no line is held out, for data.eval_fraction is 0; leave one or set the other");
+        FAIL(USAGE, "--held-out: no line is held out, because data.eval_fraction is 0; leave --held-out out, or give "
+                    "--set data.eval_fraction=F");
     for (uint32_t i = 0; i < feeds->sets.count; i++)
         feeds->options[i].lines = o->held_out ? READER_HELD_OUT : READER_ALL;
     TRY(heads_open(heads, &s->graph));

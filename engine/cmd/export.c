@@ -29,10 +29,10 @@ static const struct export_options defaults = {
 static const struct flag flags[] = {
     {"--model", FLAG_TEXT, "DIR", "the saved model; DIR/manifest.STEP.json: an older save of it",
      offsetof(struct export_options, model), 0, 0, true},
-    {"-o", FLAG_TEXT, "DIR", "where to write: a directory, made if absent; with --for and of onnx a file",
+    {"-o", FLAG_TEXT, "DIR", "where to write: a directory, made if absent; with --for and for onnx a file",
      offsetof(struct export_options, output), 0, 0, true},
     {"--format", FLAG_TEXT, "NAME",
-     "safetensors (default); npy: a file of NumPy's an array; onnx: one file of a net, for other programs to predict "
+     "safetensors (default); npy: a NumPy file for each array; onnx: one file with a net that other programs predict "
      "with",
      offsetof(struct export_options, format), 0, 0, false},
     {"--for", FLAG_TEXT, "PURPOSE",
@@ -41,10 +41,10 @@ static const struct flag flags[] = {
     {"--score", FLAG_F64, "S", "with --for: leaves out rows whose score is below S",
      offsetof(struct export_options, score), 0, 1e30, false},
     {"--store", FLAG_TEXT, "NAME",
-     "with --for: what vectors are kept as: f32 (default), bf16, or int8, with a scale a row",
+     "with --for: how vectors are kept: f32 (default), bf16, or int8 with a scale for each row",
      offsetof(struct export_options, store), 0, 0, false},
     {"--eval", FLAG_READ, "FILE",
-     "with --for: labelled data that the model is measured on, as it was and as it is in the file",
+     "with --for: labelled data to measure the model on, as it was and as it is in the file",
      offsetof(struct export_options, eval), 0, 0, false},
     {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated",
      offsetof(struct export_options, set), 0, 0, false},
@@ -321,18 +321,15 @@ const struct command command_export = {
     .options_bytes = sizeof(struct export_options),
     .defaults = &defaults,
     .run = run,
-    .help =
-        "Writes dense.safetensors (the parameters by name) and, for each table, "
-        "TABLE.safetensors: \"keys\" (U64, ascending) and\n"
-        "\"vectors\" (F32, one a key); with --format npy NAME.npy of each parameter, "
-        "TABLE.keys.npy and TABLE.vectors.npy. Equal values give equal bytes.\n"
-        "`heterps-run import` reads both.\n\n"
-        "With --for serving -o is one file: the graph, parameters, and of each row key and vector, for\n"
-        "    heterps-run serve FILE --listen ADDR:PORT        heterps-run predict FILE --data NEW\n"
-        "A row that is left out, or was never there, is what its table's `unseen` says.\n\n"
-        "With --format onnx -o is one file, too. Its inputs are the columns: numbers as the data have them, NaN where "
-        "there is none; of\n"
-        "fields keys as int64 [examples, ids_max], 0 where there is none, which are the text's xxh3_64 with the seed "
-        "that the file notes\n"
-        "under heterps.seed.NAME, and NAME.value where keys have values. Its outputs are the losses, as `predict` has "
-        "them."};
+    .help = "Writes dense.safetensors (the parameters by name) and, for each table, "
+            "TABLE.safetensors: \"keys\" (U64, ascending) and\n"
+            "\"vectors\" (F32, one a key); with --format npy NAME.npy of each parameter, "
+            "TABLE.keys.npy and TABLE.vectors.npy. Equal values give equal bytes.\n"
+            "`heterps-run import` reads both.\n\n"
+            "With --for serving -o is one file: the graph, parameters, and of each row key and vector, for\n"
+            "    heterps-run serve FILE --listen ADDR:PORT        heterps-run predict FILE --data NEW\n"
+            "A row that is left out, or was never there, reads as its table's `unseen` says.\n\n"
+            "With --format onnx -o is one file, too. Its inputs are the columns. Numbers are as in the data, NaN where "
+            "absent.\nFields have keys as int64 [examples, ids_max], 0 where absent, and NAME.value if keys have "
+            "values; a key is its text's xxh3_64,\nwith the seed that the file notes under heterps.seed.NAME. Its "
+            "outputs are the losses, as `predict` writes them."};

@@ -215,7 +215,7 @@ static void save_tell(const char *path, const struct manifest *m, bool is_whole)
     if (m != NULL) save_describe(m, text, sizeof text);
     if (log_verbosity() >= 0 || !is_whole)
         line("save", "%s: %s%s%s", path, m ? text : "", m ? ": " : "",
-             is_whole ? "whole" : "lost, for what follows cannot be used");
+             is_whole ? "whole" : "lost, by the faults that follow");
     log_event_begin("save");
     log_event_text("path", path);
     if (m != NULL) {
@@ -232,7 +232,8 @@ static void unknown_tell(const char *path, const struct manifest *m)
     for (uint32_t t = 0; t < m->table_count; t++)
         for (uint32_t i = 0; i < m->tables[t].part_count; i++) {
             if (m->tables[t].part[i].number == 0 || m->tables[t].part[i].is_hashed) continue;
-            line("note", "%s: its version has no checksums of segments: each is whole, but perhaps of another save",
+            line("note",
+                 "%s: its version has no checksums of segments: each segment is whole, but may be of another save",
                  path);
             return;
         }
@@ -599,7 +600,7 @@ static status check(struct found *found, const char *path, bool *is_directory)
     else
         TRY(save_check(found, path));
     if (found->save_count == 0 && found->fault_count == 0)
-        FAIL(INVALID, "%s: holds no save: there is no %s; a first save that was killed leaves nothing to use", path,
+        FAIL(INVALID, "%s: expected a save, found no %s; a first save that was killed leaves nothing to use", path,
              MANIFEST_NAME);
     return ST_OK;
 }
@@ -644,8 +645,8 @@ const struct command command_fsck = {
     .summary = "verify every byte of a model's directory, of a save in it, or of a file",
     .run = run,
     .help = "PATH is a model's directory, DIR/manifest.STEP.json, or a graph, a policy, a .rows or .safetensors file.\n"
-            "A line a save (whole, or lost), a line a fault: file, bytes, what they should be; what no save names is a "
-            "leftover and no\n"
-            "fault. Where a save is lost, the last line says which one can be used, and how. Exit status: 0 whole, 1 "
+            "Prints a line for each save (whole, or lost) and for each fault (file, bytes, what they should be); a "
+            "file that no save names\nis a leftover, and no fault. If a save is lost, the last line says which one can "
+            "be used, and how. Exit status: 0 whole, 1 "
             "faults.\n"
             "Nothing is written; a training may save to the directory meanwhile."};

@@ -37,10 +37,11 @@ static const struct {
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)
 
 const char help_of_words[] =
-    "`heterps-run help WORD` says what there is to a word: a verb, an op, a section or key of a model (fc, train, "
+    "`heterps-run help WORD` explains a word: a verb, an op, a section or key of a model (fc, train, "
     "batch),\n"
-    "a format, an optimizer; `heterps-run help settings` lists all of a model, `help cluster` of a cluster, `help\n"
-    "layers` of a layer table, `help notices` the licences of the libraries in the program. `heterps-run VERB --help`\n"
+    "a format, an optimizer; `heterps-run help settings` lists all sections and keys of a model, `help cluster` those "
+    "of a cluster,\n`help layers` those of a layer table, `help notices` the licences of the libraries in the program. "
+    "`heterps-run VERB --help`\n"
     "is `heterps-run help VERB`.";
 const char help_of_exits[] =
     "0 done, 1 failed, 2 wrong command line, 75 another node is lost, 130 or 143 stopped by a signal\n"
@@ -121,7 +122,7 @@ static status word_help(const char *word)
     if (w.is_known) return ST_OK;
     char near[512] = "";
     for (uint32_t i = 0; i < w.near_count; i++)
-        snprintf(near + strlen(near), sizeof near - strlen(near), "%s%s", i ? ", " : "; near to it: ", w.near[i]);
+        snprintf(near + strlen(near), sizeof near - strlen(near), "%s%s", i ? ", " : "; similar words: ", w.near[i]);
     FAIL(USAGE,
          "no help on \"%s\": expected a verb, a section, an op, a key, a format, an optimizer, settings, cluster, "
          "layers or notices%s",

@@ -16,11 +16,10 @@ static const struct flag flags[] = {
     {"--transpose", FLAG_TEXT, "NAME[,NAME...]",
      "weights that PATH has as [outputs, inputs], like PyTorch's Linear; all: the weights of every fc",
      offsetof(struct import_options, transpose), 0, 0, false},
-    {"--map", FLAG_READ, "FILE", "what PATH calls the graph's tensors: lines \"theirs = ours\", comments from # on",
+    {"--map", FLAG_READ, "FILE", "names in PATH of the graph's tensors: lines \"theirs = ours\", comments from # on",
      offsetof(struct import_options, map), 0, 0, false},
     {"--field", FLAG_LIST, "FIELD",
-     "of which field all texts of TABLE.words.txt are, where lines do not say it; once for each table, if several need "
-     "it",
+     "the field of all texts of TABLE.words.txt, if lines do not name it; once for each table that needs it",
      offsetof(struct import_options, field), 0, 0, false},
     {"--strict", FLAG_SWITCH, NULL, "fail if the graph and PATH do not have the same tensors",
      offsetof(struct import_options, strict), 0, 0, false},
@@ -63,7 +62,7 @@ const struct command command_import = {
     .name = "import",
     .positionals = "GRAPH PATH",
     .opens_positionals = true,
-    .summary = "make a model's directory of tensors made elsewhere: the reverse of export",
+    .summary = "make a model's directory from another program's tensors: the reverse of export",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct import_options),
@@ -74,9 +73,8 @@ const struct command command_import = {
         "  emb.vectors    of table emb [rows, dim]: emb.vectors.npy, or \"vectors\" of emb.safetensors; and their "
         "keys:\n"
         "  emb.keys       the 64-bit keys as they are: emb.keys.npy, or \"keys\" of emb.safetensors\n"
-        "  emb.words      or texts, one a line of emb.words.txt, which are hashed as the data's are; of a table that "
-        "several fields look up, each with keys\n"
-        "                 of its own, lines are FIELD, a tab, the text\n"
-        "F32, or F64, F16 and BF16, which are converted. What is there must fit; what is not there keeps its initial "
-        "value, and is listed.\n"
-        "Optimizer state is the initial one, the step 0: --resume continues from it, --model serves it."};
+        "  emb.words      or texts, one a line of emb.words.txt, which are hashed as the data's are; for a table that "
+        "several fields look up with keys of\n                 their own, lines are FIELD, a tab, the text\n"
+        "F32, or F64, F16 and BF16, which are converted. A tensor in PATH must fit; one that is missing keeps its "
+        "initial value, and is listed.\nOptimizer state is the initial one, the step is 0: --resume continues from it, "
+        "--model serves it."};

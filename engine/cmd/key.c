@@ -7,7 +7,7 @@ struct key_options {
     const char *out;
 };
 static const struct flag flags[] = {
-    {"-o", FLAG_TEXT, "FILE", "write it there, for its owner alone, where no file is; default: standard output",
+    {"-o", FLAG_TEXT, "FILE", "write the key to a new file that only its owner can open; default: standard output",
      offsetof(struct key_options, out), 0, 0, false},
 };
 

@@ -142,7 +142,7 @@ static status process_again(struct launch *l, uint32_t rank, const char *how, bo
     if (has_saved(l)) l->restarts = 0;
     const bool counts = !is_unreached || running_count(l) == 0;
     if (counts && l->restarts >= RESTARTS_MAX * l->count)
-        FAIL(AGAIN, "%s has ended (%s), and %u starts before have led to no new save", name, how, l->restarts);
+        FAIL(AGAIN, "%s has ended (%s), and the last %u starts have led to no new save", name, how, l->restarts);
     l->restarts += counts;
     if (!is_unreached) {
         log_warning("%s has ended (%s): it is started again", name, how);
@@ -341,18 +341,18 @@ static status options_check(const struct launch_options *o)
     static const char *const ours[] = {"--nodes", "--rank", "--key-file", "--key-fd", "--listen-fd", "--roster-fd"};
     if ((o->local != 0) == (o->hosts != NULL))
         FAIL(USAGE, "give --local N, for processes of this machine, or --hosts A,B,…, for one on each of these hosts");
-    if (o->ssh_config && o->hosts == NULL) FAIL(USAGE, "--ssh-config is for --hosts: give that, too");
+    if (o->ssh_config && o->hosts == NULL) FAIL(USAGE, "--ssh-config is for --hosts: give --hosts, too");
     if (o->rest.count == 0)
         FAIL(USAGE, "expected the command to launch behind --, as in: heterps-run launch --local 4 -- graph.bin --data "
                     "train.tsv");
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-        if (launch_flag(&o->rest, ours[i])) FAIL(USAGE, "%s is launch's to give; leave it out", ours[i]);
+        if (launch_flag(&o->rest, ours[i])) FAIL(USAGE, "launch itself gives %s; leave it out", ours[i]);
     const char *data = launch_flag(&o->rest, "--data");
     if (o->hosts && data && paths_name_stdin(data))
         FAIL(USAGE, "--data -: nodes that are started by ssh have no standard input; give files, or a FIFO of the "
                     "first host, which node 0 reads for all");
     if (o->local && launch_flag(&o->rest, "--coordinator"))
-        FAIL(USAGE, "--coordinator is launch's to give; leave it out");
+        FAIL(USAGE, "launch itself gives --coordinator; leave it out");
     return ST_OK;
 }
 

@@ -166,7 +166,7 @@ static status carry_ended(struct launch *l, struct carry *c, uint32_t rank, int 
         FAIL(CORRUPT, "host %s: the copy of the program has SHA-256 %.64s there, and %s here", name, c->wrong,
              l->program);
     if (WIFEXITED(how) && WEXITSTATUS(how) == LAUNCH_SSH_FAILED)
-        FAIL(SYSTEM, "host %s is not reached: %s; this has to succeed without a question: %s", name,
+        FAIL(SYSTEM, "host %s is not reached: %s; this command has to succeed without a question: %s", name,
              *c->error.last ? c->error.last : "ssh does not say why", again);
     FAIL(SYSTEM, "host %s: the program cannot be put into ~/.cache/heterps: %s", name,
          *c->error.last ? c->error.last : "its shell does not say why");
@@ -200,7 +200,7 @@ static status all_carry(struct launch *l, struct carry *carry, const struct file
      * its end. */
     for (uint32_t r = 0; r < l->count; r++) TRY(carry_start(l, &carry[r], r));
     while (running > 0) {
-        if (launch_signals_count() > 0) FAIL(AGAIN, "a signal has ended this before any node was started");
+        if (launch_signals_count() > 0) FAIL(AGAIN, "stopped by a signal before any node was started");
         all_await(l, carry, program);
         ends_look(l, carry, &running, &first);
     }

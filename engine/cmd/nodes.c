@@ -33,9 +33,8 @@ status run_place_find(struct node_place *place, const struct run_options *o)
     if (has_nodes_key(o) && n->rank == RUN_NONE) TRY(place_from_environment(place, n->coordinator, variable));
     if (place->count == 0 && is_any_given(o))
         FAIL(USAGE,
-             "--rank, --lanes, --coordinator, --key-file, --key-fd, --insecure and --listen-fd are of a training on "
-             "several "
-             "nodes: give --nodes, too, or leave --rank out where a launcher's variables say which node this is");
+             "--rank, --lanes, --coordinator, --key-file, --key-fd, --insecure and --listen-fd are for a training on "
+             "several nodes: give --nodes, too, or leave --rank out if a launcher's variables say which node this is");
     return ST_OK;
 }
 
@@ -61,8 +60,9 @@ static status key_take(struct run_place *place, const struct run_options *o)
     const bool trusts_all = n->insecure && !(o->metrics && has_key_given(n));
     struct secure_key *key = &place->anew.key;
     if ((n->key_file != NULL) + (n->key_fd != RUN_NONE) + trusts_all != 1)
-        FAIL(USAGE, "nodes prove to each other that they have one key: give --key-file FILE (heterps-run key -o FILE "
-                    "makes one), --key-fd N, or, to trust whoever reaches the port, --insecure");
+        FAIL(USAGE,
+             "nodes prove to each other that they have the same key: give --key-file FILE (heterps-run key -o FILE "
+             "makes one), --key-fd N, or, to trust whoever reaches the port, --insecure");
     if (trusts_all) {
         log_warning("--insecure: links are neither encrypted nor authenticated");
         return ST_OK;
@@ -104,7 +104,7 @@ status run_metrics_take(struct scrape_options *metrics, const struct run_options
                                        .rank = place->count ? place->rank : 0,
                                        .token_file = o->token_file,
                                        .insecure = o->nodes.insecure};
-    if (o->metrics == NULL && o->token_file) FAIL(USAGE, "--token-file is for --metrics: give that, too");
+    if (o->metrics == NULL && o->token_file) FAIL(USAGE, "--token-file is for --metrics: give --metrics, too");
     if (o->token_file && o->nodes.insecure) FAIL(USAGE, "--token-file and --insecure exclude each other");
     return ST_OK;
 }

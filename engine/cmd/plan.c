@@ -51,7 +51,7 @@ static const struct flag flags[] = {
      offsetof(struct plan_flags, source.classes), 1, NET_CLASSES_MAX, false},
     {"--batch", FLAG_F64, "N", "with --layers or --net: examples of a batch (default 256)",
      offsetof(struct plan_flags, source.batch), 1, 1e9, false},
-    {"--method", FLAG_TEXT, "NAME", "auto (default: the proven plan where exact finishes), or one of those below",
+    {"--method", FLAG_TEXT, "NAME", "auto (default: the proven plan where exact finishes), or one of the methods below",
      offsetof(struct plan_flags, method), 0, 0, false},
     {"--seed", FLAG_U64, "N", "of the method (default 1)", offsetof(struct plan_flags, seed), 0, 1e18, false},
     {"--seconds", FLAG_F64, "S",
@@ -63,30 +63,31 @@ static const struct flag flags[] = {
     {"--skewness", FLAG_F64, "K", "with --method ralp: split where the parameters' skewness is below K (default -0.5)",
      offsetof(struct plan_flags, skewness), -1e6, 1e6, false},
     {"--workers", FLAG_TEXT, "NAME",
-     "propose virtual workers of a cluster's nodes, as HetPipe: auto, or one of those below; a minibatch is a batch",
+     "propose virtual workers of a cluster's nodes, as HetPipe: auto, or one of the names below; a minibatch is a "
+     "batch",
      offsetof(struct plan_flags, workers.allocation), 0, 0, false},
     {"--placement", FLAG_TEXT, "NAME",
-     "with --workers: parameters by turns on all nodes (default), or where their stage runs (local); default: the "
-     "better",
+     "with --workers: default: parameters by turns on all nodes; local: where their stage runs; not given: the better "
+     "one",
      offsetof(struct plan_flags, workers.placement), 0, 0, false},
     {"--in-flight", FLAG_U32, "N",
-     "with --workers: minibatches in flight in a worker; default: what memory and rate say",
+     "with --workers: minibatches in flight in a worker; default: the best for memory and rate",
      offsetof(struct plan_flags, workers.in_flight), 1, PROPOSE_IN_FLIGHT_MAX, false},
     {"--distance", FLAG_U32, "D", "with --workers: clock distance (default 0)",
      offsetof(struct plan_flags, workers.distance), 0, 1000, false},
     {"-o", FLAG_WRITE, "FILE", "write the plan here (plan.json); - is standard output",
      offsetof(struct plan_flags, out), 0, 0, false},
-    {"--compare", FLAG_SWITCH, NULL, "run every method and print what each comes to",
+    {"--compare", FLAG_SWITCH, NULL, "run every method and print the cost of each plan",
      offsetof(struct plan_flags, compares), 0, 0, false},
     {"--try", FLAG_F64, "S",
-     "train this plan, those of methods that need no search, and with --compare of all, about S seconds each, and take "
-     "the best measured",
+     "train this plan and those of methods that need no search (with --compare: of all methods) for about S seconds "
+     "each, and take the best measured",
      offsetof(struct plan_flags, try_seconds), 0.01, 1e6, false},
     {"--explain", FLAG_SWITCH, NULL, "say why each layer went where it went, and what the runner-up would cost",
      offsetof(struct plan_flags, explains), 0, 0, false},
     {"--curve", FLAG_WRITE, "FILE", "write cost against evaluations (tab-separated; with --compare of every method)",
      offsetof(struct plan_flags, curve), 0, 0, false},
-    {"--html", FLAG_WRITE, "FILE", "write a page of all this", offsetof(struct plan_flags, html), 0, 0, false},
+    {"--html", FLAG_WRITE, "FILE", "write a page with all results", offsetof(struct plan_flags, html), 0, 0, false},
     {"--policy", FLAG_READ, "FILE", "a trained policy: rl begins with it, method policy applies it",
      offsetof(struct plan_flags, policy), 0, 0, false},
     {"--policy-out", FLAG_WRITE, "FILE", "write the policy that rl or rl-rnn has trained",
@@ -396,7 +397,7 @@ static status workers_check(const struct plan_flags *f)
     const struct workers_asked *w = &f->workers;
     if (w->allocation == NULL) {
         if (w->placement || w->in_flight || w->distance)
-            FAIL(USAGE, "--placement, --in-flight and --distance are of virtual workers: give --workers, too");
+            FAIL(USAGE, "--placement, --in-flight and --distance are for virtual workers: give --workers, too");
         return ST_OK;
     }
     if (f->out || f->instance_out || f->curve || f->html || f->policy || f->policy_out || f->compares ||
@@ -479,7 +480,7 @@ const struct command command_plan = {
             "heterps-run plan --net vgg19 --batch 32 --cluster cfg/hetpipe-vgg19.cfg --workers auto\n"
             "heterps-run plan sst.bin --cluster cfg/h100.cfg --trees 16 --grid --html trees.html\n\n"
             "The plan is the cheapest that reaches the goal's throughput within the limits. Without such a plan the "
-            "exit status is 1, and what is written is the one that comes nearest.\n\nMethods:"
+            "exit status is 1, and the plan that comes nearest is written.\n\nMethods:"
 #define METHOD(id, name, kind, meaning) "\n  " name ": " meaning
 #include "sched/methods.def"
 #undef METHOD

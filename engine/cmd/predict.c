@@ -37,11 +37,12 @@ static const struct flag flags[] = {
     {"--header", FLAG_SWITCH, NULL, "begin with a line that names the columns: the losses, and those of --with",
      offsetof(struct predict_options, header), 0, 0, false},
     {"--with", FLAG_TEXT, "COLUMNS",
-     "columns of the data behind the predictions, as they are there: csv's names, or label, I1..I13, C1..C26 of criteo",
+     "columns of the data to write behind the predictions, as they are: csv's names, or label, I1..I13, C1..C26 of "
+     "criteo",
      offsetof(struct predict_options, with), 0, 0, false},
     {"--tree-nodes", FLAG_SWITCH, NULL,
-     "a line a node of a tree, of a model whose loss is softmax_nodes: example and node, each from 0, the root last, "
-     "and what is predicted",
+     "for a model whose loss is softmax_nodes: a line for each node of a tree: example and node, each from 0, the "
+     "root last, and the prediction",
      offsetof(struct predict_options, tree_nodes), 0, 0, false},
     SAVED_FLAGS,
     RUN_NODES_FLAGS(struct predict_options, nodes,
@@ -172,7 +173,8 @@ static status with_open(struct predictions *p)
     const char *names = p->options->with;
     if (names == NULL) return ST_OK;
     if (prediction_is_words(p->graph))
-        FAIL(USAGE, "--with: this model predicts words, a line a query, and not a line an example");
+        FAIL(USAGE, "--with needs a line for each example, and this model predicts words, a line for each query; "
+                    "leave it out");
     TRY(columns_open(&p->with, p->crew->setup, names));
     p->texts = calloc(columns_count(p->with), sizeof *p->texts);
     if (p->texts == NULL) FAIL(MEMORY, "no memory for %u columns", columns_count(p->with));
@@ -244,7 +246,7 @@ static status predictions_commit(struct predictions *p)
 static void bad_tell(const struct predictions *p)
 {
     const uint64_t bad_count = p->feed ? feed_counts(p->feed).bad_count : 0;
-    if (bad_count) log_warning("%s: nan is predicted there", words_plural(WORDS, bad_count, "malformed line"));
+    if (bad_count) log_warning("%s: predicted as nan", words_plural(WORDS, bad_count, "malformed line"));
 }
 
 static status predict(struct crew *crew, const struct saved_options *options)
@@ -306,7 +308,7 @@ static status piece_take(void *context, const void *piece, uint32_t bytes)
     struct predictions *p = context;
     const size_t query_bytes = p->rank ? rank_query_bytes(&p->query) : 0;
     if (p->rank == NULL) return file_writer_put(&p->writer, piece, bytes);
-    if (bytes != query_bytes) FAIL(INVALID, "a query that is none has come: not all nodes run the same program");
+    if (bytes != query_bytes) FAIL(INVALID, "a node has sent a query that is none: not all nodes run the same program");
     return rank_query_add(p->rank, piece);
 }
 
@@ -354,7 +356,7 @@ static status nodes_open(void *context, struct session *session, struct eval_fee
     TRY(predictions_open(p, &session->crew));
     const char *output = p->options->output ? p->options->output : "-";
     if (p->options->again && is_first(p->crew) && strcmp(output, "-") == 0)
-        FAIL(INVALID, "a node was lost, and what has gone to standard output before cannot be taken back: give -o "
+        FAIL(INVALID, "a node was lost, and lines that have gone to standard output cannot be taken back: give -o "
                       "FILE, which is written anew, or begin again");
     return ST_OK;
 }
@@ -415,7 +417,7 @@ const struct command command_predict = {
     .name = "predict",
     .positionals = "GRAPH",
     .opens_positionals = true,
-    .summary = "predict with a saved model: a line an example, a column a loss",
+    .summary = "predict with a saved model: a line for each example, a column for each loss",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct predict_options),
@@ -429,5 +431,5 @@ const struct command command_predict = {
             "shared_softmax, alone in the model, the eval.top best words of the vocabulary with tabs between them, "
             "once for a user of pairs; else the logit of the target.\n"
             "Several losses are columns in the order of the model, with tabs between them.\n\n"
-            "Of a pipe an example is answered when its line has come and no more is there.\n\n"
+            "From a pipe an example is answered when its line has come and no other line waits.\n\n"
             "With --set data.bad_lines=skip a malformed line gives `nan`, so that lines still align."};

@@ -32,8 +32,8 @@ static const struct flag flags[] = {
     {"--step", FLAG_U64, "N", "measure types that are slowed from a step on as they are at step N; default: 0",
      OFFSET(step), 0, 1e18, false},
     {"--here", FLAG_SWITCH, NULL,
-     "lower the limits of cpu types so that all of them together fit the cores that are here, less the service cores",
-     OFFSET(here), 0, 0, false},
+     "lower the limits of cpu types so that together they fit the cores here, less the service cores", OFFSET(here), 0,
+     0, false},
     {"--no-cache", FLAG_SWITCH, NULL, "measure anew, and keep nothing", OFFSET(no_cache), 0, 0, false},
     {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512, avx512bf16, amx; default: the best here",
      OFFSET(isa), 0, 0, false},
@@ -102,11 +102,10 @@ const struct command command_profile = {
     .positionals = "GRAPH",
     .opens_positionals = true,
     .summary = "measure a graph's layers on the devices of a cluster that are here",
-    .help =
-        "Runs real micro-batches, forward, backward and update, on 1, 2, 4, … cores, and prints what each layer\n"
-        "takes for a micro-batch on one unit of each type, of this the fixed part, the share alpha that divides among\n"
-        "units (with its 95 % interval), and what moving the tensors behind the layer to another unit takes. Types\n"
-        "that are not here come from their stored profile, or from declared rates.",
+    .help = "Runs real micro-batches, forward, backward and update, on 1, 2, 4, … cores, and prints for each "
+            "layer\nthe time of a micro-batch on one unit of each type, the fixed part of this time, the share alpha "
+            "that divides\namong units (with its 95 % interval), and the time to move the tensors behind the layer to "
+            "another unit. Types\nthat are not here come from their stored profile, or from declared rates.",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct profile_verb_options),

@@ -47,7 +47,7 @@ struct run_nodes {
         {"--key-file",                                                                                                 \
          FLAG_TEXT,                                                                                                    \
          "FILE",                                                                                                       \
-         "with --nodes: the key of all of them (see `heterps-run key`)",                                               \
+         "with --nodes: the key that all nodes share (see `heterps-run key`)",                                         \
          offsetof(TYPE, AT.key_file),                                                                                  \
          0,                                                                                                            \
          0,                                                                                                            \
@@ -55,7 +55,7 @@ struct run_nodes {
         {"--key-fd",                                                                                                   \
          FLAG_U32,                                                                                                     \
          "N",                                                                                                          \
-         "with --nodes: a descriptor that the key is read from, as a launcher hands it over",                          \
+         "with --nodes: a descriptor to read the key from, given by a launcher",                                       \
          offsetof(TYPE, AT.key_fd),                                                                                    \
          0,                                                                                                            \
          1 << 20,                                                                                                      \
@@ -69,7 +69,7 @@ struct run_nodes {
          0,                                                                                                            \
          false},                                                                                                       \
     {                                                                                                                  \
-        "--listen-fd", FLAG_U32, "N", "with --nodes: a socket that listens already, as a launcher hands it over",      \
+        "--listen-fd", FLAG_U32, "N", "with --nodes: a socket that listens already, given by a launcher",              \
             offsetof(TYPE, AT.listen_fd), 3, 1 << 20, false                                                            \
     }
 
@@ -114,7 +114,7 @@ MUST_USE status run_shown_check(const struct run_shown *shown);
 /* Flags of a verb that uses a saved model on several nodes, beside SAVED_FLAGS and RUN_NODES_FLAGS. SHOWN: a struct
  * run_shown. */
 #define RUN_USE_FLAGS(TYPE, AT, AGAIN, SHOWN)                                                                          \
-    {"--lanes", FLAG_TEXT, "N", "with --nodes: as of a training", offsetof(TYPE, AT.lanes), 0, 0, false},              \
+    {"--lanes", FLAG_TEXT, "N", "with --nodes: as for a training", offsetof(TYPE, AT.lanes), 0, 0, false},             \
         {"--trace",                                                                                                    \
          FLAG_WRITE,                                                                                                   \
          "FILE",                                                                                                       \
@@ -134,7 +134,7 @@ MUST_USE status run_shown_check(const struct run_shown *shown);
         {"--token-file",                                                                                               \
          FLAG_TEXT,                                                                                                    \
          "FILE",                                                                                                       \
-         "with --metrics: tokens, a line each: only who sends one may ask for figures",                                \
+         "with --metrics: tokens, one a line: only clients that send one may ask for figures",                         \
          offsetof(TYPE, SHOWN.token_file),                                                                             \
          0,                                                                                                            \
          0,                                                                                                            \
@@ -142,13 +142,13 @@ MUST_USE status run_shown_check(const struct run_shown *shown);
         {"--roster-fd",                                                                                                \
          FLAG_U32,                                                                                                     \
          "N",                                                                                                          \
-         "with --nodes: what a node that starts itself anew leaves to itself",                                         \
+         "with --nodes: the file that a node leaves when it starts itself anew",                                       \
          offsetof(TYPE, AT.roster_fd),                                                                                 \
          3,                                                                                                            \
          1 << 20,                                                                                                      \
          false},                                                                                                       \
     {                                                                                                                  \
-        "--again", FLAG_SWITCH, NULL, "as `launch` says to a node that it starts again", offsetof(TYPE, AGAIN), 0, 0,  \
+        "--again", FLAG_SWITCH, NULL, "given by `launch` to a node that it starts again", offsetof(TYPE, AGAIN), 0, 0, \
             false                                                                                                      \
     }
 /* Uses a saved model on several nodes: options->use is this verb's, options->resume names the model. USAGE: no model;

@@ -18,20 +18,19 @@ static const struct flag flags[] = {
      "the saved model, or an older save of it, DIR/manifest.STEP.json; default: that of GRAPH, if it has one; without "
      "GRAPH one or several NAME=GRAPH:DIR, or NAME=FILE of a graph that has its model",
      offsetof(struct serve_flags, model), 0, 0, false},
-    {"--listen", FLAG_TEXT, "ADDR:PORT", "where to listen, in numbers; port 0: one that is free, which it says",
+    {"--listen", FLAG_TEXT, "ADDR:PORT", "where to listen, in numbers; port 0: a free one, which is printed",
      offsetof(struct serve_flags, listen), 0, 0, true},
-    {"--token-file", FLAG_TEXT, "FILE", "tokens, a line each: only who sends one may ask",
+    {"--token-file", FLAG_TEXT, "FILE", "tokens, one a line: only clients that send one may ask",
      offsetof(struct serve_flags, token_file), 0, 0, false},
-    {"--insecure", FLAG_SWITCH, NULL, "let whoever reaches the address ask, beyond this machine too",
+    {"--insecure", FLAG_SWITCH, NULL, "let everybody who reaches the address ask, from other machines, too",
      offsetof(struct serve_flags, insecure), 0, 0, false},
-    {"--connections", FLAG_U32, "N",
-     "most connections that are open at once; default: 16384, or fewer where descriptors do not allow them",
+    {"--connections", FLAG_U32, "N", "most connections open at once; default: 16384, or as many as descriptors allow",
      offsetof(struct serve_flags, connections), 1, 1e6, false},
     {"--idle", FLAG_U32, "SECONDS", "close a connection that has no request for this time; default: 60",
      offsetof(struct serve_flags, idle_s), 1, 86400, false},
     {"--patience", FLAG_U32, "SECONDS",
-     "time that a client may take for a request once it has begun, and for reading an answer; the end of the "
-     "server waits as long; default: 30",
+     "time that a client may take to send a request once it has begun, and to read an answer; the server's end waits "
+     "as long; default: 30",
      offsetof(struct serve_flags, patience_s), 1, 86400, false},
     {"--learn", FLAG_SWITCH, NULL,
      "learn from labelled lines that are sent to /learn, and save into DIR every serve.publish steps",
@@ -74,7 +73,7 @@ static status model_parse(const char *text, char **copy, struct serve_model *mod
 /* The model of a single graph. */
 static status model_alone(const char *graph, const struct flag_list *list, struct serve_model *model)
 {
-    if (list->count > 1) FAIL(USAGE, "--model is given twice; of several models each is NAME=GRAPH:DIR");
+    if (list->count > 1) FAIL(USAGE, "--model is given twice; give each of several models as NAME=GRAPH:DIR");
     *model = (struct serve_model){.name = "model", .graph = graph};
     return saved_model(graph, list->count ? list->item[0] : NULL, &model->model);
 }
@@ -82,12 +81,13 @@ static status model_alone(const char *graph, const struct flag_list *list, struc
 static status models_parse(const char *graph, const struct flag_list *list, char **copies, struct serve_model *models)
 {
     if (graph) return model_alone(graph, list, &models[0]);
-    if (list->count > SERVE_MODELS_MAX) FAIL(USAGE, "--model: at most %u of them", SERVE_MODELS_MAX);
+    if (list->count > SERVE_MODELS_MAX) FAIL(USAGE, "--model: expected at most %u models", SERVE_MODELS_MAX);
     if (list->count == 0) FAIL(USAGE, "--model is needed: GRAPH --model DIR, or several NAME=GRAPH:DIR");
     for (uint32_t i = 0; i < list->count; i++) {
         TRY(model_parse(list->item[i], &copies[i], &models[i]));
         for (uint32_t k = 0; k < i; k++)
-            if (strcmp(models[k].name, models[i].name) == 0) FAIL(USAGE, "--model: two are called %s", models[i].name);
+            if (strcmp(models[k].name, models[i].name) == 0)
+                FAIL(USAGE, "--model: two models are called %s", models[i].name);
     }
     return ST_OK;
 }
@@ -131,7 +131,7 @@ const struct command command_serve = {
     .help =
         "POST /predict     lines of the data's format, as a file has them; the answer is what `predict` writes of "
         "that\n"
-        "                  file, with nan in place for malformed lines, of which Heterps-Bad-Line says the first:\n"
+        "                  file, with nan in place for malformed lines, the first of which Heterps-Bad-Line names:\n"
         "                      curl --data-binary @new.tsv http://127.0.0.1:8080/predict\n"
         "                  /predict/NAME asks the model of that name, as NAME does below\n"
         "/v2/…             the Open Inference Protocol, version 2, with tensors in JSON or binary\n"
@@ -144,17 +144,17 @@ const struct command command_serve = {
         "                  number, or nan of a malformed line. /learn/NAME; ?after=N: refused (409) unless N is the "
         "last number\n"
         "POST /predict?id=ID, then POST /learn?id=ID: labels, a line each, for the lines of that request\n"
-        "GET /learn/position   the last sequence number that is saved: who repeats from there loses and doubles "
-        "nothing\n"
+        "GET /learn/position   the last sequence number that is saved: a client that repeats from there loses and "
+        "doubles nothing\n"
         "GET /             a page with the model, a form of its columns, and figures; /page/NAME\n"
         "GET /metrics      figures in Prometheus's text format\n"
         "GET /healthz      200 as long as the process works\n"
-        "GET /readyz       200, or 503 when it is ending\n\n"
+        "GET /readyz       200, or 503 when the server is ending\n\n"
         "Requests of all connections are computed together, as micro-batches: one goes when it is full, when its "
         "oldest\n"
         "request has waited for serve.wait, or when every open connection has a request that waits. Where too much "
         "waits\n"
         "the answer is 503 with Retry-After. A new save in DIR takes the place of the one that answers, and no "
         "request is\n"
-        "lost. SIGTERM and SIGINT take no further connections, answer what has been asked, and end it.",
+        "lost. At SIGTERM or SIGINT serve takes no further connections, answers the requests that have come, and ends.",
 };

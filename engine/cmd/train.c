@@ -40,8 +40,8 @@ static const struct flag flags[] = {
      "train a saved model, with all its state, on other data, such as the next day's: a new pass; else as --resume",
      offsetof(struct run_options, continued), 0, 0, false},
     {"--again", FLAG_SWITCH, NULL,
-     "if --out has a save go on from that, as --resume does; else as the other flags say: a command to be started "
-     "again as it is",
+     "if --out has a save, go on from it as --resume does; else do as the other flags say: for a command that is "
+     "started again unchanged",
      offsetof(struct run_options, again), 0, 0, false},
     {"--init", FLAG_TEXT, "PATH",
      "take first values, by name and shape, from another model's directory, an exported one, a directory of .npy "
@@ -71,19 +71,20 @@ static const struct flag flags[] = {
      "write figures for TensorBoard into a file in DIR: loss, speed, progressive validation, evaluations",
      offsetof(struct run_options, tensorboard), 0, 0, false},
     {"--metrics", FLAG_TEXT, "ADDR:PORT",
-     "while it trains answer GET /metrics (figures for Prometheus), /healthz and /readyz there; port 0: one that is "
-     "free, which it says; of several nodes each listens at PORT + its rank",
+     "while it trains answer GET /metrics (figures for Prometheus), /healthz and /readyz there; port 0: a free one, "
+     "which is printed; of several nodes each listens at PORT + its rank",
      offsetof(struct run_options, metrics), 0, 0, false},
-    {"--token-file", FLAG_TEXT, "FILE", "with --metrics: tokens, a line each: only who sends one may ask for figures",
+    {"--token-file", FLAG_TEXT, "FILE",
+     "with --metrics: tokens, one a line: only clients that send one may ask for figures",
      offsetof(struct run_options, token_file), 0, 0, false},
     RUN_NODES_FLAGS(struct run_options, nodes, "train on several nodes, each of which runs this command",
                     "; with --metrics: whoever reaches the address may ask"),
     {"--lanes", FLAG_TEXT, "N",
      "with --nodes: how many of train.lanes this node computes, or, with commas, each node in order of ranks; 0: none, "
-     "it only has parameters and rows, and needs no data; auto: as "
-     "many as it is fast; default: nodes share them evenly",
+     "the node only has parameters and rows, and needs no data; auto: in proportion to its speed; default: nodes share "
+     "them evenly",
      offsetof(struct run_options, nodes.lanes), 0, 0, false},
-    {"--roster-fd", FLAG_U32, "N", "with --nodes: what a node that starts itself anew leaves to itself",
+    {"--roster-fd", FLAG_U32, "N", "with --nodes: the file that a node leaves when it starts itself anew",
      offsetof(struct run_options, nodes.roster_fd), 3, 1 << 20, false},
     {"--dry-run", FLAG_SWITCH, NULL, "print the plan of memory, check that this machine can give it, and end",
      offsetof(struct run_options, dry_run), 0, 0, false},
@@ -280,7 +281,7 @@ status run_train(const char *graph, const struct run_options *o)
     TRY(session_open(&session, &options));
     char *data = NULL, *eval = NULL, *out = NULL;
     if (session.node && node_count(session.node) == 0) {
-        log_warning("the job is complete, and has not needed this node");
+        log_warning("the job was completed without this node");
         session_close(&session);
         return ST_OK;
     }
@@ -380,7 +381,8 @@ status run_use(const char *graph, const struct run_options *o)
     for (uint32_t i = 0; i <= sets.count; i++) {
         const char *paths = i < sets.count ? sets.item[i].paths : o->data;
         if (paths && paths_have_stream(paths))
-            FAIL(INVALID, "%s is a stream: on several nodes each reads all of the data; give files that all can read",
+            FAIL(INVALID,
+                 "%s is a stream: on several nodes each node reads all data; give files that all nodes can read",
                  paths_shown(shown, paths));
     }
     return run_verb(graph, o);
@@ -410,7 +412,7 @@ const struct command command_plan_memory = {
     .name = "plan-memory",
     .positionals = "GRAPH",
     .opens_positionals = true,
-    .summary = "print what training a graph takes of memory, part by part, without running it",
+    .summary = "print how much memory training a graph takes, part by part, without training",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct run_options),
@@ -433,9 +435,8 @@ const struct command command_doctor = {
     .help =
         "heterps-run doctor graph.bin --data train.tsv --out model --set store.ssd=100GiB --set "
         "store.path=/data/rows\n\n"
-        "Takes the flags of a training, opens what it would open and begins nothing. Tells every refusal, not the "
-        "first "
-        "alone, and of each\nthing whether it fits (ok), is worth a look (warn) or ends training (fail), what is "
+        "Takes the flags of a training, opens what it would open and begins nothing. Tells every refusal, not only the "
+        "first, and for each\nitem whether it fits (ok), is worth a look (warn) or ends training (fail), what is "
         "needed, "
         "what is found, and what to change. The exit\nstatus is 1 if anything fails. --log json writes an event "
         "`doctor` a "

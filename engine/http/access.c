@@ -19,7 +19,8 @@ status access_open(struct tokens **tokens, const struct access_options *o)
     }
     if (is_loopback) return ST_OK;
     if (!o->insecure)
-        FAIL(USAGE, "%s %s is reached from other machines: give --token-file FILE, or --insecure to let everybody ask",
+        FAIL(USAGE,
+             "%s %s can be reached from other machines: give --token-file FILE, or --insecure to let everybody ask",
              o->flag, o->listen);
     log_warning("--insecure: whoever reaches %s may ask", o->listen);
     return ST_OK;
@@ -41,6 +42,6 @@ bool access_is_foreign(struct http *http, struct evhttp_request *request)
     if (origin == NULL || evhttp_request_get_command(request) != EVHTTP_REQ_POST) return false;
     const char *of = strstr(origin, "://");
     if (of != NULL && host != NULL && strcasecmp(of + 3, host) == 0) return false;
-    http_reply_text(http, request, 403, "a page of another origin asks; Origin is not the Host");
+    http_reply_text(http, request, 403, "refused: a page of another origin asks, for Origin is not the Host");
     return true;
 }

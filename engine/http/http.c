@@ -430,7 +430,8 @@ static status fds_plan(struct http *h)
     struct rlimit limit;
     struct http_options *o = &h->options;
     const bool is_given = o->connection_max > 0;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) FAIL(SYSTEM, "the limit of descriptors: %s", strerror(errno));
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        FAIL(SYSTEM, "cannot raise the limit of descriptors: %s", strerror(errno));
     const rlim_t wanted = (rlim_t)(is_given ? o->connection_max : o->connection_most) + OTHER_FDS;
     if (limit.rlim_cur < wanted) {
         limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
@@ -438,7 +439,8 @@ static status fds_plan(struct http *h)
     }
     if (limit.rlim_cur < wanted && (is_given || limit.rlim_cur <= OTHER_FDS))
         FAIL(USAGE,
-             "%s: %u connections need %llu descriptors, and this process may have %llu; raise that with ulimit -n%s",
+             "%s: %u connections need %llu descriptors, and this process may have %llu; raise the limit with ulimit "
+             "-n%s",
              o->flag, is_given ? o->connection_max : o->connection_most, (unsigned long long)wanted,
              (unsigned long long)limit.rlim_cur, o->fewer ? o->fewer : "");
     if (!is_given) o->connection_max = (uint32_t)((limit.rlim_cur < wanted ? limit.rlim_cur : wanted) - OTHER_FDS);

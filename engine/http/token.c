@@ -36,7 +36,8 @@ status tokens_read(struct tokens *t, const char *path)
         at = stop + (stop < end);
     }
     file_map_close(&map);
-    if (st == ST_OK && t->count == 0) FAIL(INVALID, "%s: no token in it, a line of 16 bytes or more each", path);
+    if (st == ST_OK && t->count == 0)
+        FAIL(INVALID, "%s: expected a token of 16 bytes or more on each line, found none", path);
     return st;
 }
 

@@ -204,7 +204,7 @@ static status take_over(char **arguments, bool is_needed)
     const int error = errno;
     close(fd);
     if (st != ST_OK) return st;
-    FAIL(SYSTEM, "the CUDA side was probed, but cannot be run: %s", strerror(error));
+    FAIL(SYSTEM, "the probe of the CUDA side has succeeded, but it cannot be run: %s", strerror(error));
 }
 
 /* -1: another word */

@@ -34,7 +34,7 @@ static status in(struct exporter *e, const struct graph_node *n, uint32_t i, uin
     if (t->kind == TENSOR_DENSE && e->value[tensor] == 0) TRY(exporter_numbers(e, tensor));
     *value = e->value[tensor];
     if (*value == 0)
-        FAIL(INVALID, "onnx: [%s %s] reads %s, which other nets do not have", op_table[n->op].section,
+        FAIL(INVALID, "onnx: [%s %s] reads %s, which has no equivalent", op_table[n->op].section,
              graph_string(e->graph, n->name), graph_string(e->graph, t->name));
     return ST_OK;
 }
@@ -192,7 +192,7 @@ static status put_fc(struct exporter *e, const struct graph_node *n)
     memcpy(&attr, n->attr, sizeof attr);
     if (attr.precision != PRECISION_F32)
         FAIL(INVALID,
-             "onnx: [fc %s] multiplies in %s, which has no equivalent; --set train.precision=f32 at its training",
+             "onnx: [fc %s] multiplies in %s, which has no equivalent; train it with --set train.precision=f32",
              graph_string(e->graph, n->name), cfg_precisions[attr.precision]);
     TRY(in(e, n, 0, &x));
     const uint32_t K = tensor_in(e, n, 0)->cols / attr.groups;

@@ -58,12 +58,12 @@ static const char *name_of(const struct onnx *o, uint32_t value, char text[NAME_
 static status name_add(struct onnx *o, const char *name, uint32_t value)
 {
     if (strncmp(name, NAME_INNER, strlen(NAME_INNER)) == 0)
-        FAIL(INVALID,
-             "onnx: %.100s: what is neither input nor output is called " NAME_INNER "N: call it something else", name);
+        FAIL(INVALID, "onnx: %.100s: inner values have names like " NAME_INNER "N: rename this column or loss", name);
     for (uint32_t i = 0; i < o->named_count; i++)
         if (strcmp(o->names[i], name) == 0)
             FAIL(INVALID,
-                 "onnx: two inputs or outputs would be called %.100s: inputs are called as columns, outputs as losses",
+                 "onnx: two inputs or outputs would be called %.100s: inputs have names of columns, outputs of losses; "
+                 "rename one",
                  name);
     TRY(heap_room(&o->names, o->named_count + 1, sizeof *o->names, "names"));
     TRY(heap_room(&o->named, o->named_count + 1, sizeof *o->named, "names"));

@@ -97,7 +97,8 @@ static void node_look(const struct look *look, uint32_t rank)
     const enum isa common = isa_common(look->links);
     if (isa_find(n->isa, &own) && own != common)
         todo(&l, DOCTOR_WARN,
-             "others have no more than %s, and all nodes of a training take the same: give --isa %s to all",
+             "all nodes of a training take the same instruction set, and others have no more than %s: give --isa %s to "
+             "all nodes",
              isa_names[common], isa_names[common]);
     line_say(look, DOCTOR_nodes, &l);
 }
@@ -198,8 +199,7 @@ static void pair_judge(const struct doctor_links *links, const struct doctor_pai
              "the parameters a step",
              rate_text(a, least));
     if (p->echo_ns > ECHO_MOST)
-        todo(l, DOCTOR_WARN,
-             "far: a step waits for such a time there and back at least twice, for sums and for values");
+        todo(l, DOCTOR_WARN, "far: a step waits for this time there and back at least twice, for sums and for values");
     const int64_t apart = (p->ahead_ns < 0 ? -p->ahead_ns : p->ahead_ns) - (int64_t)(p->echo_least_ns / 2);
     if (apart > CLOCK_MOST)
         todo(l, DOCTOR_WARN,
@@ -219,11 +219,11 @@ static void pair_look(const struct look *look, uint32_t low, uint32_t high)
         snprintf(l.found, sizeof l.found, "no link");
         todo(&l, DOCTOR_FAIL,
              "node %u does not reach node %u%s%s; is that the address and the port of node %u as seen from node %u, "
-             "and does a firewall let it pass?",
+             "and does a firewall block it?",
              high, low, *p->why ? ": " : "", p->why, low, high);
     } else if (!p->is_measured) {
         snprintf(l.found, sizeof l.found, "linked");
-        todo(&l, DOCTOR_FAIL, "not measured: the look has ended before");
+        todo(&l, DOCTOR_FAIL, "not measured: measuring ended before this pair's turn");
     } else {
         pair_cells(p, l.found, sizeof l.found);
         pair_judge(links, p, &l, low, high);

@@ -91,15 +91,14 @@ static status rows_judge(const struct first_rows *l, bool is_end)
     const char *examples = words_plural(WORDS, l->example_count, "example");
     if (keys > 0 && (keys >= KEYS_MANY || is_end) && !is_found)
         FAIL(MISMATCH,
-             "%s: no row of it is one of the keys of the first %s of %s, %s different ones%s: the keys were made "
-             "by another rule, of columns of other names, or of other texts (io/README.md says how a key is made)",
+             "%s: expected rows for keys of the first %s of %s, found none for any of %s keys%s: its keys were made by "
+             "another rule, from columns of other names, or from other texts (io/README.md says how a key is made)",
              l->init, examples, l->paths, words_whole(number, keys), is_end ? "" : " or more");
     for (uint32_t t = 0; t < g->table_count; t++)
         if (l->key_count[t] > 0 && (l->key_count[t] == KEYS_MANY || is_end) && !l->is_found[t])
-            log_warning("%s: none of the keys of table %s in the first %s of %s, %s different ones%s, has a row "
-                        "of it",
-                        l->init, graph_string(g, g->tables[t].name), examples, l->paths,
-                        words_whole(number, l->key_count[t]), is_end ? "" : " or more");
+            log_warning("%s: table %s, first %s of %s: none of %s keys%s has a row", l->init,
+                        graph_string(g, g->tables[t].name), examples, l->paths, words_whole(number, l->key_count[t]),
+                        is_end ? "" : " or more");
     return ST_OK;
 }
 

@@ -63,8 +63,8 @@ static void again_tell(const struct session *s, const struct progress *p)
     uint64_t from = data->mark_count ? data->mark[data->mark_count - 1].example : 0, again = p->epoch_examples - from;
     char text[27];
     if (again < AGAIN_MIN || again > p->epoch_examples || is_cached) return;
-    log_info("resume   reads %s examples of the pass again that are done: no mark of their text is known (packed files "
-             "and standard input have none)",
+    log_info("resume   reads %s examples again that this pass has done: their place in the text is unknown (packed "
+             "files and standard input have no marks)",
              words_whole(text, again));
 }
 

@@ -361,9 +361,9 @@ static void readyz(struct scrape *s, struct evhttp_request *request)
 {
     const uint32_t state = GET(s->shared_state);
     if (state == STATE_BEFORE)
-        http_reply_text(s->http, request, 503, "the first step may not begin yet");
+        http_reply_text(s->http, request, 503, "training has not begun yet");
     else if (state == STATE_OVER || stop_requested())
-        http_reply_text(s->http, request, 503, "it is ending");
+        http_reply_text(s->http, request, 503, "training is ending");
     else
         http_reply_text(s->http, request, 200, "ok");
 }
@@ -390,7 +390,7 @@ static void handle(void *context, struct evhttp_request *request)
             return;
         }
         evhttp_add_header(evhttp_request_get_output_headers(request), "Allow", "GET, HEAD");
-        http_reply_text(s->http, request, 405, "it takes GET");
+        http_reply_text(s->http, request, 405, "this path takes GET");
         return;
     }
     http_reply_text(s->http, request, 404, "there is nothing here; GET /metrics has figures of the training");
@@ -433,7 +433,7 @@ static status listen_begin(struct scrape *s, const struct scrape_options *o, con
                     &(struct access_options){
                         .flag = FLAG, .listen = listen, .token_file = o->token_file, .insecure = o->insecure}));
     s->base = http_base_new(false);
-    if (s->base == NULL) FAIL(SYSTEM, "no events from the operating system");
+    if (s->base == NULL) FAIL(SYSTEM, "libevent cannot make an event base");
     s->end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->end = s->end_fd >= 0 ? event_new(s->base, s->end_fd, EV_READ, on_end, s) : NULL;
     if (s->end == NULL || event_add(s->end, NULL) != 0) FAIL(MEMORY, "no memory for the events of " FLAG);

@@ -36,8 +36,8 @@ static status plan_make(struct session *s, const struct session_options *o)
     if (cluster.nodes) {
         cluster_free(&cluster);
         FAIL(USAGE,
-             "--cluster %s: its types lie on nodes: make a plan by `heterps-run plan`, and give it as --plan to as "
-             "many",
+             "--cluster %s: its types lie on nodes: make a plan by `heterps-run plan`, and give it as --plan to every "
+             "node",
              c->path);
     }
     const struct profile_options profile = {.graph = &s->setup.graph,
@@ -147,7 +147,7 @@ static void stages_take(struct session *s, struct crew_options *crew, const stru
         here += !s->crew.plan.stages[i].is_elsewhere;
     }
     if (stages == NULL || node_count(s->node) == o->nodes->place.count) return;
-    log_warning("%u of %u nodes are there: this one has %u of %u stages, which share its cores where these are too few",
+    log_warning("%u of %u nodes have come: this node has %u of %u stages, which share its cores if these are too few",
                 node_count(s->node), o->nodes->place.count, here, stages->count);
     crew->share = true;
 }
@@ -157,11 +157,12 @@ static status sync_nodes_check(const struct settings *settings, const struct ses
 {
     if (settings->train_sync == SYNC_BSP) return ST_OK;
     if (settings->train_sync == SYNC_ASP)
-        FAIL(USAGE, "train.sync = asp is one node's only: between nodes nothing would bound how far one is behind "
-                    "another; --set train.sync=wsp with a larger train.clock_distance waits as seldom, and is bounded");
+        FAIL(USAGE,
+             "train.sync = asp is for one node only: between nodes nothing would bound how far one is behind another; "
+             "give --set train.sync=wsp with a larger train.clock_distance, which waits as seldom and is bounded");
     if (by_stages)
-        FAIL(USAGE, "train.sync = wsp makes each node a worker that has all stages, and the plan gives nodes stages of "
-                    "one: give a plan without nodes, or --set train.sync=bsp");
+        FAIL(USAGE, "train.sync = wsp makes each node a worker with all stages, but the plan divides the stages "
+                    "between nodes: give a plan without nodes, or --set train.sync=bsp");
     if (settings->train_pipelines > 1)
         FAIL(USAGE, "train.pipelines = %u: on several nodes each node is one pipeline; start more nodes",
              settings->train_pipelines);
@@ -185,7 +186,8 @@ static status nodes_meet(struct session *s, const struct session_options *o)
     if (o->cluster)
         FAIL(USAGE, "--cluster plans anew while one node trains; for several nodes make a plan by `heterps-run plan`, "
                     "and give it as --plan");
-    if (!isa_find(o->crew.isa, &isa)) FAIL(USAGE, "--isa: there is no instruction set \"%s\"", o->crew.isa);
+    if (!isa_find(o->crew.isa, &isa))
+        FAIL(USAGE, "--isa: expected base, avx2, avx512, avx512bf16 or amx, found \"%s\"", o->crew.isa);
     const struct facts_options facts = {.graph = &s->setup.graph,
                                         .isa = isa_names[isa],
                                         .node_count = nodes->place.count,

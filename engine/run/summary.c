@@ -202,11 +202,10 @@ static void stages_sentence(const struct pipeline_figures *f, const struct readi
         bool has_clock = f->staleness.global_max > 0 && f->staleness.global_bound != UINT64_MAX;
         bool is_single = f->stage_count == 1 && f->stage[0].worker_count == 1;
         if (f->rows_come_and_go && r->starved >= SLOTS_SHARE && r->wait >= SLOTS_SHARE)
-            snprintf(
-                at, left_bytes,
-                "; reading and computing wait for each other (%d%%), for rows come and go at the end of each step: "
-                "fewer, larger steps (train.batch) would have less of it",
-                percent(r->starved));
+            snprintf(at, left_bytes,
+                     "; reading and computing wait for each other (%d%%), because rows come and go at the end of each "
+                     "step: fewer, larger steps (train.batch) would wait less",
+                     percent(r->starved));
         else if (r->starved >= SLOTS_SHARE && r->wait >= SLOTS_SHARE)
             snprintf(at, left_bytes,
                      "; now input is missing (%d%%), now reading lacks a free slot (%d%%): more slots "

@@ -381,7 +381,7 @@ static status use(struct trainer *t)
     doing_begin(DOING_eval);
     const status st = use->run(use->context, t->session, &t->eval);
     doing_end(DOING_eval);
-    if (st == ST_STOPPED) FAIL(AGAIN, "a signal has asked to stop before all was done");
+    if (st == ST_STOPPED) FAIL(AGAIN, "stopped by a signal before all was done");
     return st;
 }
 

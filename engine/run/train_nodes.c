@@ -27,12 +27,13 @@ status train_nodes_check(const struct trainer *t)
     if (t->node == NULL || t->options->use) return ST_OK;
     const bool is_eval = t->eval.feed && feed_is_stream(t->eval.feed);
     if (is_eval)
-        FAIL(INVALID, "%s is a stream: on several nodes each reads all that is evaluated; give files that all can read",
+        FAIL(INVALID,
+             "%s is a stream: on several nodes each node reads all evaluation data; give files that all nodes can read",
              feed_paths(t->eval.feed));
     if (feed_is_stream(t->feed) && !is_shared(t))
         FAIL(INVALID,
-             "%s is a stream, and the data of node 0 are none: give all nodes the same --data, and addresses whose "
-             "server tells their size",
+             "%s is a stream, and node 0's data are not: give all nodes the same --data, and only addresses whose "
+             "server tells the size",
              feed_paths(t->feed));
     return ST_OK;
 }
@@ -87,7 +88,7 @@ static status data_differs(const struct model_data *own, uint32_t file, const st
     if (f->bytes != of_first->bytes)
         FAIL(MISMATCH, "it reads other data: its %s has %" PRIu64 " bytes, and that of node 0 %" PRIu64, f->name,
              f->bytes, of_first->bytes);
-    FAIL(MISMATCH, "it reads other data: its %s has as many bytes as that of node 0, but other ones", f->name);
+    FAIL(MISMATCH, "it reads other data: its %s has as many bytes as that of node 0, but different ones", f->name);
 }
 
 /* Checks that all nodes that read files read the same bytes; names may differ. */
@@ -196,7 +197,7 @@ status train_nodes_resume(const struct trainer *t)
                                                                  : MODEL_TO_RESUME;
     TRY(reduce_load(node_reduce(t->node), t->options->resume, purpose, &served));
     if (served && node_index(t->node) == 0)
-        log_info("resume   %s had the save of this node sent: %s does not have it there",
+        log_info("resume   this node has sent its save to %s: %s does not have it there",
                  nodes_text(t, served, text, sizeof text), t->options->resume);
     return ST_OK;
 }
@@ -214,7 +215,7 @@ static status saves_find(const struct trainer *t, char *text, size_t bytes)
     else if (reduce_apart(reduce) == 0)
         snprintf(text, bytes, "; every node writes to --out");
     else
-        snprintf(text, bytes, "; node 0 writes to --out, also what comes from %s, which do%s not share it",
+        snprintf(text, bytes, "; node 0 writes to --out, also for %s, which do%s not share it",
                  nodes_text(t, reduce_apart(reduce), nodes, sizeof nodes),
                  reduce_apart(reduce) & (reduce_apart(reduce) - 1) ? "" : "es");
     return ST_OK;

@@ -169,8 +169,9 @@ static void accounts_tell(const struct trainer *t, uint32_t count, uint64_t step
     log_event_end();
     table_print(all, count, steps);
     if (rows > 0 && count > 1 && all[0].stages == 0 && !all[0].is_worker)
-        log_info("nodes    of their rows one has at most %.2f times the mean, and is asked for %.2f times", rows,
-                 asked);
+        log_info("nodes    the node with the most rows has %.2f times the mean; the node asked for the most rows, %.2f "
+                 "times",
+                 rows, asked);
 }
 
 status train_nodes_tell(const struct trainer *t, uint64_t steps)

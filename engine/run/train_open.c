@@ -51,9 +51,8 @@ static void settings_check(const struct trainer *t)
         log_warning("checkpoint.seconds = %g saves nothing without --out DIR", (double)s->checkpoint_seconds);
     const bool saves = t->options->out && (s->checkpoint_every || s->checkpoint_seconds > 0);
     if (t->node && node_index(t->node) == 0 && node_count(t->node) > 1 && t->options->use == NULL && !saves)
-        log_warning(
-            "no save before the end: a node that is lost sends all back to where they have begun; give --out DIR "
-            "and --set checkpoint.seconds=600, or checkpoint.every");
+        log_warning("no save before the end: if a node is lost, all nodes begin this run again; give --out DIR and "
+                    "--set checkpoint.seconds=600, or checkpoint.every");
     if (s->eval_every && t->eval.sets.count == 0)
         log_warning("eval.every = %" PRIu64 " measures nothing without --eval FILE", s->eval_every);
     if (s->train_micro == 0 && shape.micro < 32 && shape.micro < shape.batch / shape.lanes)

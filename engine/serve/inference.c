@@ -127,7 +127,7 @@ static status input_read(struct reading *r, const json_t *input, struct tensor *
     if (t->column == LINE_NONE)
         FAIL(INVALID, "input %.*s: the model reads no column of that name", NAME_BYTES, t->name);
     for (const struct tensor *before = r->tensors; before < t; before++)
-        if (before->column == t->column) FAIL(INVALID, "input %.*s: it is there twice", NAME_BYTES, t->name);
+        if (before->column == t->column) FAIL(INVALID, "input %.*s: given twice", NAME_BYTES, t->name);
     TRY(type_read(input, t));
     TRY(shape_read(r, input, t));
     return data_read(r, input, t);
@@ -290,7 +290,8 @@ static status inputs_read(struct reading *r, struct evbuffer *to)
     for (uint32_t e = 0; e < r->in->example_count; e++) {
         TRY(example_put(r, e, to));
         if (evbuffer_get_length(to) > max)
-            FAIL(INVALID, "as lines the examples have more than serve.body = %" PRIu64 " bytes; send fewer at once",
+            FAIL(INVALID,
+                 "written as lines, the examples have more than serve.body = %" PRIu64 " bytes; send fewer at once",
                  max);
     }
     for (uint32_t i = 0; i < r->tensor_count; i++)

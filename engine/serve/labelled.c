@@ -199,8 +199,7 @@ static status places_open(struct places *p, const struct setup *setup)
                          .has_quotes = format == DATA_CSV && s->has_quotes,
                          .label_count = s->example.label_count};
     if (p->label_count == 0 || format == DATA_PAIRS || format == DATA_TOKENS)
-        FAIL(INVALID, "labels cannot come apart from lines of %s: these have none of their own",
-             cfg_data_formats[format]);
+        FAIL(INVALID, "labels cannot be sent for lines of %s, which have no labels", cfg_data_formats[format]);
     p->label = calloc(p->label_count, sizeof *p->label);
     if (p->label == NULL) FAIL(MEMORY, "no memory for labels");
     for (uint32_t i = 0; i < p->label_count; i++) {

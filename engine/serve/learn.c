@@ -175,7 +175,7 @@ static void labels_learn(struct server *s, struct served *m, struct evhttp_reque
 
 static bool learns(struct server *s, const struct served *m, struct evhttp_request *request)
 {
-    if (m->teaching == NULL) http_reply_text(s->http, request, 404, "nothing learns here; start serve with --learn");
+    if (m->teaching == NULL) http_reply_text(s->http, request, 404, "no model learns here; start serve with --learn");
     return m->teaching != NULL;
 }
 
@@ -185,12 +185,13 @@ void learn_post(struct server *s, struct served *m, struct evhttp_request *reque
     if (!learns(s, m, request) || request_is_packed(s, request)) return;
     const enum said said = query_get(request, "id", id, sizeof id);
     if (s->is_draining)
-        http_reply_text(s->http, request, 503, "it is ending");
+        http_reply_text(s->http, request, 503, "the server is ending");
     else if (said == SAID_BAD)
         http_reply_text(s->http, request, 400, "id: expected 1 to %zu bytes, in a query KEY=VALUE&KEY=VALUE",
                         sizeof id - 1);
     else if (said == SAID_VALUE && query_get(request, "after", after, sizeof after) != SAID_NOTHING)
-        http_reply_text(s->http, request, 400, "after: labels for an id come when they come; give id or after");
+        http_reply_text(s->http, request, 400,
+                        "after: labels for an id have no place in a sequence; give id or after, not both");
     else if (said == SAID_VALUE)
         labels_learn(s, m, request, id);
     else

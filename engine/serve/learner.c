@@ -80,7 +80,7 @@ static bool texts_next(void *context, const char **text, size_t *bytes)
         const struct ask_wants wants = desk_reading(l->desk)->wants;
         l->is_inside = true;
         if (!wants.has_after || wants.after == l->read) return true;
-        snprintf(why, sizeof why, "expected to come behind number %" PRIu64 ", found that %" PRIu64 " is the last one",
+        snprintf(why, sizeof why, "expected to follow sequence number %" PRIu64 ", found %" PRIu64 " as the last one",
                  wants.after, l->read);
         text_refuse(l, why);
     }

@@ -131,7 +131,7 @@ bool request_is_packed(struct server *s, struct evhttp_request *http)
 {
     const char *packing = evhttp_find_header(evhttp_request_get_input_headers(http), "Content-Encoding");
     if (packing == NULL || strcmp(packing, "identity") == 0) return false;
-    http_reply_text(s->http, http, 415, "requests are not unpacked here: Content-Encoding %.40s", packing);
+    http_reply_text(s->http, http, 415, "expected a request that is not packed, found Content-Encoding %.40s", packing);
     return true;
 }
 

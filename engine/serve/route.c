@@ -32,7 +32,7 @@ static void healthz(struct server *s, struct served *model, struct evhttp_reques
 static void readyz(struct server *s, struct served *model, struct evhttp_request *request)
 {
     (void)model;
-    http_reply_text(s->http, request, s->is_draining ? 503 : 200, "%s", s->is_draining ? "it is ending" : "ok");
+    http_reply_text(s->http, request, s->is_draining ? 503 : 200, "%s", s->is_draining ? "the server is ending" : "ok");
 }
 
 static void metrics(struct server *s, struct served *model, struct evhttp_request *request)
@@ -89,7 +89,7 @@ static void dispatch(struct server *s, const struct route *r, const char *name, 
     struct served *model = server_model(s, name);
     if (!r->is_open && !access_allows(s->http, s->tokens, request)) return;
     if (model == NULL) {
-        http_reply_text(s->http, request, 404, "no model is called so");
+        http_reply_text(s->http, request, 404, "there is no model of this name");
     } else {
         r->answer(s, model, request);
     }
@@ -119,7 +119,7 @@ void route(void *context, struct evhttp_request *request)
     if (is_other_method) {
         evhttp_add_header(evhttp_request_get_output_headers(request), "Allow",
                           method == METHOD_POST ? "GET, HEAD" : "POST");
-        http_reply_text(s->http, request, 405, "it takes %s", method == METHOD_POST ? "GET" : "POST");
+        http_reply_text(s->http, request, 405, "this path takes %s", method == METHOD_POST ? "GET" : "POST");
         return;
     }
     http_reply_text(s->http, request, 404, "there is nothing here; POST /predict takes lines of the model's data");

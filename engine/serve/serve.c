@@ -53,7 +53,7 @@ static void on_signal(evutil_socket_t number, short what, void *context)
     if (s->is_draining) _exit(128 + (int)number);
     s->is_draining = true;
     s->drain_end_ns = clock_ns() + s->options->patience_s * SECOND_NS;
-    log_info("serve    ending: no further connections; what has been asked is answered");
+    log_info("serve    ending: no further connections; requests that have come are answered");
     http_drain(s->http);
     request_ring_soon(s);
     event_add(s->drain, &(struct timeval){.tv_usec = DRAIN_LOOK_US});
@@ -90,7 +90,7 @@ static status events_open(struct server *s)
     static const int signals[2] = {SIGTERM, SIGINT};
     s->base = http_base_new(true);
     if (s->base == NULL || event_base_priority_init(s->base, PRIORITIES) != 0)
-        FAIL(SYSTEM, "no events from the operating system");
+        FAIL(SYSTEM, "libevent cannot make an event base");
     s->ring = event_new(s->base, -1, 0, request_ring, s);
     s->drain = event_new(s->base, -1, EV_PERSIST, on_drain, s);
     bool is_open = s->ring && s->drain && event_priority_set(s->ring, PRIORITY_LOW) == 0;
@@ -128,7 +128,7 @@ static status server_open(struct server *s)
     memory_note("http", s->held_max + BLOCKS_KEPT_MAX + INFERENCE_MEMORY_BYTES +
                             http_connection_max(s->http) * CONNECTION_BYTES);
     for (uint32_t i = 0; i < 2; i++)
-        if (event_add(s->signals[i], NULL) != 0) FAIL(SYSTEM, "signals cannot be waited for");
+        if (event_add(s->signals[i], NULL) != 0) FAIL(SYSTEM, "libevent cannot wait for signals");
     return ST_OK;
 }
 

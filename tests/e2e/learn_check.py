@@ -100,7 +100,7 @@ def lines_of_many_and_bad_ones_have_numbers():
         same(server.ask(b"", path="/learn")[::2], (200, b""), "nothing")
         same(server.ask(b"x\n", path="/learn")[::2], (200, b"nan\n"), "nothing good")
         status, _, body = server.ask(lines[2], path=f"/learn?after={first}")
-        assert status == 409 and f"that {first + 2} is the last one".encode() in body, (status, body)
+        assert status == 409 and f"found {first + 2} as the last one".encode() in body, (status, body)
         same(server.ask(lines[2], path=f"/learn?after={first + 2}")[::2], (200, b"%d\n" % (first + 3)))
         same(server.ask(lines[2], path="/learn?after=x")[0], 400)
         read_before = metrics(server)['heterps_learn_read{model="model"}']

@@ -136,7 +136,7 @@ def run_by_pipes(lines, *flags):
     with Training("tiny.bin", "--data", data.name, "--eval", held.name, "--out", "model", "--log", "json", *flags) as t:
         same(t.ask("/healthz")[0], 200)
         status, why = t.ask("/readyz")
-        same((status, why), (503, "the first step may not begin yet\n"), "nobody has opened the pipe")
+        same((status, why), (503, "training has not begun yet\n"), "nobody has opened the pipe")
         assert "heterps_train_step" not in t.metrics()
         data.open()
         data.put(b"".join(lines[:half]))
@@ -148,7 +148,7 @@ def run_by_pipes(lines, *flags):
         data.close()
         done = until("the last step", lambda: t.events("done"))[0]
         status, why = t.ask("/readyz")
-        same((status, why), (503, "it is ending\n"), "behind the last step")
+        same((status, why), (503, "training is ending\n"), "behind the last step")
         until("the save", lambda: t.metrics().get("heterps_train_saved_step") == done["step"])
         at_end, told = t.metrics(), t.events("progress")[-1]
         done["saves"] = len(t.events("checkpoint"))  # the last one may have been made beside training, or behind it

@@ -47,7 +47,7 @@ for binary in (True, False):
 
 for name, model, wrong in (
     ("the model reads no column of that name", "model", "no"),
-    ("no model is called so", "other", "I1"),
+    ("there is no model of this name", "other", "I1"),
 ):
     tensor = triton.InferInput(wrong, [1], "FP32")
     tensor.set_data_from_numpy(numpy.zeros(1, numpy.float32))

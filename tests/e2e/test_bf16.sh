@@ -75,7 +75,7 @@ check 'inspect says so' sh -c "'$h' inspect tf32.bin | grep -c 'fc.*tf32' | grep
 rm -rf m
 "$h" tf32.bin --data train.tsv --out m -q && "$h" export tf32.bin --model m -o in_tf32 -q
 check 'processors train the bytes of float32 in TF32' diff -r in_tf32 in_f32
-check 'and doctor says so' sh -c "'$h' doctor tf32.bin --data train.tsv | grep -q 'tf32 is of cards .* here every product is in float32'"
+check 'and doctor says so' sh -c "'$h' doctor tf32.bin --data train.tsv | grep -q 'tf32 needs cards .* here every product is in float32'"
 check 'a model of float32 goes on in bfloat16' "$h" g.bin --data train.tsv --resume m -q --set train.epochs=2
 
 if [ $learned = 0 ]; then

@@ -62,7 +62,7 @@ def fsck():
     if os.path.exists(model + "/manifest.json"):
         return "" if done.returncode == 0 and "whole    " in done.stdout else done.stdout + done.stderr
     counted["early"] += 1
-    return "" if not os.path.exists(model) or "holds no save" in done.stderr else done.stdout + done.stderr
+    return "" if not os.path.exists(model) or "expected a save, found no" in done.stderr else done.stdout + done.stderr
 
 def run_through():
     """One training, killed until it ends by itself or there are kills enough; what is wrong with it."""

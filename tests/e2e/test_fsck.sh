@@ -81,7 +81,7 @@ check 'the newest is lost: an older one goes on, as it says' newest_lost
 check 'the manifest is gone' manifest_lost
 check 'an older manifest is empty' older_lost
 mkdir "$work/none"
-check 'a directory without a save' says 1 'holds no save' -- "$work/none"
+check 'a directory without a save' says 1 'expected a save, found no' -- "$work/none"
 check 'a path that is not there' says 1 'No such file' -- "$work/nope"
 check 'a file of another kind' says 1 'bytes 0 to 7: expected the beginning of a graph' -- "$data"
 

@@ -25,7 +25,7 @@ nowhere() { # the far end of a directory that is not there
     python3 -c 'import struct, sys
 words = b"/nowhere\0heterps-run\0tiny.bin\0"
 sys.stdout.buffer.write(struct.pack("8s4I65s3x", b"HPSORDER", 2, len(words), 0, 1, b"0" * 64 + b"\n") + words)' | "$h" --launched >out 2>err
-    [ $? = 2 ] && is_one_error '/nowhere: No such file or directory: the directory in which launch is started has to be on every host'
+    [ $? = 2 ] && is_one_error '/nowhere: No such file or directory: every host needs the directory in which launch is started'
 }
 check 'the far end lacks the directory' nowhere
 torn() { # an order whose words are cut
@@ -138,7 +138,7 @@ fails_at() { # PATTERN HOSTS: before a node was started, of which the sentence i
 sed 's/^Host two$/Host lost/; s/^HostKeyAlias two/HostKeyAlias lost/' $config >lost.config
 changed() { # the key of another
     cp hosts/known_hosts known && sed "s,^two .*,two $(cut -d ' ' -f 1,2 hosts/one/key.pub)," known >hosts/known_hosts
-    fails_at 'error: host two is not reached: Host key verification failed\.; this has to succeed without a question: ssh -F hosts/ssh_config -- two true' one,two
+    fails_at 'error: host two is not reached: Host key verification failed\.; this command has to succeed without a question: ssh -F hosts/ssh_config -- two true' one,two
     changed=$?
     grep -q 'REMOTE HOST IDENTIFICATION HAS CHANGED' err && cp known hosts/known_hosts && return $changed
 }

@@ -88,7 +88,7 @@ check 'rows of older rules' untouched 1 "no row of table emb would ever be found
     "$folder/criteo.bin" --data "$folder/criteo.data" --init "$folder/criteo" --out "$folder/none" -q --set model.rules=8
 # Of an export, which says nothing of its columns, the first lines tell.
 heterps export "$folder/named.bin" --model "$folder/named" -o "$folder/named.export"
-check 'an export none of whose keys is in the data' untouched 1 'named.export: no row of it is one of the keys of the first [0-9]+ examples of .*criteo.data, 100 different ones or more' \
+check 'an export none of whose keys is in the data' untouched 1 'named.export: expected rows for keys of the first [0-9]+ examples of .*criteo.data, found none for any of 100 keys or more' \
     "$folder/criteo.bin" --data "$folder/criteo.data" --init "$folder/named.export" --out "$folder/none" --set train.batch=200 -q
 sorted() { # the first lines have one key, many times
     { echo label,C1,C2 && for i in $(seq 200); do echo 1,new,new; done && tail -n +2 "$folder/csv.data"; } >"$folder/sorted.data"
@@ -100,7 +100,7 @@ heterps export "$folder/csv.bin" --model "$folder/csv" -o "$folder/csv.export"
 head -200 "$folder/csv.data" | awk -F, -v OFS=, 'NR > 1 { $2 = "c" NR % 5; $3 = "d" NR % 5 } 1' >"$folder/few.data"
 sed '1s/.*/label,site,app/' "$folder/few.data" >"$folder/few.named"
 heterps "$folder/named.bin" --data "$folder/few.named" --out "$folder/few" && heterps export "$folder/named.bin" --model "$folder/few" -o "$folder/few.export"
-few='few.export: no row of it is one of the keys of the first 199 examples of [^ ]*, 10 different ones: '
+few='few.export: expected rows for keys of the first 199 examples of [^ ]*, found none for any of 10 keys: '
 check 'ten keys, none of which has a row' untouched 1 "$few" "$folder/csv.bin" --data "$folder/few.data" --init "$folder/few.export" --out "$folder/none" -q
 fails 1 "$few" 'the same of a stream' sh -c "'$HETERPS' '$folder/csv.bin' --data - --init '$folder/few.export' --out '$folder/none' -q <'$folder/few.data'"
 stream() { "$HETERPS" "$folder/named.bin" --data - --init "$folder/few.export" -q <"$folder/few.named"; }

@@ -113,7 +113,7 @@ check '3 nodes that save by time: the bytes of one node' timed
 one_lane() { trains lane tables.bin --data data.tsv --threads 1 --set train.lanes=1 && launched_same lane 1 tables.bin --set train.lanes=1; }
 check 'a node of a graph of one lane' one_lane
 check '8 nodes, one lane each' launched_same tables 8 tables.bin
-check 'who saves at the end alone is warned, once' eval '[ "$(grep -c "no save before the end: a node that is lost sends all back" err)" = 1 ]'
+check 'who saves at the end alone is warned, once' eval '[ "$(grep -c "no save before the end: if a node is lost, all nodes begin this run again" err)" = 1 ]'
 check 'one lane, many threads that read' launched_same tables 3 tables.bin --lanes 1,7,0 --set train.readers=16
 check '3 nodes of 5, 2 and 1 lanes, by the text' launched_same dense 3 dense.bin --set cluster.lanes=5,2,1
 check 'says so, as the text has it' says 'nodes    3, which have 5, 2 and 1 of 8 lanes'
@@ -169,7 +169,7 @@ check 'a plan for another number of nodes' launched 1 3 tables.bin --data data.t
 check 'says so' says "the plan's stages lie on 2 nodes, and this job has 3"
 check 'lanes and stages' launched 2 2 tables.bin --data data.tsv --plan two.json --lanes 4,4
 check 'stages on nodes and wsp' launched 2 2 tables.bin --data data.tsv --plan two.json --share --set train.sync=wsp --set train.lanes=1 --set train.in_flight=2
-check 'says so, too' says 'train.sync = wsp makes each node a worker that has all stages'
+check 'says so, too' says 'train.sync = wsp makes each node a worker with all stages'
 
 check 'a dense model is evaluated, and standard output is the first node'\''s' same_figures dense.bin
 check 'a model with a table is evaluated, to the last digit' same_figures tables.bin --set eval.every=60
@@ -480,8 +480,8 @@ check 'which have the bytes of one' eval 'exported dense.bin pair.model again &&
 apart() { # a directory each: node 0 has the whole save, and serves it
     rm -rf pair.model none
     rows="life.bin --data data.tsv --key-file key --threads 1 --set cluster.min=2 --set checkpoint.every=60"
-    pair 0 'node 0 writes to --out, also what comes from node 1, which does not share it' 0 '^' $rows --out pair.model --set train.steps_max=70 -- $rows --out none/model --set train.steps_max=70 &&
-        pair 0 'resume   node 1 had the save of this node sent: ' 0 '^' $rows --resume pair.model -- $rows --resume none/model --lanes 0 && exported life.bin pair.model again && same_bytes life again && [ ! -e none ]
+    pair 0 'node 0 writes to --out, also for node 1, which does not share it' 0 '^' $rows --out pair.model --set train.steps_max=70 -- $rows --out none/model --set train.steps_max=70 &&
+        pair 0 'resume   this node has sent its save to node 1: ' 0 '^' $rows --resume pair.model -- $rows --resume none/model --lanes 0 && exported life.bin pair.model again && same_bytes life again && [ ! -e none ]
 }
 check 'which share no directory: saved and resumed, with a server, the bytes of one' apart
 apart_full() { # node 0's disk, by the rows of node 1
@@ -614,8 +614,8 @@ check 'no rank' fails_so 2 '--rank: expected 0 to 1, the number of this node in 
 check 'no such rank' fails_so 2 '--rank: expected 0 to 1' dense.bin --data data.tsv --key-file key --nodes "$places" --rank 2
 check 'one place twice' fails_so 2 '127.0.0.1:4000 is there twice' dense.bin --data data.tsv --key-file key --nodes 127.0.0.1:4000,127.0.0.1:4000 --rank 0
 check 'no --nodes' fails_so 2 'give --nodes, too' dense.bin --data data.tsv --rank 1
-check 'asp' fails_so 2 'train.sync = asp is one node.s only' $node --set train.sync=asp --set train.lanes=1 --set train.clip_norm=0 --nodes "$(cut -d, -f1 places)" --rank 0 --set cluster.min=1 -q
-check 'standard input to evaluate' fails_so 1 'is a stream: on several nodes each reads all that is evaluated' dense.bin --data data.tsv --eval - --key-file key --nodes "$(cut -d, -f1 places)" --rank 0 --set cluster.min=1 -q
+check 'asp' fails_so 2 'train.sync = asp is for one node only' $node --set train.sync=asp --set train.lanes=1 --set train.clip_norm=0 --nodes "$(cut -d, -f1 places)" --rank 0 --set cluster.min=1 -q
+check 'standard input to evaluate' fails_so 1 'is a stream: on several nodes each node reads all evaluation data' dense.bin --data data.tsv --eval - --key-file key --nodes "$(cut -d, -f1 places)" --rank 0 --set cluster.min=1 -q
 check 'launch: too few lanes' launched 1 2 dense.bin --data data.tsv --set train.lanes=1
 check 'launch: says which setting' says 'error: 1 of 2 nodes would have nothing to compute of 1 lane:.*--set train.lanes=2'
 check 'launch: nothing to launch' fails_so 2 'expected the command to launch behind --' launch --local 2

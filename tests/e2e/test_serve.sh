@@ -28,11 +28,11 @@ fails 2 'expected ADDR:PORT in numbers' 'a port that is none' "$h" serve tiny.bi
 fails 2 'reached from other machines: give --token-file FILE, or --insecure' 'an address of other machines' "$h" serve tiny.bin --model model --listen 0.0.0.0:0
 fails 2 'reached from other machines' 'all addresses of IPv6' "$h" serve tiny.bin --model model --listen '[::]:0'
 echo '# none' >none
-fails 1 'no token in it' 'a file without tokens' "$h" serve tiny.bin --model model --listen 127.0.0.1:0 --token-file none
+fails 1 'expected a token of 16 bytes or more on each line, found none' 'a file without tokens' "$h" serve tiny.bin --model model --listen 127.0.0.1:0 --token-file none
 echo 0123456789abcdef >tokens
 fails 2 'exclude each other' 'tokens, and none' "$h" serve tiny.bin --model model --listen 127.0.0.1:0 --token-file tokens --insecure
 fails 2 'expected NAME=GRAPH:DIR' 'a model without a graph' "$h" serve --model model --listen 127.0.0.1:0
-fails 2 'two are called a' 'a name twice' "$h" serve --model a=tiny.bin:model --model a=tiny.bin:model --listen 127.0.0.1:0
+fails 2 'two models are called a' 'a name twice' "$h" serve --model a=tiny.bin:model --model a=tiny.bin:model --listen 127.0.0.1:0
 fails 2 'given twice' 'two models of a graph' "$h" serve tiny.bin --model model --model model --listen 127.0.0.1:0
 fails 1 'no model' 'a model that is not there' "$h" serve tiny.bin --model nowhere --listen 127.0.0.1:0
 fails 1 'the graph has' "another graph's model" "$h" serve csv.bin --model model --listen 127.0.0.1:0

@@ -13,7 +13,7 @@ make() { # NAME ASSIGNMENT...
     for one in "$@"; do sets="$sets --set $one"; done
     "$HETERPS" compile tiny.cfg -o "home/$name.bin" $disk $sets -q || { not_ok "$name compiles"; exit 1; }
 }
-out='is yours to say: --trust-paths, or --set store.path=PATH'
+out='so you have to allow it: --trust-paths, or --set store.path=PATH'
 make far store.path="$away/rows"
 make up store.path="home/../away/rows"
 make link store.path="home/link/rows"
@@ -45,7 +45,7 @@ check '… and nothing is made elsewhere' test ! -e "$away/made"
 
 # Servers that a graph names: nobody listens at this port, and nobody is asked.
 web=http://127.0.0.1:1/x.tsv
-asks='would have this machine ask a server, .*http://127.0.0.1:1/x.tsv; .*: --trust-paths, or --set'
+asks='would make this machine ask a server, .*http://127.0.0.1:1/x.tsv; .*: --trust-paths, or --set'
 disk=
 make web data.path="x.tsv,$web?secret"
 make weval data.path=../data.tsv data.eval="$web"

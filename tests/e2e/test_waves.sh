@@ -93,7 +93,7 @@ refused() { # STATUS PATTERN ARGUMENT...
     runs "$refused_status" timeout -k 5 60 "$h" launch --local 2 -- tables.bin --data data.tsv "$@" &&
         says "$refused_pattern"
 }
-check 'asp' refused 2 'train.sync = asp is one node.s only: .*clock_distance' --set train.sync=asp
+check 'asp' refused 2 'train.sync = asp is for one node only: .*clock_distance' --set train.sync=asp
 check 'lanes' refused 2 '--lanes divides every step between nodes; under train.sync = wsp' --lanes 1,1
 check 'pipelines' refused 2 'train.pipelines = 2: on several nodes each node is one pipeline' --set train.pipelines=2
 check 'rows of more waves than can be numbered' refused 1 'a wave may change [0-9]+ rows of a table, and a node keeps those of 4099 waves' \

@@ -63,7 +63,7 @@ while read -r count victim delay next; do
         nodes "$next"
         all_end
     fi
-    served=$((served + $(cat err0 | grep -c 'had the save of this node sent')))
+    served=$((served + $(cat err0 | grep -c 'this node has sent its save to')))
     left=$(find at[1-9] -type f | head -3)
     if [ $worst != 0 ]; then
         echo "not ok: $what: status $worst: $(tail -qn 2 err*)"

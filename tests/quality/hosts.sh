@@ -82,7 +82,7 @@ ip link set cable3 down
 launches >out 2>log </dev/null
 status=$?
 ip link set cable3 up
-unreached='error: host three is not reached: ssh: connect to host 10.77.0.3 port [0-9]*: .*; this has to succeed without a question: ssh '
+unreached='error: host three is not reached: ssh: connect to host 10.77.0.3 port [0-9]*: .*; this command has to succeed without a question: ssh '
 told 'a host without a cable' log '[ $status = 1 ]' 'tail -n 1 log | grep -q "$unreached"'
 echo "$((runs + 2)) runs, $bad of them wrong"
 [ $bad = 0 ]

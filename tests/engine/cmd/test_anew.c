@@ -69,7 +69,8 @@ static void anew_read__another_file__refused(void **state)
         assert_true(write(fd, &file, sizeof file - (i == 1)) > 0);
         if (i < 2) assert_int_equal(fcntl(fd, F_ADD_SEALS, SEALS), 0);
         if (i == 2) assert_int_equal(fcntl(fd, F_ADD_SEALS, SEALS & ~F_SEAL_WRITE), 0);
-        snprintf(wanted, sizeof wanted, "descriptor %d: expected what a node that starts anew leaves to itself", fd);
+        snprintf(wanted, sizeof wanted,
+                 "--roster-fd %d: expected the file that a node leaves when it starts itself anew", fd);
         assert_int_equal(anew_read(&found, fd), ST_INVALID);
         assert_message(wanted);
         assert_int_equal(fcntl(fd, F_GETFD), -1);

@@ -117,7 +117,7 @@ static void page_print__much_and_little__a_line_a_fact(void **state)
                                  "  locked      5 MiB may be locked (RLIMIT_MEMLOCK)\n"
                                  "  files       any number may be open (RLIMIT_NOFILE)\n"
                                  "disk          /data\n"
-                                 "  is          of a kind that the kernel does not tell\n"
+                                 "  is          of an unknown kind\n"
                                  "  free        0 B of 0 B\n"
                                  "  O_DIRECT    it is full\n"
                                  "  requests    none\n"

@@ -183,14 +183,14 @@ static void onnx_export__what_nets_have_not__is_refused_by_name(void **state)
     refused("[model]\nrules = 11\n" CLICKS
             "[fc h]\ninput = apart\nunits = 2\n[fc y]\ninput = h\nunits = 1\n[train]\nprecision = "
             "bf16\n" LOSS,
-            NULL,
-            "onnx: [fc h] multiplies in bf16, which has no equivalent; --set train.precision=f32 at its training");
+            NULL, "onnx: [fc h] multiplies in bf16, which has no equivalent; train it with --set train.precision=f32");
     refused(CLICKS "[busy b]\ninput = apart\n[fc y]\ninput = b\nunits = 1\n" LOSS, NULL,
             "onnx: [busy b] has no equivalent");
     refused(CLICKS "[fc y]\ninput = apart\nunits = 1\n" LOSS, "t.unseen=init",
             "onnx: table t reads keys without a row as their initial values (unseen = init), which has no equivalent");
     refused(CLICKS "[fc y]\ninput = apart\nunits = 1\n[loss tags.keys]\ninput = y\nlabel = click\n" STORE, NULL,
-            "onnx: two inputs or outputs would be called tags.keys: inputs are called as columns, outputs as losses");
+            "onnx: two inputs or outputs would be called tags.keys: inputs have names of columns, outputs of losses; "
+            "rename one");
     refused(DRAWN MATCH "[fc y]\ninput = m\nunits = 1\n[loss l]\ninput = y\n" STORE, NULL,
             "onnx: field c is of candidates that are drawn, which has no equivalent");
     refused(DRAWN "[fc y]\ninput = a\nunits = 1\n[loss l]\ninput = y\n[fc z]\ninput = a\nunits = 4\n[loss s]\nkind = "
@@ -199,7 +199,7 @@ static void onnx_export__what_nets_have_not__is_refused_by_name(void **state)
     refused(DRAWN MATCH "[loss s]\nkind = sampled_softmax\ninput = m, c.log_q\n" STORE, NULL,
             "onnx: this model ranks the words of a vocabulary, which has no equivalent");
     refused(DRAWN "[concat z]\ninput = c.log_q, a\n[fc y]\ninput = z\nunits = 1\n[loss l]\ninput = y\n" STORE, NULL,
-            "onnx: [concat z] reads c.log_q, which other nets do not have");
+            "onnx: [concat z] reads c.log_q, which has no equivalent");
 }
 
 static void onnx_export__a_key_that_stands_for_none__is_refused(void **state)
@@ -246,7 +246,7 @@ static void onnx_input__names__are_each_one_s_own(void **state)
     assert_int_equal(onnx_output(&o, b, "ages", 1), ST_INVALID);
     assert_ok(onnx_input(&o, "value", ONNX_FLOAT, 1, &a));
     assert_int_equal(onnx_input(&o, "value:", ONNX_FLOAT, 1, &a), ST_INVALID);
-    assert_message("onnx: value:: what is neither input nor output is called value:N: call it something else");
+    assert_message("onnx: value:: inner values have names like value:N: rename this column or loss");
     onnx_close(&o);
     assert_null(o.names);
 }

@@ -168,8 +168,9 @@ static void nodes__with_few_files_or_other_instructions__are_told(void **state)
     assert_alone("node 1", DOCTOR_FAIL, "links take up to 96; raise the limit (ulimit -n)");
     nodes[1].files = 96;
     snprintf(nodes[3].isa, sizeof nodes[3].isa, "avx512");
-    assert_alone("node 3", DOCTOR_WARN,
-                 "others have no more than avx2, and all nodes of a training take the same: give --isa avx2");
+    assert_alone(
+        "node 3", DOCTOR_WARN,
+        "all nodes of a training take the same instruction set, and others have no more than avx2: give --isa avx2");
 }
 
 int main(void)

@@ -100,8 +100,8 @@ static void first_rows_check__keys_without_rows__are_refused_where_they_are_many
     /* The micro-batch has 128 lines, and a hundred keys are many. */
     data_make(200, 128);
     assert_int_equal(checked("other", NULL, said), ST_MISMATCH);
-    assert_message("start.model: no row of it is one of the keys of the first 128 examples of ");
-    assert_message("data.tsv, 100 different ones or more: the keys were made by another rule");
+    assert_message("start.model: expected rows for keys of the first 128 examples of ");
+    assert_message("data.tsv, found none for any of 100 keys or more: its keys were made by another rule");
     assert_string_equal(said, "");
     assert_int_equal(checked("other", "other", said), ST_MISMATCH);
     assert_ok(checked("k0", NULL, said));
@@ -112,8 +112,8 @@ static void first_rows_check__keys_without_rows__are_refused_where_they_are_many
     assert_string_equal(said, "");
     /* One table has rows of the keys, the other has not. */
     assert_ok(checked("k5", "other", said));
-    assert_non_null(strstr(said, "warning: start.model: none of the keys of table side in the first 128 examples of "));
-    assert_non_null(strstr(said, "100 different ones or more, has a row of it"));
+    assert_non_null(strstr(said, "warning: start.model: table side, first 128 examples of "));
+    assert_non_null(strstr(said, "data.tsv: none of 100 keys or more has a row"));
     assert_null(strstr(said, "table emb"));
     assert_ok(checked("other", "k5", said));
     assert_non_null(strstr(said, "table emb"));
@@ -129,12 +129,12 @@ static void first_rows_check__few_keys__are_looked_for_until_the_data_end(void *
     data_make(300, 3);
     assert_int_equal(checked("other", NULL, said), ST_MISMATCH);
     assert_message("the keys of the first 300 examples of ");
-    assert_message("data.tsv, 3 different ones: the keys");
+    assert_message("data.tsv, found none for any of 3 keys: its keys");
     assert_ok(checked("k2", NULL, said));
     assert_string_equal(said, "");
     assert_ok(checked("k2", "other", said));
-    assert_non_null(strstr(said, "none of the keys of table side in the first 300 examples of "));
-    assert_non_null(strstr(said, "3 different ones, has a row of it"));
+    assert_non_null(strstr(said, "table side, first 300 examples of "));
+    assert_non_null(strstr(said, "data.tsv: none of 3 keys has a row"));
     /* The last of many. */
     data_make(300, 300);
     assert_ok(checked("k99", NULL, said));

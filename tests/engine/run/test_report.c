@@ -104,8 +104,8 @@ static void report_start__within_a_pass__says_what_is_read_again(void **state)
         model->data = data;
         opened_end(&o);
         snprintf(expected, sizeof expected,
-                 "\nresume   reads %s examples of the pass again that are done: no mark of their text is known "
-                 "(packed files and standard input have none)\n",
+                 "\nresume   reads %s examples again that this pass has done: their place in the text is unknown "
+                 "(packed files and standard input have no marks)\n",
                  cases[i].again ? cases[i].again : "");
         if (cases[i].again) assert_told(&o, expected);
         if (!cases[i].again) assert_null(strstr(o.text, "again"));

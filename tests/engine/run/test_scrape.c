@@ -142,7 +142,7 @@ static void scrape__what_a_training_tells__is_answered(void **state)
 
     /* Before it begins. */
     answers("GET /healthz", "200", "ok");
-    answers("GET /readyz", "503", "the first step may not begin yet");
+    answers("GET /readyz", "503", "training has not begun yet");
     const char *text = answer("GET /metrics");
     CHECK_FIGURES(text, {"heterps_planned_memory_bytes", (double)memory_planned_bytes()},
                   {"heterps_train_saves_total", 0}, {"heterps_train_save_seconds_total", 0},
@@ -232,9 +232,9 @@ static void scrape__what_a_training_tells__is_answered(void **state)
     answers("POST /metrics", "405", "Allow: GET, HEAD");
     answers("GET /", "404", "there is nothing here; GET /metrics has figures of the training");
     watch->looked(watch->context, &(struct train_look){.times = look.times, .is_over = true});
-    answers("GET /readyz", "503", "it is ending");
+    answers("GET /readyz", "503", "training is ending");
     watch->ending(watch->context);
-    answers("GET /readyz", "503", "it is ending");
+    answers("GET /readyz", "503", "training is ending");
     CHECK_FIGURES(answer("GET /metrics"), {"heterps_train_step", (double)NAN}, {"heterps_train_saves_total", 2});
     scrape_close(scrape);
     feed_close(feed);

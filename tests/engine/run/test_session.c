@@ -86,9 +86,9 @@ static void sync_nodes_check__by_synchronisation__refused_with_what_to_do(void *
         const char *message; /* NULL: it is well */
     } cases[] = {
         {SYNC_BSP, 2, true, true, NULL},
-        {SYNC_ASP, 1, false, false, "train.sync = asp is one node's only"},
+        {SYNC_ASP, 1, false, false, "train.sync = asp is for one node only"},
         {SYNC_WSP, 1, false, false, NULL},
-        {SYNC_WSP, 1, true, false, "train.sync = wsp makes each node a worker that has all stages"},
+        {SYNC_WSP, 1, true, false, "train.sync = wsp makes each node a worker with all stages"},
         {SYNC_WSP, 2, false, false, "train.pipelines = 2: on several nodes each node is one pipeline"},
         {SYNC_WSP, 1, false, true, "--lanes divides every step between nodes; under train.sync = wsp"},
     };

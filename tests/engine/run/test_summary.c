@@ -344,8 +344,8 @@ static void summary_bottleneck__both_ends_wait__slots(void **state)
         "more slots (train.in_flight) may help");
     f.rows_come_and_go = true;
     assert_bottleneck(&f, "no stage is busy more than 60% of the time; reading and computing wait for each other "
-                          "(30%), for rows come and go at "
-                          "the end of each step: fewer, larger steps (train.batch) would have less of it");
+                          "(30%), because rows come and go at "
+                          "the end of each step: fewer, larger steps (train.batch) would wait less");
     f.read_wait_ns = 0;
     char text[1024];
     assert_null(strstr(summary_bottleneck(&f, text, sizeof text), "now"));

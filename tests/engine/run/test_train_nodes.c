@@ -163,8 +163,8 @@ static void train_run__nodes_read_other_data__say_which(void **state)
         {{two, data_path}, {NULL}, "it reads other data: 1 files, and node 0 2"},
         {{data_path, two}, {NULL}, "it reads other data: 2 files, and node 0 1"},
         {{data_path, shorter}, {NULL}, told},
-        {{data_path, other}, {NULL}, "other.tsv has as many bytes as that of node 0, but other ones"},
-        {{NULL}, {data_path, other}, "other.tsv has as many bytes as that of node 0, but other ones"},
+        {{data_path, other}, {NULL}, "other.tsv has as many bytes as that of node 0, but different ones"},
+        {{NULL}, {data_path, other}, "other.tsv has as many bytes as that of node 0, but different ones"},
         {{NULL}, {eval_path, data_path}, "data.tsv has "},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -283,7 +283,7 @@ static void train_run__nodes_share_a_directory_or_not__who_writes_is_told(void *
     saved(&o, 3, (const char *const[]){out, out, out}, NULL);
     assert_told(&o, "nodes    3, which have 3, 3 and 2 of 8 lanes; every node writes to --out\n");
     saved(&o, 3, (const char *const[]){out, out, apart}, NULL);
-    assert_told(&o, "lanes; node 0 writes to --out, also what comes from node 2, which does not share it\n");
+    assert_told(&o, "lanes; node 0 writes to --out, also for node 2, which does not share it\n");
     saved(&o, 3, (const char *const[]){out, apart, apart}, NULL);
     assert_told(&o, "lanes; node 0 writes to --out, also what comes from nodes 1 and 2, which do not share it\n");
     assert_null(strstr(o.text, "had the save"));
@@ -291,7 +291,7 @@ static void train_run__nodes_share_a_directory_or_not__who_writes_is_told(void *
     saved(&o, 3, (const char *const[]){out, out, out}, (const char *const[]){out, out, out});
     assert_null(strstr(o.text, "had the save"));
     saved(&o, 3, (const char *const[]){out, out, out}, (const char *const[]){out, apart, out});
-    snprintf(line, sizeof line, "resume   node 1 had the save of this node sent: %s does not have it there\n", out);
+    snprintf(line, sizeof line, "resume   this node has sent its save to node 1: %s does not have it there\n", out);
     assert_told(&o, line);
     saved(&o, 3, (const char *const[]){out, out, out}, (const char *const[]){out, apart, apart});
     assert_told(&o, "resume   nodes 1 and 2 had the save of this node sent: ");

@@ -148,9 +148,9 @@ static void train_save_due__saves_fall_due_while_one_is_written__told_once_and_c
     assert_ok(st);
     assert_int_equal(t.report.save_late_count, 3);
     assert_int_equal(t.report.save_merged_count, 2);
-    assert_int_equal(count_of(told.text, "saves    that of step"), 1);
-    assert_told(&told, "saves    that of step 10 is made when the one before it is written, and training goes on "
-                       "meanwhile; with checkpoint.wait = yes it would wait (checkpoint.every = 5)\n");
+    assert_int_equal(count_of(told.text, "saves    the save of step"), 1);
+    assert_told(&told, "saves    the save of step 10 follows when the one before it is written; training goes on "
+                       "meanwhile, and with checkpoint.wait = yes it would wait (checkpoint.every = 5)\n");
     assert_int_equal(fake.begun, 0);
 }
 

@@ -22,13 +22,13 @@ static void route__paths_and_methods__have_their_answers(void **state)
     } cases[] = {
         {"POST /predict", 200, "Heterps-Version: 20\r\n", ANSWERS},
         {"POST /predict/line", 200, "Content-Type: text/plain; charset=utf-8\r\n", ANSWERS},
-        {"POST /predict/none", 404, NULL, "no model is called so\n"},
+        {"POST /predict/none", 404, NULL, "there is no model of this name\n"},
         {"POST /predict/", 404, NULL, NULL},
         {"POST /predictx", 404, NULL, NULL},
-        {"POST /predict/line/x", 404, NULL, "no model is called so\n"},
-        {"GET /predict", 405, "Allow: POST\r\n", "it takes POST\n"},
+        {"POST /predict/line/x", 404, NULL, "there is no model of this name\n"},
+        {"GET /predict", 405, "Allow: POST\r\n", "this path takes POST\n"},
         {"GET /healthz", 200, "X-Content-Type-Options: nosniff\r\n", "ok\n"},
-        {"POST /healthz", 405, "Allow: GET, HEAD\r\n", "it takes GET\n"},
+        {"POST /healthz", 405, "Allow: GET, HEAD\r\n", "this path takes GET\n"},
         {"GET /healthz/", 404, NULL, NULL},
         {"GET /readyz", 200, NULL, "ok\n"},
         {"GET /metrics", 200, "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n", NULL},
@@ -120,7 +120,7 @@ static void request__packed__is_refused(void **state)
 {
     (void)state;
     served_check(served_ask(&server, "POST /predict", "Content-Encoding: gzip\r\n", LINES), 415, NULL,
-                 "requests are not unpacked here: Content-Encoding gzip\n");
+                 "expected a request that is not packed, found Content-Encoding gzip\n");
     served_check(served_ask(&server, "POST /predict", "Content-Encoding: identity\r\n", LINES), 200, NULL, ANSWERS);
 }
 

@@ -14,7 +14,7 @@ static void serve_run__who_may_ask_is_not_said__does_not_start(void **state)
     struct serve_options o = served_options();
     o.listen = "0.0.0.0:0";
     assert_int_equal(serve_run(&o), ST_USAGE);
-    assert_message("--listen 0.0.0.0:0 is reached from other machines: give --token-file FILE, or --insecure");
+    assert_message("--listen 0.0.0.0:0 can be reached from other machines: give --token-file FILE, or --insecure");
     o.listen = "127.0.0.1";
     assert_int_equal(serve_run(&o), ST_USAGE);
     assert_message("--listen: expected ADDR:PORT");
