@@ -102,7 +102,7 @@ static status files_use(struct setup *s, const struct model_budget *budget, cons
     files.rows = rows;
     model_close(&s->model);
     TRY(model_open(&s->model, &s->graph, &files));
-    log_info("rows     %s of them, more than store.ram = %s has room for: they stay in the files of %s",
+    log_info("rows     %s rows are more than store.ram = %s has room for: they stay in the files of %s",
              words_whole(text, sum), words_size(ram, s->settings.store_ram), s->saved);
     return ST_OK;
 }

@@ -41,7 +41,8 @@ status early_stop_take(struct early_stop *stop, uint64_t step, bool *is_better)
              "train.stop = %s: the evaluation of step %" PRIu64 " has no such figure (it is %g); is one class absent?",
              name, step, value);
     if (best->figure[0] != 0 && strcmp(best->figure, name) != 0)
-        log_warning("the save was looking at %s, train.stop is %s: the best begins anew", best->figure, name);
+        log_warning("the save kept the best model by %s, and train.stop is %s: the search for the best begins anew",
+                    best->figure, name);
     bool is_first = strcmp(best->figure, name) != 0;
     *is_better = is_first || (figure_of(stop)->better > 0 ? value > best->value : value < best->value);
     best->evaluated_step = step;

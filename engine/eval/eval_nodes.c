@@ -35,7 +35,8 @@ static status terms_take(void *context, const void *piece, uint32_t bytes)
     uint64_t count = 0;
     if (bytes >= sizeof count) memcpy(&count, piece, sizeof count);
     if (count == 0 || count > n->shape.micro || bytes != sizeof count + heads_terms_bytes(n->heads, (uint32_t)count))
-        FAIL(INVALID, "terms of an evaluation that are none have come: not all nodes run the same program");
+        FAIL(INVALID,
+             "a node has sent terms of an evaluation that cannot be right: not all nodes run the same program");
     const uint8_t *terms = (const uint8_t *)piece + sizeof count;
     TRY(heads_terms_add(n->heads, terms, (uint32_t)count));
     return n->by ? by_value_terms_add(n->by, n->heads, terms, (uint32_t)count) : ST_OK;
@@ -102,7 +103,7 @@ static status verdict_say(struct eval_nodes *n, const struct verdict *verdict, c
 
 static status verdict_invalid(void)
 {
-    FAIL(INVALID, "node 0 has found figures that are none: it does not run the same program");
+    FAIL(INVALID, "node 0 has sent figures that cannot be right: it does not run the same program");
 }
 
 static status verdict_hear(struct eval_nodes *n, uint64_t *example_count)

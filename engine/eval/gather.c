@@ -86,7 +86,7 @@ static status end_say(struct gather *g, status st)
 
 static status piece_invalid(uint32_t name)
 {
-    FAIL(INVALID, "node %u sent a piece of an evaluation that is none: it does not run the same program", name);
+    FAIL(INVALID, "node %u sent a piece of an evaluation that cannot be right: it does not run the same program", name);
 }
 
 /* Reads and checks the header of the piece at `at`, with `left` bytes. */

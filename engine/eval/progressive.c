@@ -307,7 +307,7 @@ status progressive_joined(struct progressive *p)
 
 static status none_come(void)
 {
-    FAIL(INVALID, "figures of progress that are none have come: not all nodes run the same program");
+    FAIL(INVALID, "a node has sent figures of progress that cannot be right: not all nodes run the same program");
 }
 
 /* Takes in a node's block; *left: examples that are still missing. */
@@ -343,10 +343,7 @@ static status all_hear(struct progressive *p)
             if (st != ST_OK) return st;
         }
     if (left > 0)
-        FAIL(INVALID,
-             "of the figures of progress those of %" PRIu64 " examples have not come: not all nodes run the same "
-             "program",
-             left);
+        FAIL(INVALID, "figures of progress lack %" PRIu64 " examples: not all nodes run the same program", left);
     return ST_OK;
 }
 

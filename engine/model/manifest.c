@@ -273,7 +273,7 @@ static status part_read(struct manifest_part *p, const char *path, json_t *json,
         !natural(number, COUNT_MAX, &p->number) || !natural(block_bytes, UINT32_MAX, &block_bytes_u64) ||
         !natural(begin, UINT32_MAX, &begin_u64) || !natural(end, UINT32_MAX, &end_u64) || begin_u64 > end_u64 ||
         p->file.bytes < (end_u64 - begin_u64) * block_bytes_u64 || (is_segment && (number == 0 || block_bytes == 0)))
-        FAIL(INVALID, "%s: table %zu: a number, checksum or file name cannot be", path, index);
+        FAIL(INVALID, "%s: table %zu: a number, checksum or file name is impossible", path, index);
     p->block_bytes = (uint32_t)block_bytes_u64;
     p->block_begin = (uint32_t)begin_u64;
     p->block_end = (uint32_t)end_u64;
@@ -297,12 +297,12 @@ static status table_read(struct manifest_table *t, const char *path, json_t *jso
     t->store = vectors ? TABLE_BF16 : TABLE_F32;
     if (!natural(dim, UINT32_MAX, &dim_u64) || !natural(span_floats, UINT32_MAX, &span_u64) ||
         !natural(rows, COUNT_MAX, &t->rows))
-        FAIL(INVALID, "%s: table %zu: a number cannot be", path, index);
+        FAIL(INVALID, "%s: table %zu: a number is impossible", path, index);
     if (counted != NULL && json_unpack_ex(counted, &error, 0, "{s:s, s:I, s:s}", "file", &admission, "bytes",
                                           &admission_bytes, "xxh3", &admission_hash) != 0)
         FAIL(INVALID, "%s: table %zu: %s", path, index, error.text);
     if (counted != NULL && !file_read(&t->admission, admission, admission_bytes, admission_hash))
-        FAIL(INVALID, "%s: table %zu: a number, checksum or file name of its admission cannot be", path, index);
+        FAIL(INVALID, "%s: table %zu: a number, checksum or file name of its admission is impossible", path, index);
     t->dim = (uint32_t)dim_u64;
     t->span_floats = (uint32_t)span_u64;
     if (t->span_floats < row_vector_floats(&(struct graph_table){.dim = t->dim, .store = (uint16_t)t->store}))
@@ -326,7 +326,7 @@ static status tensor_read(struct manifest_tensor *t, const char *path, json_t *j
     if (json_unpack_ex(json, &error, 0, "{s:s, s:[I, I!]}", "name", &t->name, "shape", &rows, &cols) != 0)
         FAIL(INVALID, "%s: tensor %zu: %s", path, index, error.text);
     if (!natural(rows, UINT32_MAX, &t->shape[0]) || !natural(cols, UINT32_MAX, &t->shape[1]))
-        FAIL(INVALID, "%s: tensor %zu: its shape cannot be", path, index);
+        FAIL(INVALID, "%s: tensor %zu: its shape is impossible", path, index);
     return ST_OK;
 }
 
@@ -341,7 +341,7 @@ static status best_read(struct best *b, const char *path, json_t *json)
         FAIL(INVALID, "%s: \"best\": %s", path, error.text);
     if (!natural(step, COUNT_MAX, &b->step) || !natural(evaluated_step, COUNT_MAX, &b->evaluated_step) ||
         !natural(evaluations_since, COUNT_MAX, &b->evaluations_since) || strlen(figure) >= sizeof b->figure)
-        FAIL(INVALID, "%s: \"best\": a number or a name cannot be", path);
+        FAIL(INVALID, "%s: \"best\": a number or a name is impossible", path);
     snprintf(b->figure, sizeof b->figure, "%s", figure);
     return ST_OK;
 }
@@ -354,7 +354,7 @@ static status data_file_read(struct model_data_file *f, const char *path, json_t
     if (json_unpack_ex(json, &error, 0, "{s:s, s:I, s:s}", "path", &f->name, "bytes", &bytes, "xxh3", &hash) != 0)
         FAIL(INVALID, "%s: \"data\": %s", path, error.text);
     if (!natural(bytes, INT64_MAX, &f->bytes) || !hash_parse(hash, &f->xxh3))
-        FAIL(INVALID, "%s: \"data\": a number or checksum of %.120s cannot be", path, f->name);
+        FAIL(INVALID, "%s: \"data\": a number or checksum of %.120s is impossible", path, f->name);
     return ST_OK;
 }
 
@@ -372,7 +372,7 @@ static status mark_read(struct reader_mark *m, const char *path, json_t *json, c
         !natural(byte, COUNT_MAX, &m->byte) || !natural(line, COUNT_MAX, &m->line) ||
         !natural(bad, COUNT_MAX, &m->bad_count) || !natural(cut, COUNT_MAX, &m->cut_count) ||
         !natural(unknown, COUNT_MAX, &m->unknown_count) || (before != NULL && before->example >= m->example))
-        FAIL(INVALID, "%s: \"marks\": a number cannot be", path);
+        FAIL(INVALID, "%s: \"marks\": a number is impossible", path);
     m->path = (uint32_t)file_u64;
     return ST_OK;
 }
@@ -386,7 +386,7 @@ static status stream_read(struct model_data *d, const char *path, json_t *json)
     if (json_unpack_ex(json, &error, 0, "[I, I, s!]", &example, &byte, &hash) != 0)
         FAIL(INVALID, "%s: \"stream\": %s", path, error.text);
     if (!natural(example, COUNT_MAX, &m->example) || !natural(byte, COUNT_MAX, &m->byte) || !hash_parse(hash, &m->xxh3))
-        FAIL(INVALID, "%s: \"stream\": a number or checksum cannot be", path);
+        FAIL(INVALID, "%s: \"stream\": a number or checksum is impossible", path);
     m->is_hashed = true;
     d->mark_count = 1;
     return ST_OK;
@@ -448,7 +448,7 @@ static status members_read(struct manifest *m, const char *path, json_t *json)
         !natural(first_epoch, m->progress.epoch, &m->progress.first_epoch) ||
         !natural(first_step, m->progress.step, &m->progress.first_step) || !natural(save, COUNT_MAX, &m->save) ||
         !file_read(&m->dense, dense, dense_bytes, dense_hash))
-        FAIL(INVALID, "%s: a number, checksum or file name cannot be", path);
+        FAIL(INVALID, "%s: a number, checksum or file name is impossible", path);
     if (!json_is_array(tables) || !json_is_array(tensors) || json_array_size(tables) > GRAPH_COUNT_MAX ||
         json_array_size(tensors) > GRAPH_COUNT_MAX)
         FAIL(INVALID, "%s: \"tables\" and \"tensors\" are not lists, or too long", path);

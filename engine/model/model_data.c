@@ -98,7 +98,7 @@ status model_data_compare(const char *path, const struct model_data *saved, cons
                                "its state, give --continue in place of --resume";
     if (saved->file_count == 0 || present->file_count == 0) return ST_OK;
     if (saved->file_count != present->file_count)
-        FAIL(INVALID, "%s: its training stands in %u file%s of data (%s%s), found %u (%s%s); %s", path,
+        FAIL(INVALID, "%s: its training has stopped in %u file%s of data (%s%s), found %u (%s%s); %s", path,
              saved->file_count, saved->file_count == 1 ? "" : "s", saved->file[0].name,
              saved->file_count == 1 ? "" : ", …", present->file_count, present->file[0].name,
              present->file_count == 1 ? "" : ", …", todo);
@@ -106,11 +106,12 @@ status model_data_compare(const char *path, const struct model_data *saved, cons
         const struct model_data_file *was = &saved->file[i], *is = &present->file[i];
         if (was->bytes != is->bytes)
             FAIL(INVALID,
-                 "%s: its training stands in %s of %" PRIu64 " bytes, found %s of %" PRIu64
+                 "%s: its training has stopped in %s of %" PRIu64 " bytes, found %s of %" PRIu64
                  " bytes: it is other data; %s",
                  path, was->name, was->bytes, is->name, is->bytes, todo);
         if (was->xxh3 != is->xxh3)
-            FAIL(INVALID, "%s: its training stands in %s, found %s, which has as many bytes, and others; %s", path,
+            FAIL(INVALID,
+                 "%s: its training has stopped in %s, found %s, which has as many bytes, but different ones; %s", path,
                  was->name, is->name, todo);
     }
     return ST_OK;

@@ -257,7 +257,7 @@ static status load_run(struct load *l, struct model *model, const char *path, en
     if (purpose == MODEL_TO_RESUME) TRY(model_data_compare(l->saved.manifest_path, &m->data, &model->data));
     if (purpose == MODEL_TO_RESUME && m->progress.epoch_examples > 0 &&
         (m->data.file_count == 0) != (model->data.file_count == 0))
-        log_info("resume   %s does not tell whether these are the data that the save stands in: not compared",
+        log_info("resume   %s does not tell in which data its training has stopped: not compared with these",
                  m->data.file_count == 0 ? l->saved.manifest_path : "a stream");
     /* Before the hash, which cannot tell the setting that differs. */
     if (purpose != MODEL_TO_USE)
@@ -333,7 +333,8 @@ static void same_data_tell(const struct model_saved *saved, const struct model *
         return;
     }
     const bool is_known = p->pass_examples > p->epoch_examples;
-    log_warning("%s stands in this very data (%s): %s %s examples of its pass, which are not trained on; --resume in "
+    log_warning("%s has stopped training in this very data (%s): %s %s examples of its pass, which are not trained on; "
+                "--resume in "
                 "place of --continue would go on with them",
                 saved->directory, m->data.file[0].name,
                 is_known ? "--continue begins it anew, and leaves out the last"

@@ -642,8 +642,8 @@ static status judge(const struct warm_start *w, const struct names *untaken, con
         FAIL(INVALID, "%s: nothing in it has the name and shape of a part of this model: %s", w->o->path,
              untaken->text);
     if (w->o->strict && untaken->count + unused->count != 0)
-        FAIL(MISMATCH, "%s: --strict: %s%s%s%s%s", w->o->path, untaken->count ? "the graph has besides: " : "",
-             untaken->text, untaken->count && unused->count ? "; " : "", unused->count ? "the graph has not: " : "",
+        FAIL(MISMATCH, "%s: --strict: %s%s%s%s%s", w->o->path, untaken->count ? "only in the graph: " : "",
+             untaken->text, untaken->count && unused->count ? "; " : "", unused->count ? "not in the graph: " : "",
              unused->text);
     return ST_OK;
 }

@@ -17,7 +17,7 @@ static status lanes_suffice(uint32_t lanes, uint32_t node_count)
     if (node_count > lanes)
         FAIL(INVALID,
              "%u of %u nodes would have nothing to compute of %u lane%s: give at most as many nodes, or --set "
-             "train.lanes=%u; those that are to compute nothing say so by --lanes 0",
+             "train.lanes=%u; start nodes that are to compute nothing with --lanes 0",
              node_count - lanes, node_count, lanes, words_s(lanes), node_count);
     return ST_OK;
 }
@@ -54,7 +54,7 @@ status division_parse(const char *name, const char *text, uint32_t rank, uint32_
     if (count > 1 && count != job_nodes)
         FAIL(USAGE, "%s %.80s: expected a number for each of %u nodes, found %u", name, text, job_nodes, count);
     if (first == 0 && (rank == 0 || count > 1))
-        FAIL(USAGE, "%s %.80s: node 0 reads the data for all, and speaks for them: give it a lane at least", name,
+        FAIL(USAGE, "%s %.80s: node 0 reads the data for all, and speaks for them: give it at least one lane", name,
              text);
     *says = division_lanes(own);
     return ST_OK;

@@ -78,7 +78,7 @@ static status exit_status_of(struct node *n, uint64_t code, enum member_reason r
         if (code == MEMBER_EXIT_AGAIN) FAIL(AGAIN, "%s", *n->why ? n->why : "node 0 has stopped");
         if (code == 2) FAIL(USAGE, "%s", n->why);
         FAIL(SYSTEM, "%s", *n->why ? n->why : "another node has failed");
-    case REASON_FACTS: FAIL(INVALID, "%s", *n->why ? n->why : "node 0 refuses this node: it is another one's");
+    case REASON_FACTS: FAIL(INVALID, "%s", *n->why ? n->why : "node 0 refuses this node: it belongs to another job");
     case REASON_TWICE:
         FAIL(INVALID, "rank %u is taken: another process of this job has it; --rank says which node this is",
              n->o.place->rank);

@@ -32,7 +32,7 @@ static status address_next(struct node_place *place, const char *text, size_t by
     TRY(address_parse(address, one, NODE_PORT));
     for (uint32_t i = 0; i < place->count; i++)
         if (is_same(address, &place->address[i]))
-            FAIL(USAGE, "--nodes: %s is there twice; each node listens at a place of its own", one);
+            FAIL(USAGE, "--nodes: %s is given twice; each node listens at a place of its own", one);
     place->count++;
     return ST_OK;
 }

@@ -120,7 +120,8 @@ static status map_come(struct served *s, const char *name, struct file_map *map)
     for (;;) {
         TRY(files_in_data(&s->files, &data, &bytes));
         if (bytes > map->bytes - come || (bytes == 0 && come < map->bytes))
-            FAIL(INVALID, "node 0 sends other than %zu bytes of the %s of the save", map->bytes, name);
+            FAIL(INVALID, "expected %zu bytes of the %s of the save from node 0, found another number", map->bytes,
+                 name);
         if (bytes == 0) return ST_OK;
         memcpy(to + come, data, bytes);
         come += bytes;

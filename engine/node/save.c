@@ -145,7 +145,7 @@ static status file_check(const char *path, const struct part_word *word, uint32_
     char full[FILE_PATH_BYTES];
     struct stat about;
     if (stat(file_path_join(full, path, word->name), &about) != 0 || (uint64_t)about.st_size != word->bytes)
-        FAIL(IO, "%s is not here as node %u has written it", full, name);
+        FAIL(IO, "%s: not found here as node %u has written it", full, name);
     return ST_OK;
 }
 

@@ -93,7 +93,7 @@ static status serve(struct reduce *r, struct model_sorted_own *own)
     while (wish.what != SORTED_END) {
         TRY(reduce_hear_all(r, 0, &wish, sizeof wish));
         if (wish.what >= SORTED_WHAT_COUNT || (wish.what != SORTED_END && wish.table >= r->graph->table_count))
-            FAIL(INVALID, "node 0 wants what no node has: it does not run the same program");
+            FAIL(INVALID, "node 0 asks for something unknown: it does not run the same program");
         TRY(wish_grant(r, own, &wish));
     }
     return ST_OK;

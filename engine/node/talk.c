@@ -161,7 +161,7 @@ static status standing_hear(struct reduce *r, uint32_t from, bool who, status *s
     const bool is_one = bytes >= sizeof word && word.code < ST_COUNT && bytes == sizeof word + word.bytes &&
                         (word.code == ST_OK) == (word.bytes == 0) && (word.bytes == 0 || message[word.bytes - 1] == 0);
     if (!is_one)
-        FAIL(INVALID, "node %u says nothing that can be understood: it does not run the same program",
+        FAIL(INVALID, "node %u has sent a message that cannot be understood: it does not run the same program",
              reduce_name(r, from));
     *st = (status)word.code;
     if (*st != ST_OK && who) *st = status_fail(*st, __FILE__, __LINE__, "node %u: %s", reduce_name(r, from), message);

@@ -167,7 +167,7 @@ static status wave_send(struct reduce *r, uint64_t wave)
     memcpy(&head, x->letter[place], sizeof head);
     CHECK(head.wave == wave);
     if (wave >= waves_free(waves))
-        FAIL(INVALID, "node %u does not say that it has added the rounds of waves which it has been given, %" PRIu64,
+        FAIL(INVALID, "node %u has not confirmed that it has added the rounds of waves that it was given, %" PRIu64,
              reduce_name(r, late_worker(waves)), waves->given[late_worker(waves)]);
     x->come_has_change[own] = has_change;
     if (has_change) memcpy(x->come_change[own], own_slice(x, x->change[place]), slice_bytes(x, x->worker));

@@ -291,7 +291,7 @@ status replanner_plan(struct replanner *r, struct plan *plan, bool *is_better)
     *is_better = false;
     TRY(goal_solve(r, r->options.throughput, seconds, false, &next));
     if (!next.result.is_feasible) {
-        log_detail("the goal of %.6g examples/s is out of reach now; planning for as many as can be",
+        log_detail("the goal of %.6g examples/s is out of reach now; planning for the most examples/s",
                    r->instance.throughput_limit);
         solution_free(&next);
         TRY(goal_solve(r, INFINITY, seconds, false, &next));

@@ -410,8 +410,8 @@ static void remarks_tell(const struct profile *p)
     log_info("profile  measured in %.1f s: %u rounds, medians of them; their middle half spreads over %.1f %%",
              p->result.seconds, p->result.rounds, p->result.spread * 100);
     if (p->data.settings.store_ssd)
-        log_info("profile  waiting for rows on disk is not in these times: see what `heterps-run bench disk DIR` says "
-                 "of it");
+        log_info("profile  these times do not include waiting for rows on disk, which `heterps-run bench disk DIR` "
+                 "measures");
     log_detail("profile  moving between cores: %.3g us + %.3g GB/s; reading %.3g us an example", p->move.fixed * 1e6,
                1e-9 / p->move.slope, p->result.reading_seconds * 1e6);
 }

@@ -142,7 +142,7 @@ static void infer_finish(struct server *s, struct request *r, const struct ask *
     const char *text = lines_text(r->lines, &bytes);
     const uint64_t count = text ? lines_count(text, bytes) : 0;
     if (text && count != i->inference.example_count) {
-        reply_error(s, r->http, 400, "expected a prediction of each of %u examples, found %" PRIu64,
+        reply_error(s, r->http, 400, "expected a prediction for each of %u examples, found %" PRIu64,
                     i->inference.example_count, count);
         return;
     }
@@ -245,7 +245,7 @@ static void model_route(struct server *s, const char *path, bool is_post, struct
     char part[128];
     struct served *m = part_next(&path, part) ? server_model(s, part) : NULL;
     if (m == NULL) {
-        reply_error(s, request, 404, "no model is called so");
+        reply_error(s, request, 404, "there is no model of this name");
         return;
     }
     if (strncmp(path, "versions/", 9) == 0) {

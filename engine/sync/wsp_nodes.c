@@ -167,7 +167,7 @@ static status letter_rows_check(const struct sync_site *site, uint32_t worker, c
     for (size_t at = letter_begin(site); at < bytes;) {
         if (!letter_rows_at(site->graph, letter, bytes, at, &rows) ||
             rows.count > wave_rows_max(site, (uint32_t)rows.table))
-            FAIL(INVALID, "node %u sent rows of a wave that are none: it does not run the same program", worker);
+            FAIL(INVALID, "node %u sent rows of a wave that cannot be right: it does not run the same program", worker);
         if (seen >> rows.table & 1) FAIL(INVALID, "node %u sent rows of a table twice in a wave", worker);
         seen |= UINT64_C(1) << rows.table;
         at += letter_rows_bytes(site->graph, rows.table, rows.count);

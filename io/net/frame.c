@@ -51,15 +51,17 @@ void frame_greeting_put(uint8_t out[FRAME_GREETING_BYTES], enum frame_seal seal,
 
 status frame_preamble_get(const uint8_t in[FRAME_GREETING_BYTES], bool is_sealed, enum frame_seal *seal)
 {
-    if (memcmp(in, MAGIC, 7) != 0) FAIL(INVALID, "what answers there is no node: its first bytes are not " MAGIC);
+    if (memcmp(in, MAGIC, 7) != 0)
+        FAIL(INVALID, "the program that answers there is no node: its first bytes are not " MAGIC);
     if (in[7] != VERSION)
-        FAIL(INVALID, "the node there speaks version %u of the protocol, this one version %u; run one program on all",
+        FAIL(INVALID,
+             "the node there speaks version %u of the protocol, this one version %u; run the same program on all nodes",
              in[7], VERSION);
     if (in[8] >= FRAME_SEAL_COUNT)
-        FAIL(INVALID, "the node there seals in a way that is not known here, number %u; run one program on all", in[8]);
+        FAIL(INVALID, "the node there seals in an unknown way, number %u; run the same program on all nodes", in[8]);
     if (is_sealed != (in[8] != FRAME_PLAIN))
-        FAIL(INVALID, is_sealed ? "the node there has no key and this one has one; give the same key to all"
-                                : "the node there has a key and this one has none; give the same key to all");
+        FAIL(INVALID, is_sealed ? "the node there has no key and this one has one; give the same key to all nodes"
+                                : "the node there has a key and this one has none; give the same key to all nodes");
     for (uint32_t i = 9; i < FRAME_PREAMBLE_BYTES; i++)
         if (in[i] != 0) FAIL(INVALID, "a greeting: byte %u: expected 0, found %u", i, in[i]);
     *seal = in[8];

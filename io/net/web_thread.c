@@ -409,7 +409,7 @@ static void lane_again(struct lane *lane)
     else if (web_is_stream(web) && byte > 0 && !web->facts.has_size && web->facts.version == 0)
         web_fail(web, status_fail(ST_IO, __FILE__, __LINE__,
                                   "%s: its stream was cut at byte %" PRIu64 " (%s), and %s tells neither size nor "
-                                  "version of the data, so that nobody can go on; start anew, or give a file",
+                                  "version of the data, so reading cannot go on; start anew, or give a file",
                                   shown, byte, lane->why, lane->to.host));
     else if (is_lost)
         web_fail(web, status_fail(ST_IO, __FILE__, __LINE__,
@@ -502,7 +502,7 @@ static void lane_ended(struct lane *lane)
         }
         char shown[WEB_SHOWN_BYTES];
         web_fail(web, status_fail(ST_IO, __FILE__, __LINE__,
-                                  "%s: whoever is asked sends to another place, %u times; expected the data",
+                                  "%s: servers have redirected the request %u times; expected the data",
                                   web_address_shown(shown, &web->ask.address), lane->moved_count));
         break;
     case WEB_WHOLE:

@@ -669,7 +669,7 @@ static status zstd_read(struct source *source, void *buffer, size_t capacity, si
         if (error == ZSTD_error_memory_allocation || error == ZSTD_error_frameParameter_windowTooLarge)
             FAIL(MEMORY,
                  "%s: its zstd window is larger than the %zu MiB that are planned (a file's first frame may ask for "
-                 "%zu, what is no file has 8); pack it without --ultra and --long",
+                 "%zu, a stream or an address for 8); pack it without --ultra and --long",
                  source_name(source), source->zstd_window >> 20, ZSTD_WINDOW_BYTES_MAX >> 20);
         if (ZSTD_isError(wanted))
             FAIL(CORRUPT, "%s: not zstd data between byte %" PRIu64 " and byte %" PRIu64 ": %s",

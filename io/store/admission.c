@@ -364,8 +364,9 @@ static status header_read(struct header *h, const char *path, const uint8_t *dat
     if (h->zero || h->reserved || h->admit < 2 || h->admit > ADMIT_MAX || h->admit_by > ADMIT_BLOOM_SHARDS ||
         __builtin_mul_overflow(h->record_count, record_bytes_of(h->admit_by), &content_bytes) ||
         h->file_bytes != bytes || content_bytes != bytes - sizeof *h - sizeof hash)
-        FAIL(INVALID, "%s: the header's numbers cannot be (admit %u, kind %u, keys %" PRIu64 ", bytes %" PRIu64 ")",
-             path, h->admit, h->admit_by, h->record_count, h->file_bytes);
+        FAIL(INVALID,
+             "%s: the header's numbers are impossible (admit %u, kind %u, keys %" PRIu64 ", bytes %" PRIu64 ")", path,
+             h->admit, h->admit_by, h->record_count, h->file_bytes);
     return ST_OK;
 }
 

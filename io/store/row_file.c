@@ -139,7 +139,7 @@ status row_file_open(struct row_file *file, const char *path, const uint8_t *dat
         h->span_floats < (is_f32 ? h->dim : bf16_words(h->dim)) || h->block_rows == 0 ||
         h->block_rows > ROW_FILE_BLOCK_ROWS_MAX || !file_bytes(h, &expected_bytes) || expected_bytes != h->file_bytes)
         FAIL(INVALID,
-             "%s: the header's numbers cannot be (dim %u, floats a row %u, rows %" PRIu64
+             "%s: the header's numbers are impossible (dim %u, floats a row %u, rows %" PRIu64
              ", rows a block %u, bytes %" PRIu64 ")",
              path, h->dim, h->span_floats, h->row_count, h->block_rows, h->file_bytes);
     if (h->file_bytes != bytes) FAIL(CORRUPT, "%s: the file has %zu bytes, not %" PRIu64, path, bytes, h->file_bytes);

@@ -202,7 +202,7 @@ resumed_rows() {
     [ $? = 1 ] && section rows | grep -q 'fail .*emb of the save .*needs .* rows, has room for'
 }
 check 'more rows to go on with than there is room for' resumed_rows
-other_data() { doctor "$tiny" --data "$data" --resume "$work/many"; [ $? = 1 ] && section 'save directory' | grep -q 'fail .*its training stands in .*many.tsv'; }
+other_data() { doctor "$tiny" --data "$data" --resume "$work/many"; [ $? = 1 ] && section 'save directory' | grep -q 'fail .*its training has stopped in .*many.tsv'; }
 check 'a save of other data' other_data
 full() { # in a name space of its own: a small disk
     unshare -m sh -c "mount -t tmpfs -o size=1m none '$work/empty' && { head -c 1m /dev/zero >'$work/empty/zeros' 2>/dev/null; '$HETERPS' doctor '$tiny' --data '$data' --set store.ssd=64MiB --set store.path='$work/empty/rows' --out '$work/empty/model'; } >'$work/page' 2>&1"

@@ -170,6 +170,6 @@ failing() { # a node's own failure
     says 'nodata.tsv: No such file' && says 'error: node [01] on (one|two) has failed, and with it the job'
 }
 check 'a failure of a node ends all' failing
-check 'no key of launch'\''s' fails_so 2 '--key-file is launch.s to give' launch --hosts one -- tiny.bin --key-file key
+check 'no key of launch'\''s' fails_so 2 'launch itself gives --key-file' launch --hosts one -- tiny.bin --key-file key
 
 finish

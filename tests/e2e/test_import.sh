@@ -138,7 +138,7 @@ check 'what was imported goes on like what was begun with --init' continues
 check 'a folder of .npy files: the same model; --init takes it too' npy_files
 check 'other names, weights the other way round, doubles' torch_taken
 check 'missing and extra tensors are listed' missing_and_extra
-check '--strict: missing and extra tensors are refused' refused 1 '--strict: the graph has besides: h1.weight .*; the graph has not: optimizer' "$folder/part" --strict
+check '--strict: missing and extra tensors are refused' refused 1 '--strict: only in the graph: h1.weight .*; not in the graph: optimizer' "$folder/part" --strict
 check 'a weight the other way round needs its flag' refused 1 'net.0.weight: expected [0-9]+x8, as the graph has it, found 8x.*--transpose h1.weight' "$folder/torch/net.safetensors" --map "$folder/torch/names.txt"
 check 'half a .safetensors file' half_safetensors
 check 'half a .npy file' half_npy

@@ -19,7 +19,7 @@ fails 2 'exclude each other' 'tokens, and none' "$h" tiny.bin --data rows.tsv --
 fails 2 'exclude each other' 'tokens, and none, on nodes' "$h" tiny.bin --data rows.tsv --metrics 127.0.0.1:0 --token-file tokens --insecure --nodes 127.0.0.1:5,127.0.0.1:6 --rank 0 -q
 fails 2 '--token-file is for --metrics' 'tokens for nothing' "$h" tiny.bin --data rows.tsv --token-file tokens -q
 fails 2 'are for a training on several nodes' 'trust for nothing' "$h" tiny.bin --data rows.tsv --insecure -q
-fails 2 '--metrics: 64 connections need 320 descriptors, and this process may have 70; raise that' 'few descriptors' sh -c "ulimit -n 70 && exec '$h' tiny.bin --data rows.tsv --metrics 127.0.0.1:0 -q"
+fails 2 '--metrics: 64 connections need 320 descriptors, and this process may have 70; raise the limit' 'few descriptors' sh -c "ulimit -n 70 && exec '$h' tiny.bin --data rows.tsv --metrics 127.0.0.1:0 -q"
 fails 1 'wide.txt' 'tokens that are not there' "$h" tiny.bin --data rows.tsv --metrics 127.0.0.1:0 --token-file wide.txt -q
 open_to_all() { "$h" tiny.bin --data rows.tsv --metrics 0.0.0.0:0 --insecure 2>err && grep -q 'whoever reaches 0.0.0.0:0 may ask' err && grep -q 'metrics  http://0.0.0.0:' err; }
 check 'whoever reaches it, as is said' open_to_all

@@ -61,7 +61,7 @@ check 'day 6: rolled back to the day before, and learnt once' sixth
 seventh() { # with bounds of its own
     day 7 --continue "$model" --set train.steps_max=3 && [ "$(progress step)" = $((7 * steps + 3)) ] &&
         cp -r "$model" "$work/within7" && day 7 --continue "$work/within7" --set train.steps_max=1 --set checkpoint.keep=1 && rm -r "$work/within7" &&
-        grep -q 'within7 stands in this very data (.*day7.tsv): --continue begins it anew, and leaves out what follows the first 384 examples of its pass, .*--resume in place' "$folder/err" &&
+        grep -q 'within7 has stopped training in this very data (.*day7.tsv): --continue begins it anew, and leaves out what follows the first 384 examples of its pass, .*--resume in place' "$folder/err" &&
         grep -q 'the next save takes the place of this one (checkpoint.keep = 1)' "$folder/err" && day 7 --resume "$model" &&
         [ "$(progress step)" = $((8 * steps)) ] && measured 8 && runs 0 "$HETERPS" fsck "$model"
 }
@@ -71,18 +71,18 @@ check 'day 7: train.steps_max counts from its beginning; resumed without it, the
 # --- what is not the data of a save -------------------------------------------------------------
 
 cp -r "$model" "$work/m8"
-other='its training stands in .*day7.tsv of [0-9]* bytes, found .*day8.tsv of [0-9]* bytes.*--continue'
+other='its training has stopped in .*day7.tsv of [0-9]* bytes, found .*day8.tsv of [0-9]* bytes.*--continue'
 fails 1 "$other" 'a finished pass is not resumed on other data' "$HETERPS" "$graph" --data "$work/day8.tsv" --resume "$model" -q $settings
 unchanged() { diff -r "$model" "$work/m8"; }
 check 'and the model stays as it was' unchanged
 within() { day 8 --continue "$work/m8" --set train.steps_max=4; }
 check 'a save within a pass' within
-fails 1 'its training stands in .*day8.tsv' 'a save within a pass is not resumed on other data' "$HETERPS" "$graph" --data "$work/day1.tsv" --resume "$work/m8" -q $settings
+fails 1 'its training has stopped in .*day8.tsv' 'a save within a pass is not resumed on other data' "$HETERPS" "$graph" --data "$work/day1.tsv" --resume "$work/m8" -q $settings
 head -c -7 "$work/day8.tsv" >"$work/shorter.tsv"
 fails 1 'found .*shorter.tsv of' 'nor on a part of it' "$HETERPS" "$graph" --data "$work/shorter.tsv" --resume "$work/m8" -q $settings
 sed '1s/^./7/' "$work/day8.tsv" >"$work/changed.tsv"
-fails 1 'which has as many bytes, and others' 'nor where a byte has changed' "$HETERPS" "$graph" --data "$work/changed.tsv" --resume "$work/m8" -q $settings
-fails 1 'stands in 1 file of data .*found 2' 'nor on more files' "$HETERPS" "$graph" --data "$work/day8.tsv,$work/day1.tsv" --resume "$work/m8" -q $settings
+fails 1 'which has as many bytes, but different ones' 'nor where a byte has changed' "$HETERPS" "$graph" --data "$work/changed.tsv" --resume "$work/m8" -q $settings
+fails 1 'has stopped in 1 file of data .*found 2' 'nor on more files' "$HETERPS" "$graph" --data "$work/day8.tsv,$work/day1.tsv" --resume "$work/m8" -q $settings
 moved() { mv "$work/day8.tsv" "$work/moved.tsv" && ln -s moved.tsv "$work/day8.tsv" && mkdir "$work/sub" && cp "$work/moved.tsv" "$work/sub/x.tsv" && runs 0 "$HETERPS" "$graph" --data "$work/sub/x.tsv" $settings --resume "$work/m8" && [ "$(progress step "$work/m8")" = $((9 * steps)) ]; }
 check 'but on the same file under another name' moved
 : >"$work/empty.tsv"
@@ -105,7 +105,7 @@ check 'a pipe that ends before the place of the save is an error' short_stream
 other_stream() {
     # shellcheck disable=SC2086
     ! { head -100 "$work/day1.tsv"; tail -n +101 "$work/day1.tsv" | tr 'f' 'e'; } | "$HETERPS" "$graph" --data - $settings --resume "$work/piped" >/dev/null 2>"$folder/err" &&
-        grep -q 'error: standard input: it is not the stream that the save stands in, whose first [0-9]* bytes are other ones; .* --continue in place of --resume' "$folder/err" &&
+        grep -q 'error: standard input: it is not the stream in which the save.s training has stopped: the first [0-9]* bytes differ; .* --continue in place of --resume' "$folder/err" &&
         "$HETERPS" "$graph" --data - $settings --resume "$work/piped" -q <"$work/day1.tsv"
 }
 check 'and so is another one; the same one is gone on with' other_stream

@@ -612,13 +612,13 @@ check 'no key' fails_so 2 'give --key-file FILE' dense.bin --data data.tsv --nod
 check 'a key that others may read' sh -c "cp key open.key && chmod 644 open.key && ! '$h' dense.bin --data data.tsv --nodes $places --rank 1 --key-file open.key 2>err && grep -q 'chmod 600 open.key' err"
 check 'no rank' fails_so 2 '--rank: expected 0 to 1, the number of this node in --nodes, found none' dense.bin --data data.tsv --key-file key --nodes "$places"
 check 'no such rank' fails_so 2 '--rank: expected 0 to 1' dense.bin --data data.tsv --key-file key --nodes "$places" --rank 2
-check 'one place twice' fails_so 2 '127.0.0.1:4000 is there twice' dense.bin --data data.tsv --key-file key --nodes 127.0.0.1:4000,127.0.0.1:4000 --rank 0
+check 'one place twice' fails_so 2 '127.0.0.1:4000 is given twice' dense.bin --data data.tsv --key-file key --nodes 127.0.0.1:4000,127.0.0.1:4000 --rank 0
 check 'no --nodes' fails_so 2 'give --nodes, too' dense.bin --data data.tsv --rank 1
 check 'asp' fails_so 2 'train.sync = asp is for one node only' $node --set train.sync=asp --set train.lanes=1 --set train.clip_norm=0 --nodes "$(cut -d, -f1 places)" --rank 0 --set cluster.min=1 -q
 check 'standard input to evaluate' fails_so 1 'is a stream: on several nodes each node reads all evaluation data' dense.bin --data data.tsv --eval - --key-file key --nodes "$(cut -d, -f1 places)" --rank 0 --set cluster.min=1 -q
 check 'launch: too few lanes' launched 1 2 dense.bin --data data.tsv --set train.lanes=1
 check 'launch: says which setting' says 'error: 1 of 2 nodes would have nothing to compute of 1 lane:.*--set train.lanes=2'
 check 'launch: nothing to launch' fails_so 2 'expected the command to launch behind --' launch --local 2
-check 'launch: flags that it gives' fails_so 2 '--rank is launch.s to give' launch --local 2 -- dense.bin --rank 1
+check 'launch: flags that it gives' fails_so 2 'launch itself gives --rank' launch --local 2 -- dense.bin --rank 1
 
 finish

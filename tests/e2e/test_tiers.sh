@@ -66,7 +66,7 @@ check 'a table with budgets of its own' own_budgets
 planned() { # by a profile that has the same budgets, of which the rows that it reads need the disk
     printf '[type cpu]\ndevice = cpu\nprice_per_hour = 1\nlimit = 2\n[goal]\nthroughput = 100\n' >"$folder/cluster.cfg"
     "$HETERPS" profile "$graph" --cluster "$folder/cluster.cfg" --data "$data" --no-cache --seconds 0.5 --set store.ram=7500KiB --set store.ssd=16MiB --set store.path="$folder/rows" \
-        -o "$folder/instance.json" 2>"$folder/log.profile" >/dev/null && grep -q 'waiting for rows on disk is not in these times' "$folder/log.profile" &&
+        -o "$folder/instance.json" 2>"$folder/log.profile" >/dev/null && grep -q 'these times do not include waiting for rows on disk' "$folder/log.profile" &&
         [ "$(ls "$folder/rows")" = lock ] && XDG_CACHE_HOME="$folder/cache" like_whole planned 7500KiB 16MiB --cluster "$folder/cluster.cfg"
 }
 check 'profiled, planned and trained with a disk' planned

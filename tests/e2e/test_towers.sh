@@ -78,7 +78,7 @@ check 'so do two nodes' same_on_nodes
 awk '{ printf "%s", $1; for (i = NF; i > 1; i--) printf " %s", $i; print " " }' test >turned
 "$h" eval towers.bin --model one --data turned --log json -q >measured
 [ "$(event_field measured eval recall)" = "$recall" ] && ok 'a line that is evaluated tells nothing of its user' || not_ok 'a line that is evaluated tells nothing of its user'
-fails 1 'test: the model reads what users have had to do with, .* --set eval.exclude=TRAIN' 'evaluation without histories' \
+fails 1 'test: the model reads users. histories, .* --set eval.exclude=TRAIN' 'evaluation without histories' \
     "$h" eval towers.bin --model one --data test --set eval.exclude= -q
 
 # Items of a kind are even or odd.

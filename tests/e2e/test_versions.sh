@@ -35,7 +35,7 @@ version_5() {
 version_6() {
     cp -R "$golden/model6" "$work/six" && "$HETERPS" fsck "$work/six" >"$work/said" || { cat "$work/said"; return 1; }
     "$HETERPS" gen criteo --rows 64 --seed 8 -o "$work/other.tsv" -q && ! "$HETERPS" "$golden/graph9.bin" --data - --resume "$work/six" --isa base <"$work/other.tsv" >"$work/said" 2>&1 &&
-        grep -q 'it is not the stream that the save stands in' "$work/said" || { cat "$work/said"; return 1; }
+        grep -q 'it is not the stream in which the save.s training has stopped' "$work/said" || { cat "$work/said"; return 1; }
     "$HETERPS" "$golden/graph9.bin" --data - --resume "$work/six" --isa base -q <"$work/data.tsv" || return 1
     graph=$golden/graph9.bin values "$golden/model6" 3761800740 1268 && graph=$golden/graph9.bin values "$work/six" 3125352371 1780
 }
@@ -95,7 +95,7 @@ check '… those of the older save' values "$work/model/manifest.2.json" 3939050
 too_short() { # nothing tells which data it stands in, but there must be as many
     cp -R "$golden/model" "$work/short" && head -n 20 "$work/data.tsv" >"$work/short.tsv" || return 1
     ! "$HETERPS" "$work/golden.bin" --data "$work/short.tsv" --resume "$work/short" --set train.epochs=2 >"$work/said" 2>&1 &&
-        grep -q 'does not tell whether these are the data' "$work/said" && grep -q 'expected more than the 64 examples of the pass that are done' "$work/said" || { cat "$work/said"; return 1; }
+        grep -q 'does not tell in which data its training has stopped' "$work/said" && grep -q 'expected more than the 64 examples of the pass that are done' "$work/said" || { cat "$work/said"; return 1; }
 }
 check '… but not on data that has less than is done' too_short
 check '… and its training goes on' goes_on

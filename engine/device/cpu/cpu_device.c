@@ -181,7 +181,7 @@ status cpu_device_open(struct device **out, const struct graph *graph, uint32_t 
     enum isa chosen;
     TRY(isa_choose(isa, &chosen));
     struct cpu_device *d = calloc(1, sizeof *d);
-    if (d == NULL) FAIL(MEMORY, "cannot describe the cpu device");
+    if (d == NULL) FAIL(MEMORY, "no memory to describe the cpu device");
     d->device.vt = &cpu_vt;
     d->isa = chosen;
     d->kernels = kernels_by_isa[chosen];

@@ -307,7 +307,7 @@ status team_open(struct team **out, uint32_t member_count, size_t scratch_bytes,
     status st;
     *out = NULL;
     struct team *team = aligned_alloc(64, (sizeof *team + 63) / 64 * 64);
-    if (team == NULL) FAIL(MEMORY, "cannot describe a team of %u", member_count);
+    if (team == NULL) FAIL(MEMORY, "no memory to describe a team of %u", member_count);
     memset(team, 0, sizeof *team);
     team->member_count = member_count;
     /* Two members' scratch never share a line, nor the pair of lines that a core fetches together. */
@@ -321,7 +321,7 @@ status team_open(struct team **out, uint32_t member_count, size_t scratch_bytes,
     team->members = aligned_alloc(64, place_count * sizeof *team->members);
     if (team->members == NULL) {
         free(team);
-        FAIL(MEMORY, "cannot describe a team of %u", member_count);
+        FAIL(MEMORY, "no memory to describe a team of %u", member_count);
     }
     memset(team->members, 0, place_count * sizeof *team->members);
     if (team->block_bytes > 0) TRY_GOTO(memory_take("kernel scratch", team->block_bytes, &team->scratch_block), fail);

@@ -79,7 +79,7 @@ status paced_device_open(struct device **out, const struct graph *graph, const s
     status st;
     *out = NULL;
     struct paced_device *d = calloc(1, sizeof *d);
-    if (d == NULL) FAIL(MEMORY, "cannot describe a paced device");
+    if (d == NULL) FAIL(MEMORY, "no memory to describe a paced device");
     d->device.vt = &paced_vt;
     (void)plan_stage_name(plan, graph, stage, d->stage, sizeof d->stage);
     TRY_GOTO(pace_open(&d->pace, graph, plan, stage), fail);

@@ -166,7 +166,7 @@ status sim_device_open(struct device **out, const struct graph *graph, const str
     status st;
     *out = NULL;
     struct sim_device *d = calloc(1, sizeof *d);
-    if (d == NULL) FAIL(MEMORY, "cannot describe a sim device");
+    if (d == NULL) FAIL(MEMORY, "no memory to describe a sim device");
     d->device.vt = &sim_vt;
     d->graph = graph;
     TRY_GOTO(pace_open(&d->pace, graph, plan, stage), fail);

@@ -194,7 +194,7 @@ static void gather__what_is_no_piece__refused(void **state)
         for (uint32_t n = 0; n < NODES; n++) assert_int_equal(pthread_join(ends[n].thread, NULL), 0);
         all_close();
         if (ends[0].st != ST_INVALID) fail_msg("case %zu: %s", i, ends[0].failure.message);
-        assert_non_null(strstr(ends[0].failure.message, "node 1 sent a piece of an evaluation that is none"));
+        assert_non_null(strstr(ends[0].failure.message, "node 1 sent a piece of an evaluation that cannot be right"));
     }
 }
 

@@ -208,10 +208,10 @@ static status changed_read(struct manifest *m, const char *from, const char *to)
 
 #define MOST   "4611686018427387903" /* half of what there is */
 #define OVER   "4611686018427387904"
-#define CANNOT "m.json: a number, checksum or file name cannot be"
-#define TABLE0 "m.json: table 0: a number, checksum or file name cannot be"
-#define BEST   "m.json: \"best\": a number or a name cannot be"
-#define MARKS  "m.json: \"marks\": a number cannot be"
+#define CANNOT "m.json: a number, checksum or file name is impossible"
+#define TABLE0 "m.json: table 0: a number, checksum or file name is impossible"
+#define BEST   "m.json: \"best\": a number or a name is impossible"
+#define MARKS  "m.json: \"marks\": a number is impossible"
 
 static void manifest_read__what_cannot_be__is_refused_by_its_place(void **state)
 {
@@ -248,8 +248,8 @@ static void manifest_read__what_cannot_be__is_refused_by_its_place(void **state)
         {"\"first_step\": 10", "\"first_step\": 11", NULL},
         {"\"first_step\": 10", "\"first_step\": 12", CANNOT},
         {"\"path\": \"a.tsv\",\n        \"bytes\": 21", "\"path\": \"a.tsv\",\n        \"bytes\": -21",
-         "m.json: \"data\": a number or checksum of a.tsv cannot be"},
-        {"0000000000000018", "000000000000001g", "m.json: \"data\": a number or checksum of b.tsv cannot be"},
+         "m.json: \"data\": a number or checksum of a.tsv is impossible"},
+        {"0000000000000018", "000000000000001g", "m.json: \"data\": a number or checksum of b.tsv is impossible"},
         {"\"path\": \"a.tsv\"", "\"path\": 3", "m.json: \"data\": "},
         {"\"marks\": [", "\"marks\": 3, \"more\": [", "m.json: \"files\" and \"marks\" are not lists, or too long"},
         {"        31,\n", "        41,\n", MARKS}, /* not before the next */
@@ -272,11 +272,11 @@ static void manifest_read__what_cannot_be__is_refused_by_its_place(void **state)
          "7890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345"
          "6789012345678901234567890123456789012345678901234567890123456789\"",
          BEST},
-        {"\"dim\": 4", "\"dim\": -4", "m.json: table 0: a number cannot be"},
-        {"\"dim\": 4", "\"dim\": 4294967296", "m.json: table 0: a number cannot be"},
+        {"\"dim\": 4", "\"dim\": -4", "m.json: table 0: a number is impossible"},
+        {"\"dim\": 4", "\"dim\": 4294967296", "m.json: table 0: a number is impossible"},
         {"\"dim\": 4", "\"dim\": 13", NULL},
-        {"\"span_floats\": 2", "\"span_floats\": 4294967296", "m.json: table 1: a number cannot be"},
-        {"\"rows\": 51", "\"rows\": " OVER, "m.json: table 0: a number cannot be"},
+        {"\"span_floats\": 2", "\"span_floats\": 4294967296", "m.json: table 1: a number is impossible"},
+        {"\"rows\": 51", "\"rows\": " OVER, "m.json: table 0: a number is impossible"},
         {"\"name\": \"side\"", "\"name\": 5", "m.json: table 1: "},
         {"\"parts\": []", "\"parts\": {}", "m.json: table 1: \"parts\" is no list"},
         {"emb.7.rows", "../emb.7.rows", TABLE0},
@@ -296,15 +296,15 @@ static void manifest_read__what_cannot_be__is_refused_by_its_place(void **state)
         {"            2,\n", "            6,\n", TABLE0},
         {"            2,\n", "            5,\n", NULL},
         {"            5\n", "            4294967296\n", TABLE0},
-        {"emb.7.admission", "a/b", "m.json: table 0: a number, checksum or file name of its admission cannot be"},
+        {"emb.7.admission", "a/b", "m.json: table 0: a number, checksum or file name of its admission is impossible"},
         {"\"bytes\": 61", "\"bytes\": -61",
-         "m.json: table 0: a number, checksum or file name of its admission cannot be"},
+         "m.json: table 0: a number, checksum or file name of its admission is impossible"},
         {"\"bytes\": 61", "\"size\": 61", "m.json: table 0: "},
         {"dense.7.safetensors", "a/dense", CANNOT},
         {"fedcba9876543210", "fedcba987654321", CANNOT},
         {"\"bytes\": 71", "\"bytes\": -71", CANNOT},
-        {"        81,\n", "        -81,\n", "m.json: tensor 0: its shape cannot be"},
-        {"        1,\n        82", "        1,\n        4294967296", "m.json: tensor 1: its shape cannot be"},
+        {"        81,\n", "        -81,\n", "m.json: tensor 0: its shape is impossible"},
+        {"        1,\n        82", "        1,\n        4294967296", "m.json: tensor 1: its shape is impossible"},
         {"        1,\n        82", "        1,\n        4294967295", NULL},
         {"\"name\": \"h.bias\"", "\"name\": []", "m.json: tensor 1: "},
         {"\"tensors\": [", "\"tensors\": {}, \"more\": [",

@@ -35,13 +35,13 @@ static void model_data_compare__files__are_told_by_what_they_hold(void **state)
     snprintf(b, sizeof b, "%s", file_of("b.tsv", "one\ntoo\n"));
     assert_differ(a, a, NULL);
     assert_differ(a, file_of("c.tsv", "one\ntwo\n"), NULL); /* moved */
-    assert_differ(a, b, "which has as many bytes, and others");
+    assert_differ(a, b, "which has as many bytes, but different ones");
     assert_differ(a, file_of("d.tsv", "one\ntwo\nthree\n"), "d.tsv of 14 bytes: it is other data");
     snprintf(list, sizeof list, "%s,%s", a, b);
     snprintf(other, sizeof other, "%s,%s", b, a);
     assert_differ(list, list, NULL);
     assert_differ(list, other, "a.tsv, found ");
-    assert_differ(list, a, "stands in 2 files of data");
+    assert_differ(list, a, "has stopped in 2 files of data");
     assert_differ("-", a, NULL); /* nothing is known of a stream */
     assert_differ(a, "/dev/null", NULL);
 }

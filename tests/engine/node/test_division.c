@@ -98,7 +98,7 @@ static void division_make__what_does_not_add_up__refused_in_words(void **state)
     } cases[] = {
         {{8, 9, 9, {0}, 0, 0},
          "1 of 9 nodes would have nothing to compute of 8 lanes: give at most as many nodes, or "
-         "--set train.lanes=9; those that are to compute nothing say so by --lanes 0"},
+         "--set train.lanes=9; start nodes that are to compute nothing with --lanes 0"},
         {{8, 3, 0, {SAID(3), SAID(5), SAID(1)}, 0, 0},
          "nodes have 9 lanes (--lanes: 3 of node 0, 5 of node 1, 1 of node 2), and train.lanes is 8: change one of "
          "them, or --set train.lanes=9"},
@@ -141,9 +141,9 @@ static void division_parse__numbers_lists_and_auto(void **state)
         uint32_t rank;
         const char *text, *message;
     } wrong[] = {
-        {0, "0", "--lanes 0: node 0 reads the data for all, and speaks for them: give it a lane at least"},
-        {0, "0,8,0", "--lanes 0,8,0: node 0 reads the data for all, and speaks for them: give it a lane at least"},
-        {1, "0,8,0", "--lanes 0,8,0: node 0 reads the data for all, and speaks for them: give it a lane at least"},
+        {0, "0", "--lanes 0: node 0 reads the data for all, and speaks for them: give it at least one lane"},
+        {0, "0,8,0", "--lanes 0,8,0: node 0 reads the data for all, and speaks for them: give it at least one lane"},
+        {1, "0,8,0", "--lanes 0,8,0: node 0 reads the data for all, and speaks for them: give it at least one lane"},
         {1, "3,5", "--lanes 3,5: expected a number for each of 3 nodes, found 2"},
         {1, "1,2,3,2", "--lanes 1,2,3,2: expected a number for each of 3 nodes, found 4"},
         {1, "3,,5", "found \"3,,5\""},

@@ -27,7 +27,7 @@ static void place_parse__what_is_wrong__is_refused(void **state)
     assert_fails(USAGE, "found none", place_parse(&p, "10.0.0.1,10.0.0.2", NULL, PLACE_RANK_NONE));
     assert_fails(USAGE, "found \"\" as number 0", place_parse(&p, "", NULL, 0));
     assert_fails(USAGE, "found \"\" as number 1", place_parse(&p, "10.0.0.1,", NULL, 0));
-    assert_fails(USAGE, "10.0.0.1:4711 is there twice", place_parse(&p, "10.0.0.1,10.0.0.1:4711", NULL, 0));
+    assert_fails(USAGE, "10.0.0.1:4711 is given twice", place_parse(&p, "10.0.0.1,10.0.0.1:4711", NULL, 0));
     assert_int_equal(place_parse(&p, "10.0.0.1:0x5", NULL, 0), ST_INVALID);
     for (int i = 0; i < 65; i++) snprintf(many + strlen(many), 16, "%s10.0.0.%d", i ? "," : "", i + 1);
     assert_fails(USAGE, "at most 64 nodes", place_parse(&p, many, NULL, 0));

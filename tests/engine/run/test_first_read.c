@@ -128,7 +128,7 @@ static void first_rows_check__few_keys__are_looked_for_until_the_data_end(void *
     char said[4096];
     data_make(300, 3);
     assert_int_equal(checked("other", NULL, said), ST_MISMATCH);
-    assert_message("the keys of the first 300 examples of ");
+    assert_message("keys of the first 300 examples of ");
     assert_message("data.tsv, found none for any of 3 keys: its keys");
     assert_ok(checked("k2", NULL, said));
     assert_string_equal(said, "");

@@ -285,16 +285,16 @@ static void train_run__nodes_share_a_directory_or_not__who_writes_is_told(void *
     saved(&o, 3, (const char *const[]){out, out, apart}, NULL);
     assert_told(&o, "lanes; node 0 writes to --out, also for node 2, which does not share it\n");
     saved(&o, 3, (const char *const[]){out, apart, apart}, NULL);
-    assert_told(&o, "lanes; node 0 writes to --out, also what comes from nodes 1 and 2, which do not share it\n");
-    assert_null(strstr(o.text, "had the save"));
+    assert_told(&o, "lanes; node 0 writes to --out, also for nodes 1 and 2, which do not share it\n");
+    assert_null(strstr(o.text, "has sent its save"));
     /* And where saves are read. */
     saved(&o, 3, (const char *const[]){out, out, out}, (const char *const[]){out, out, out});
-    assert_null(strstr(o.text, "had the save"));
+    assert_null(strstr(o.text, "has sent its save"));
     saved(&o, 3, (const char *const[]){out, out, out}, (const char *const[]){out, apart, out});
     snprintf(line, sizeof line, "resume   this node has sent its save to node 1: %s does not have it there\n", out);
     assert_told(&o, line);
     saved(&o, 3, (const char *const[]){out, out, out}, (const char *const[]){out, apart, apart});
-    assert_told(&o, "resume   nodes 1 and 2 had the save of this node sent: ");
+    assert_told(&o, "resume   this node has sent its save to nodes 1 and 2: ");
 }
 
 static void train_run__nodes_have_waves__how_long_is_told(void **state)

@@ -122,7 +122,7 @@ static void inference__wrong_requests__are_told(void **state)
     fails(REQUEST(INPUT("age", "FP32", "[1]", "\"data\":[1]") "," INPUT("job", "FP32", "[2]", "\"data\":[1,2]")), NULL,
           0, "input job: expected 1 examples");
     fails(REQUEST(INPUT("age", "FP32", "[1]", "\"data\":[1]") "," INPUT("age", "FP32", "[1]", "\"data\":[1]")), NULL, 0,
-          "there twice");
+          "given twice");
     fails(REQUEST(INPUT("job", "BYTES", "[1]", "\"data\":[\"a\\nb\"]")), NULL, 0,
           "column job: expected a value without line ends");
     fails(REQUEST(INPUT("age", "FP32", "[2]", BINARY(8))), "1234", 4, "more than what follows the JSON");

@@ -107,7 +107,7 @@ static void labelled__what_does_not_fit__is_refused(void **state)
     fails(&one, "age\n1\n", "1,0\n", "expected 1 labels in a line, found 2");
     fails(&two, "age\n1\n", "1\n", "expected 2 labels in a line, found 1");
     fails(&none, "1:1\n", "1\n", "labels cannot be sent for lines of libsvm");
-    fails(&pairs, "a b\n", "1\n", "cannot come apart from lines of pairs");
+    fails(&pairs, "a b\n", "1\n", "labels cannot be sent for lines of pairs");
 }
 
 int main(void)

@@ -46,7 +46,7 @@ static void frame_greeting__any_byte_changed__is_refused(void **state)
             assert_fails(INVALID,
                          i < 7    ? "is no node"
                          : i == 7 ? "version"
-                         : i == 8 ? bit < 2 ? "has a key" : "not known here"
+                         : i == 8 ? bit < 2 ? "has a key" : "in an unknown way"
                          : i < 16 ? "expected 0"
                          : i < 24 ? "another job"
                                   : "expected 0",

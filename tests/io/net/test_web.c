@@ -317,7 +317,7 @@ static void web_read__moved__is_followed(void **state)
     assert_string_equal(here.last_target, "/data?there=1");
     here = server_of();
     here.location = "/moved";
-    fails(&here, "/moved", ST_IO, "sends to another place, 6 times");
+    fails(&here, "/moved", ST_IO, "servers have redirected the request 6 times");
     here = server_of();
     here.location = "https://elsewhere/data";
     fails(&here, "/moved", ST_INVALID, "does not speak https");

@@ -326,7 +326,8 @@ static void reader_seek__another_stream__is_refused(void **state)
                 assert_int_equal(st, ST_INVALID);
                 text[places[i]] ^= 2;
             }
-            assert_non_null(strstr(status_message(), "it is not the stream that the save stands in, whose first "));
+            assert_non_null(
+                strstr(status_message(), "it is not the stream in which the save's training has stopped: the first "));
             text[mark[last].byte + 5] ^= 2;
             assert_ok(stream_read(text, front + bytes, examples / 2, shuffle, mark, &count, &again));
             other = text + 200; /* a part is missing */
