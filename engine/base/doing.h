@@ -1,6 +1,6 @@
-/* What the process is doing at this moment, by kinds that somebody who looks at it from outside asks for: figures of
- * --metrics, and tests that kill or stop a node at a moment of a kind. A thread that begins or ends something counts;
- * several kinds may go on at once. Some ten relaxed additions a step. */
+/* What the process is doing at this moment, by kinds that others ask for from outside: figures of --metrics, and tests
+ * that kill or stop a node at a moment of a kind. A thread that begins or ends something counts; several kinds may go
+ * on at once. Some ten relaxed additions a step. */
 #ifndef HETERPS_ENGINE_BASE_DOING_H
 #define HETERPS_ENGINE_BASE_DOING_H
 
@@ -25,7 +25,7 @@ enum doing { DOINGS(DOING_ENUM) DOING_COUNT };
 /* By any thread. */
 void doing_begin(enum doing what);
 void doing_end(enum doing what);
-/* How many are at it. */
+/* How many threads are doing it. */
 uint32_t doing_count(enum doing what);
 const char *doing_name(enum doing what);
 

@@ -1,6 +1,6 @@
 /* Bounded queues that carry slot numbers between threads, without locks and without waiting. An operation that cannot
- * be done now says so; whoever wants to wait waits at a bell (bell.h), which the other side rings after it has moved
- * something. */
+ * be done now says so. A thread that wants to wait does so at a bell (bell.h), which the other side rings after it has
+ * moved an item. */
 #ifndef HETERPS_BASE_RING_H
 #define HETERPS_BASE_RING_H
 

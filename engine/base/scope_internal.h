@@ -13,7 +13,7 @@
 struct scope_memory {
     struct memory_part parts[PARTS_MAX];
     size_t part_count;
-    /* The blocks that are out, for memory_part_resident_bytes. Past BLOCKS_MAX of them the rest is not listed. */
+    /* The blocks that are taken, for memory_part_resident_bytes; at most BLOCKS_MAX are listed. */
     struct block {
         void *begin;
         size_t bytes;
@@ -21,10 +21,11 @@ struct scope_memory {
     } blocks[BLOCKS_MAX];
     size_t block_count;
 };
-/* Takes what is left of the plan, which is notes, out of the process's sum. */
+/* Takes the rest of the plan, its notes, out of the process's sum. */
 void scope_memory_close(struct scope_memory *memory);
 
-/* log.c's: JSON text under construction. What does not fit is left out whole, and the line says so with "cut":true. */
+/* log.c's: JSON text under construction. A value that does not fit is left out whole, and the line says so with
+ * "cut":true. */
 struct json {
     char *text;
     size_t used_bytes, size_bytes;
@@ -34,14 +35,14 @@ struct json {
     bool is_cut;
     bool is_first; /* in its object or array: no comma before it               */
 };
-/* An event's line is kept below this by leaving out what does not fit. */
+/* An event's line stays below this; values that do not fit are left out. */
 #define EVENT_BYTES_MAX 65536u
 struct scope_log {
     /* set by log_open; read by any thread */
     atomic_int shared_format, shared_verbosity;
     atomic_bool shared_is_terminal;
-    atomic_uint shared_node;      /* rank + 1; 0: there is one node */
-    atomic_bool shared_is_silent; /* but for warnings and errors    */
+    atomic_uint shared_node;      /* rank + 1; 0: one node */
+    atomic_bool shared_is_silent; /* except for warnings and errors */
     /* owned by the one thread that has an event open */
     char event_text[EVENT_BYTES_MAX];
     struct json event;
@@ -53,16 +54,16 @@ struct scope_log {
 
 /* stop.c's. */
 struct scope_stop {
-    _Atomic int shared_signal; /* that asked, or 0 */
+    _Atomic int shared_signal; /* the signal that has asked, or 0 */
     bool (*_Atomic shared_wake)(void *context);
-    void *_Atomic shared_context; /* of shared_wake, which is NULL while this changes */
+    void *_Atomic shared_context; /* for shared_wake, which is NULL while this changes */
 };
-/* Signals find it no more. */
+/* Takes the scope off the list of those that signals ask. */
 void scope_stop_close(struct scope_stop *stop);
 
 /* steady.c's. */
 struct scope_steady {
-    atomic_uint shared_on_count; /* of begins without an end so far */
+    atomic_uint shared_on_count; /* begins that have no end yet */
 };
 
 struct scope {

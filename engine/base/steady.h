@@ -1,5 +1,5 @@
-/* Steady state: between the first step and the last, except in pauses for checkpoints and evaluations, nobody allocates
- * and nobody takes a lock. This file counts who does. The program is linked so that every call of a function listed in
+/* Steady state: between the first step and the last, except in pauses for saves and evaluations, no thread allocates or
+ * takes a lock. This file counts the calls that do. The program is linked so that every call of a function listed in
  * engine/base/steady.def, from our code and from the libraries', passes through engine/base/steady.c (build.sh,
  * --wrap). Outside steady state a call costs one load and one branch more: 0.3 ns of malloc and free's 9 ns (AMD EPYC,
  * static).
@@ -31,13 +31,13 @@
 void steady_begin(void);
 void steady_end(void);
 bool steady_is_on(void);
-/* From now on the calling thread is no part of steady state: it saves. */
+/* From now on the calling thread, which saves, is no part of steady state. */
 void steady_leave_out(void);
 
 struct steady_counts {
     /* malloc, calloc, realloc, memalign, aligned_alloc, posix_memalign, mmap */
     uint64_t allocations;
-    uint64_t locks; /* pthread mutex, rwlock, spin, barrier, condition, and semaphores: what could wait          */
+    uint64_t locks; /* pthread mutex, rwlock, spin, barrier, condition, and semaphores: calls that could wait */
 };
 /* All that was counted since the start of the process. */
 struct steady_counts steady_counts(void);

@@ -1,6 +1,6 @@
-/* SIGINT and SIGTERM ask every run that listens to stop after the current step; a second one ends the process at
- * once, but for a SIGTERM within a second of the first signal. A run is a scope (scope.h): what is called here acts
- * on that of the calling thread. */
+/* SIGINT and SIGTERM ask every run that listens to stop after the current step. A second signal ends the process at
+ * once, except a SIGTERM within a second of the first. A run is a scope (scope.h): calls here act on the calling
+ * thread's scope. */
 #ifndef HETERPS_ENGINE_BASE_STOP_H
 #define HETERPS_ENGINE_BASE_STOP_H
 
@@ -21,7 +21,7 @@ void stop_signals_leave(void);
 /* Asks this scope alone, as the signal would. */
 void stop_ask(struct scope *scope, int signal);
 bool stop_requested(void);
-/* The signal that asked, or 0. */
+/* The signal that has asked, or 0. */
 int stop_signal(void);
 
 #endif

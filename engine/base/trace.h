@@ -1,7 +1,6 @@
-/* What every thread did when, as a file that chrome://tracing and Perfetto read (--trace FILE). A thread writes
- * records into a ring of its own; the main thread drains the rings into the file a few times a second, so a
- * thread never waits: where its ring is full the record is dropped and counted, and the file's last event says
- * how many were.
+/* What every thread did when, as a file that chrome://tracing and Perfetto read (--trace FILE). A thread writes records
+ * into a ring of its own; the main thread drains the rings into the file a few times a second. So a thread never waits:
+ * if its ring is full, the record is dropped and counted, and the file's last event says how many were dropped.
  *
  * Without --trace a thread has no ring, and trace_span is one test of a thread-local pointer.
  *
@@ -16,8 +15,8 @@
  *     ]
  *
  * ts and dur are microseconds, ts since trace_open, or node 0's; tid numbers the threads from 1 in the order of
- * trace_thread. An array and not an object with "traceEvents" in it, because of an array the viewers forgive a
- * missing end: what kill -9 leaves can be looked at.
+ * trace_thread. The file is an array and not an object with "traceEvents", because viewers forgive the missing end of
+ * an array: they can show what kill -9 leaves.
  *
  * Cost, measured by tests/bench/trace_bench.c on one core of an EPYC: a span without --trace 0.6 ns; with it 4
  * ns, an op and its reading of the clock 30 ns; and for the main thread 105 ns and 109 bytes of the file for
@@ -86,15 +85,15 @@ struct trace_clock {
 };
 void trace_align(const struct trace_clock *clock);
 /* Joins PATH.0, PATH.1, … of a job, one after another, to PATH, event by event, in little memory. Waits for each file
- * to be complete, up to `wait_ns` for all. `is_lenient`: what is then missing is told as a warning, and a PATH.0 of
- * another job is left as it is; else this is IO, INVALID or MISMATCH. IO, as file_writer. */
+ * to be complete, up to `wait_ns` for all. `is_lenient`: warns of a missing file, and leaves a PATH.0 of another job
+ * alone; else both fail with IO, INVALID or MISMATCH. Also fails as file_writer does (IO). */
 MUST_USE status trace_merge(const char *path, uint64_t wait_ns, bool is_lenient);
 /* Gives the calling thread a ring and a name in the file ("stage 0 worker 1") until the thread ends. Does nothing
  * without trace_open, or if the thread has a ring. `name` is copied, cut to 63 bytes. A thread that has ended leaves
  * its ring to the next one of the same name (an evaluation's reader to the next evaluation's). Threads beyond
  * thread_max are counted, but not traced. From any thread, at any time; neither allocates nor waits. */
 void trace_thread(const char *name);
-/* Writes out what the rings hold; main thread; neither allocates nor locks. IO, told once: the disk is full or the
+/* Writes out the records in the rings; main thread; neither allocates nor locks. IO, told once: the disk is full or the
  * like; the trace then ends with its last whole event, and the run goes on. */
 MUST_USE status trace_drain(void);
 /* Drains, completes the file, warns if it lacks records; main thread, after the threads have ended. IO as
@@ -109,8 +108,8 @@ void trace_put(enum trace_kind kind, const char *name, uint64_t begin_ns, uint64
                uint32_t micro);
 
 static inline bool trace_is_on(void) { return trace_mine != NULL; }
-/* `name` must exist until the next trace_drain (or trace_close) that begins afterwards has ended: whoever frees names,
- * of a graph or of stages, drains before. Times are of clock_ns, begin_ns <= end_ns. */
+/* `name` must exist until the next trace_drain (or trace_close) that begins afterwards has ended: code that frees
+ * names, of a graph or of stages, drains first. Times are of clock_ns, begin_ns <= end_ns. */
 static inline void trace_span(enum trace_kind kind, const char *name, uint64_t begin_ns, uint64_t end_ns, uint64_t step,
                               uint32_t micro)
 {
