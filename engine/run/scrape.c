@@ -171,7 +171,7 @@ static void figures_put(struct scrape *s, struct evbuffer *to)
     /* Acquire pairs with the release in on_told(). */
     const uint32_t count = atomic_load_explicit(&s->shared_figure_count, memory_order_acquire);
     if (count == 0) return;
-    exposition_u64(to, "heterps_train_window", "gauge", "Examples that heterps_train_figure is over.",
+    exposition_u64(to, "heterps_train_window", "gauge", "How many examples heterps_train_figure is over.",
                    GET(s->shared_window));
     exposition_head(to, "heterps_train_figure", "gauge",
                     "Progressive validation: a figure of a loss over the last examples, each predicted before it was "
@@ -289,7 +289,7 @@ static void others_put(struct node *node, struct evbuffer *to)
                    "Time in which rounds of sums and values were under way, from the own part to the last of the "
                    "others'.",
                    (double)rounds.ns * 1e-9);
-    exposition_head(to, last, "counter", "Of that, rounds whose last part was this node's.");
+    exposition_head(to, last, "counter", "Time of the rounds whose last part was this node's.");
     for (uint32_t n = 0; n < node_count(node); n++)
         if (n != node_index(node))
             evbuffer_add_printf(to, "%s{node=\"%u\"} %.9g\n", last, node_rank(node, n),
@@ -308,22 +308,22 @@ static void nodes_put(struct scrape *s, struct node *node, struct evbuffer *to)
     struct reduce *reduce = node_reduce(node);
     const struct reduce_rows rows = reduce_rows(reduce);
     const uint64_t steps = GET(s->shared_step) - GET(s->shared_begun_step);
-    exposition_u64(to, "heterps_train_rank", "gauge", "Which of the nodes this one is.", node_index(node));
+    exposition_u64(to, "heterps_train_rank", "gauge", "This node's rank.", node_index(node));
     exposition_u64(to, "heterps_train_nodes", "gauge", "Nodes of the training.", node_count(node));
     exposition_u64(to, "heterps_train_sent_bytes_total", "counter", "Bytes that this node has sent to others.",
                    reduce_sent_bytes(reduce));
-    exposition_u64(to, "heterps_train_sent_bytes_least_total", "counter",
-                   "Bytes that it had to send for the steps that are done: sums and values of the dense part, keys, "
-                   "rows.",
-                   steps * reduce_least_bytes(reduce) + rows.least_bytes + reduce_stream_bytes(reduce));
+    exposition_u64(
+        to, "heterps_train_sent_bytes_least_total", "counter",
+        "The least bytes that this node had to send for the steps done: sums and values of the dense part, keys, rows.",
+        steps * reduce_least_bytes(reduce) + rows.least_bytes + reduce_stream_bytes(reduce));
     exposition_u64(to, "heterps_train_asked_rows_total", "counter",
-                   "Rows that nodes, this one included, have asked it for.", rows.asked);
+                   "Rows that all nodes have asked this node for, itself included.", rows.asked);
     others_put(node, to);
 }
 
 static void doing_put(struct evbuffer *to)
 {
-    exposition_head(to, "heterps_train_doing", "gauge", "How many threads, or rounds between nodes, are at it now.");
+    exposition_head(to, "heterps_train_doing", "gauge", "How many threads, or rounds between nodes, do this now.");
     for (int i = 0; i < DOING_COUNT; i++)
         evbuffer_add_printf(to, "heterps_train_doing{what=\"%s\"} %u\n", doing_name((enum doing)i),
                             doing_count((enum doing)i));
@@ -335,7 +335,7 @@ static void metrics_put(void *context, struct evbuffer *to)
     exposition_build(to);
     exposition_u64(to, "heterps_resident_memory_bytes", "gauge", "Resident memory of the process.",
                    memory_resident_bytes());
-    exposition_u64(to, "heterps_resident_memory_max_bytes", "gauge", "The most that it was so far.",
+    exposition_u64(to, "heterps_resident_memory_max_bytes", "gauge", "The largest resident memory so far.",
                    memory_resident_bytes_max());
     exposition_u64(to, "heterps_planned_memory_bytes", "gauge", "The plan of memory.", memory_planned_bytes());
     saves_put(s, to);
