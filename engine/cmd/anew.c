@@ -1,4 +1,4 @@
-/* Writes what the new process needs into a file in memory, and becomes the new process. */
+/* Writes what the new process needs, and becomes the new process. */
 #include "engine/cmd/anew.h"
 
 #include <errno.h>

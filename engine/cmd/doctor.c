@@ -287,8 +287,8 @@ static status settings_peek(const struct doctor *d, struct settings *settings, s
     return st;
 }
 
-/* Looks for a budget of rows with which training can be opened: a half, a quarter, …; or twice, four times, …; or, with
- * fewer examples a step, one of a few. */
+/* Looks for a budget of rows with which training opens: a half, a quarter, …; twice, four times, …; or, with fewer
+ * examples a step, one of a few. */
 static status memory_relax(struct doctor *d, bool *helps)
 {
     static const uint64_t rams[] = {(uint64_t)256 << 20, (uint64_t)32 << 20, (uint64_t)4 << 20};

@@ -192,8 +192,8 @@ static status process_ended(struct launch *l, uint32_t rank, int how)
 }
 
 /* Node 0 ends last. If it was lost after others had ended, it does the job once more and needs them: starts nodes again
- * that had ended before node 0's last start. If a node's end came to light only after this start, it is unknown which
- * was first; the node is started again if node 0 then runs longer than an end takes. */
+ * that had ended before node 0's last start. If a node's end was seen only after this start, the node is started again
+ * if node 0 then runs longer than an end takes. */
 static status done_again(struct launch *l)
 {
     const struct launch_process *first = &l->process[0];

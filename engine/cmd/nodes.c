@@ -53,7 +53,7 @@ static status anew(void *context, const struct node_past *past)
     return anew_start(&place->anew);
 }
 
-/* Takes the key from the process before this one, from a file, or from a descriptor, which can be read only once. */
+/* Takes the key from an earlier start, a file, or a descriptor, which is read once. */
 static status key_take(struct run_place *place, const struct run_options *o)
 {
     const struct run_nodes *n = &o->nodes;

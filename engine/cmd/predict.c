@@ -81,7 +81,7 @@ static status texts_put(struct predictions *p)
     return ST_OK;
 }
 
-/* Writes an example's lines, one for each node of its tree, with the columns behind each. */
+/* Writes a line for each node of an example's tree, with the columns behind it. */
 static status tree_nodes_put(struct predictions *p, const struct slot *slot, uint32_t b)
 {
     const uint32_t count = prediction_node_count(&p->prediction, slot, b);

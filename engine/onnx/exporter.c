@@ -1,4 +1,4 @@
-/* Makes a net's inputs from the data's columns, and its constants from tables. */
+/* A net's inputs, from columns, and constants, from tables. */
 #include "engine/onnx/exporter.h"
 
 #include <inttypes.h>

@@ -50,7 +50,7 @@ struct first_rows {
     uint8_t *serves; /* [field_count] */
     uint64_t *key;   /* [table_count, KEYS_MANY]: distinct keys */
     uint64_t example_count;
-    /* for each table: distinct keys, up to KEYS_MANY; whether the table has rows; whether one of the keys has a row */
+    /* of each table: distinct keys, up to KEYS_MANY; whether it has rows; whether a key has one */
     uint32_t key_count[GRAPH_TABLES_MAX];
     bool has_rows[GRAPH_TABLES_MAX], is_found[GRAPH_TABLES_MAX];
 };

@@ -152,7 +152,7 @@ static void stages_take(struct session *s, struct crew_options *crew, const stru
     crew->share = true;
 }
 
-/* Whether several nodes can keep together as train.sync says. */
+/* Whether nodes can synchronise as train.sync says. */
 static status sync_nodes_check(const struct settings *settings, const struct session_nodes *nodes, bool by_stages)
 {
     if (settings->train_sync == SYNC_BSP) return ST_OK;

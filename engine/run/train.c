@@ -98,7 +98,7 @@ static void progress_tell(struct trainer *t)
     t->examples_reported = s->progress.examples;
 }
 
-/* Tells the standing that has come; several nodes join their figures, which all of them do at this point. */
+/* Tells the standing that has come; all nodes join their figures here. */
 static status standing_tell(struct trainer *t)
 {
     if (joins(t)) TRY(progressive_join(t->progressive));

@@ -62,8 +62,8 @@ static void settings_check(const struct trainer *t)
             shape.batch / shape.lanes, shape.micro);
 }
 
-/* Decides what is evaluated, and shares the budgets between the data caches of training and evaluation. A cache in
- * memory serves further passes of this run; a cache in a file also serves further runs. */
+/* Decides what is evaluated, and shares the budgets between the data caches of training and evaluation. Memory serves
+ * further passes of this run; a file also serves further runs. */
 static void caches_share(struct trainer *t, struct data_cache_budget *train)
 {
     const struct settings *s = &t->session->setup.settings;
@@ -92,7 +92,7 @@ static void caches_share(struct trainer *t, struct data_cache_budget *train)
     }
 }
 
-/* Opens progressive validation, with room for all micro-batches that may be under way, at least for those of a step. */
+/* Has room for all micro-batches that may be under way, at least for a step's. */
 static status progressive_begin(struct trainer *t)
 {
     const struct session *s = t->session;

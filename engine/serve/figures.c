@@ -1,4 +1,4 @@
-/* Counts the server's figures, and writes them for Prometheus. */
+/* Counts and writes the server's figures. */
 #include "engine/serve/figures.h"
 
 #include <inttypes.h>

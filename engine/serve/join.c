@@ -1,4 +1,4 @@
-/* Keeps texts under ids until they are taken or too old. */
+/* Keeps texts under ids. */
 #include "engine/serve/join.h"
 
 #include <search.h>

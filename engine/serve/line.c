@@ -1,4 +1,4 @@
-/* Makes lines of the data's format from values of columns. */
+/* Makes lines from values of columns. */
 #include "engine/serve/line.h"
 
 #include <stdio.h>
@@ -34,7 +34,7 @@ static status place_add(void *to, const char *text, size_t bytes)
     return ST_OK;
 }
 
-/* Places of values where the lines have columns in an order of their own. */
+/* Columns in the model's own order. */
 static status places_of_columns(struct lines *l)
 {
     for (uint32_t i = 0; i < l->count; i++) TRY(place_add(l, l->column[i].name, 0));

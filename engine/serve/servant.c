@@ -1,4 +1,4 @@
-/* Opens a saved model, and answers a desk's texts with its predictions. */
+/* Opens a saved model, and answers a desk's texts. */
 #include "engine/serve/servant.h"
 
 #include <poll.h>
@@ -157,8 +157,8 @@ static void *reading_main(void *context)
     return NULL;
 }
 
-/* Reads the model on a thread of low priority, because reading takes nearly all the time of opening. This thread starts
- * no others, so the caller's threads, which compute answers, keep their priority. */
+/* Reads the model, which is nearly all of opening, on a thread of low priority. The caller starts the threads that
+ * compute answers, so they keep their priority. */
 static status model_load_beside(struct model *model, const char *path)
 {
     struct reading r = {.model = model, .path = path};

@@ -91,7 +91,7 @@ static void version_free(struct version *v)
     free(v);
 }
 
-/* Makes a version of the servant, and takes the servant in any case. */
+/* Makes a version; takes the servant in any case. */
 static status version_make(struct served *m, struct servant *servant, struct version **out)
 {
     struct version *v = calloc(1, sizeof *v);
@@ -298,7 +298,7 @@ static status watch_open(struct served *m)
     w->is_file = lean_is(m->model);
     if (!w->is_file) TRY(model_dir_find(m->model));
     TRY(model_dir_of(m->model, &w->directory));
-    /* held, too, if the model is an older save, given by its manifest */
+    /* held: an older save, given by its manifest */
     w->is_held = !w->is_file && (stat(m->model, &found) != 0 || !S_ISDIR(found.st_mode));
     (void)manifest_look(w, &w->seen);
     w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
