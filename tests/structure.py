@@ -167,9 +167,9 @@ check("no static function has a name of the C library's", shadows)
 
 
 def base_name(f):
-    """What a file may share with no other: its name; a verb's file, the kernels of an instruction set and launches of a .cu have a folder or a
+    """What a file may share with no other: its name; the kernels of an instruction set and launches of a .cu have a folder or a
     neighbour that tells them apart."""
-    is_told = f.startswith("engine/cmd/") or "/isa/" in f or os.path.exists(re.sub(r"\.[ch]$", ".cu", f))
+    is_told = "/isa/" in f or os.path.exists(re.sub(r"\.[ch]$", ".cu", f))
     return f if is_told else os.path.basename(f)
 
 

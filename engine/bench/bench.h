@@ -1,7 +1,7 @@
 /* The benchmark of `heterps-run bench`. Each subject, a file here, measures this program on one part of the machine and
  * the most that the part can do (limits.h), alternately, in one run.
  *
- *     cmd/bench.c ──▶ bench_run ──▶ checks ──▶ machine line ──▶ subjects ──▶ bench_tell: a line, or an event
+ *     cmd/verb_bench.c ──▶ bench_run ──▶ checks ──▶ machine line ──▶ subjects ──▶ bench_tell: a line, or an event
  *
  * The subjects are gemm.c parse.c disk.c models.c, and bench_SUBJECT.c for rows, feed, ring, net, trees, card.
  *

@@ -1,5 +1,5 @@
 /* A verb of the program is one file here with one `struct command`. Parsing, checking and `VERB --help` come from its
- * table of flags. help.c lists the verbs. Every verb also takes --log text|json, -v, -q and --help; verbs that run
+ * table of flags. verb_help.c lists the verbs. Every verb also takes --log text|json, -v, -q and --help; verbs that run
  * models take --gpu. */
 #ifndef HETERPS_ENGINE_CMD_COMMAND_H
 #define HETERPS_ENGINE_CMD_COMMAND_H
@@ -74,7 +74,7 @@ void command_help(const struct command *command);
 /* Flags of every verb, those of verbs that use cards included. */
 const struct flag *command_global_flags(size_t *count);
 
-/* help.c. NULL: there is no such verb, or none with a similar name. */
+/* verb_help.c. NULL: there is no such verb, or none with a similar name. */
 const struct command *command_find(const char *name);
 const char *command_nearest(const char *name);
 /* The verbs in the order of help, NULL after the last. title: of the group that verb i begins, or NULL. */

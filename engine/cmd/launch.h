@@ -1,5 +1,5 @@
-/* Shared by the files of `launch`. launch.c watches over the processes; launch_local.c and launch_hosts.c are the two
- * ways to start one; launch_carry.c brings the program to hosts; launched.c is the far end on a host. */
+/* Shared by the files of `launch`. verb_launch.c watches over the processes; launch_local.c and launch_hosts.c are the
+ * two ways to start one; launch_carry.c brings the program to hosts; launched.c is the far end on a host. */
 #ifndef HETERPS_ENGINE_CMD_LAUNCH_H
 #define HETERPS_ENGINE_CMD_LAUNCH_H
 

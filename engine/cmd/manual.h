@@ -1,7 +1,7 @@
 /* What `./build.sh install` installs beside the program: a manual page and completion for bash, made from the tables of
  * its verbs, and the licences of what is linked in.
  *
- *     verbs (help.c), their flags (command.h) ──▶ `help man`, `help bash`
+ *     verbs (verb_help.c), their flags (command.h) ──▶ `help man`, `help bash`
  *     /usr/share/doc/PACKAGE/copyright ──▶ build/licences (build.sh) ──▶ `help notices` */
 #ifndef HETERPS_ENGINE_CMD_MANUAL_H
 #define HETERPS_ENGINE_CMD_MANUAL_H

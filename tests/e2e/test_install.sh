@@ -66,7 +66,7 @@ same 'the licences of every library' '' "$missing"
 # --- the same bytes wherever it is built ---------------------------------------------------------------------------------------------
 if grep -qF "$PWD" "$HETERPS"; then not_ok 'nothing in the program names where it was built'; else ok 'nothing in the program names where it was built'; fi
 mkdir -p "$work/elsewhere/a" && ln -s "$PWD/engine" "$PWD/graph" "$PWD/cfg" "$PWD/io" "$PWD/sched" "$PWD/gpu" "$work/elsewhere/a"
-for source in engine/base/status.c engine/cmd/help.c; do
+for source in engine/base/status.c engine/cmd/verb_help.c; do
     command=$(python3 -c 'import json,sys; print(next(e["command"] for e in json.load(open("compile_commands.json")) if e["file"] == sys.argv[1]))' "$source")
     (cd "$work/elsewhere/a" && eval "$(echo "$command" | sed 's/ -o .*//') -o object.o")
     objcopy -g "$BUILD/${source%.c}.o" "$work/here.o" && objcopy -g "$work/elsewhere/a/object.o" "$work/there.o"

@@ -360,6 +360,7 @@ def mirror_of(base, file):
     A folder without any has those of the file's name in its neighbours, too, isa has every test_*_isa beside them, and
     of what only scripts test, scripts."""
     folder, name = os.path.dirname(file), os.path.splitext(os.path.basename(file))[0]
+    name = name.removeprefix('verb_')
     place = folder[len('engine/') :] if folder.startswith('engine/base') else folder
     below = [p for p in base.programs if p.startswith(f'tests/{place.split("/")[0]}/')]
     named = lambda programs: [p for p in programs if re.match(rf'test_{name}(_|$)', os.path.basename(p))]

@@ -25,7 +25,7 @@ static int limit_get(int resource, struct rlimit *limit)
 #define memory_available_bytes()   (UINT64_C(6) << 30)
 #define isa_best()                 ISA_avx2
 #define isa_runs_here(isa)         ((isa) <= ISA_avx2)
-#include "engine/cmd/devices.c"
+#include "engine/cmd/verb_devices.c"
 
 static const struct facts small = {
     .cores = {.count = 1, .is_whole = true, .processor = {3}, .mask_count = 1, .quota = UINT32_MAX},

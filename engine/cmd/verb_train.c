@@ -1,5 +1,5 @@
 /* heterps-run GRAPH (or: heterps-run train GRAPH): trains, evaluates, saves. heterps-run plan-memory GRAPH: how much
- * memory a training would take. heterps-run doctor GRAPH takes the same flags (cmd/doctor.c). */
+ * memory a training would take. heterps-run doctor GRAPH takes the same flags (cmd/verb_doctor.c). */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
