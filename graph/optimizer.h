@@ -107,8 +107,8 @@ MUST_USE status optimizer_parse(const char *text, uint32_t rules, struct graph_o
  *   bytes     64 are enough */
 #define OPTIMIZER_AUTO "auto"
 void optimizer_auto(const struct ini *ini, uint32_t rules, uint32_t batch, uint32_t row_dim, char *text, size_t bytes);
-/* The schedule that `auto` stands for: passes in a linear model, one without hidden layers whose rows are of one number;
- * else constant. */
+/* The schedule that `auto` stands for: passes in a linear model (one without hidden layers, whose rows are of one
+ * number), else constant. */
 const char *schedule_auto(const struct ini *ini);
 /* INVALID, with a sentence without place, unless optimizer_parse could have given the kind and every number. */
 MUST_USE status optimizer_validate(const struct graph_optimizer *o);

@@ -1,5 +1,5 @@
-/* What `auto` stands for as an optimizer, the default since rules 11 (cfg/rules.h), and as a schedule, the default since
- * rules 14; chosen by measuring on clicks, census, app and other data in one pass and in three
+/* What `auto` stands for as an optimizer, the default since rules 11 (cfg/rules.h), and as a schedule, the default
+ * since rules 14; chosen by measuring on clicks, census, app and other data in one pass and in three
  * (tests/quality/defaults.py).
  *
  * Layers that build on layers need small steps, or the net falls behind in several passes. Rows move only when their
@@ -12,7 +12,7 @@
  *
  * A linear model has one optimum, and steps of one size go on around it, so its rate falls from pass to pass. Three
  * passes over the eight sets of tests/quality/defaults.py end at worst .0018 of AUC below scikit-learn's regression; at
- * one rate for all passes .0083 (two seeds and one). */
+ * one rate for all passes .0072 (means of two seeds). */
 #include <stdio.h>
 #include <string.h>
 

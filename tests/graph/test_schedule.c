@@ -66,7 +66,8 @@ static void schedule_factor__chosen_steps__is_the_formula(void **state)
     struct graph_schedule s = parsed("cosine steps=1000 floor=0.1 warmup=100");
     for (uint64_t t = 101; t < 1200; t++) {
         double part = t < 1101 ? (double)(t - 101) / 1000 : 1;
-        assert_true(fabs(schedule_factor(&s, t, 0) - (0.1 + 0.9 * (1 + cos(3.14159265358979323846 * part)) / 2)) < 1e-14);
+        const double expected = 0.1 + 0.9 * (1 + cos(3.14159265358979323846 * part)) / 2;
+        assert_true(fabs(schedule_factor(&s, t, 0) - expected) < 1e-14);
     }
 }
 
