@@ -15,13 +15,14 @@
  *       a table's store may be bf16 (graph/compile_parse.c)
  *   12  an fc with less than a tile of a matrix unit multiplies in float32, whatever train.precision
  *       (graph/compile_fuse.c)
- *   13  `auto` for rows of one number in a model without hidden layers is another (graph/optimizer_auto.c) */
+ *   13  `auto` for rows of one number in a model without hidden layers is another (graph/optimizer_auto.c)
+ *   14  the word `auto` is the default schedule (graph/optimizer_auto.c) */
 #ifndef HETERPS_CFG_RULES_H
 #define HETERPS_CFG_RULES_H
 
 #include "cfg/ini.h"
 
-enum { RULES_OLDEST = 8, RULES_NEWEST = 13 };
+enum { RULES_OLDEST = 8, RULES_NEWEST = 14 };
 
 /* The least rules that allow a table's `store`. */
 #define ROW_STORE_RULES 11

@@ -204,7 +204,8 @@ static status tables_parse(struct compiler *c)
             "expected a rule for parameters, found \"%s\", which works on rows of tables only; write it into "
             "[table NAME], and another here",
             s->train_optimizer);
-    if (schedule_parse(s->train_schedule, s->model_rules, &c->header.schedule) != ST_OK)
+    const char *schedule = strcmp(s->train_schedule, OPTIMIZER_AUTO) == 0 ? schedule_auto(&c->ini) : s->train_schedule;
+    if (schedule_parse(schedule, s->model_rules, &c->header.schedule) != ST_OK)
         return ini_fail(&c->ini, train, train ? ini_entry_find(train, "schedule") : NULL, "%s", status_message());
     for (uint32_t i = 0; i < c->ini.section_count; i++) {
         const struct ini_section *section = &c->ini.sections[i];

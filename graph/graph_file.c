@@ -72,27 +72,29 @@ static uint64_t checksum_of(const uint8_t *image, size_t bytes)
     return XXH3_64bits_digest(&state);
 }
 
-/* The numbering with the first `op_count` ops. */
-static uint64_t numbering_of(uint32_t op_count)
+/* The numbering with the first `op_count` ops and `schedule_count` schedules. */
+static uint64_t numbering_of(uint32_t op_count, uint32_t schedule_count)
 {
     XXH3_state_t state;
     XXH3_64bits_reset(&state);
 #define NAME(text) XXH3_64bits_update(&state, text, strlen(text) + 1)
     for (uint32_t i = 0; i < op_count; i++) NAME(op_table[i].name);
     for (uint32_t i = 0; i < OPTIMIZER_ID_COUNT; i++) NAME(optimizer_table[i].name);
-    for (uint32_t i = 0; i < SCHEDULE_ID_COUNT; i++) NAME(schedule_table[i].name);
+    for (uint32_t i = 0; i < schedule_count; i++) NAME(schedule_table[i].name);
 #undef NAME
     return XXH3_64bits_digest(&state);
 }
 
-uint64_t graph_numbering(void) { return numbering_of(OP_ID_COUNT); }
+uint64_t graph_numbering(void) { return numbering_of(OP_ID_COUNT, SCHEDULE_ID_COUNT); }
 
-/* Whether the numbering is ours, or that of an older graph, made when the last ops did not exist. */
+/* Whether the numbering is ours, or that of an older graph, made when the last ops or schedules did not exist. */
 static bool numbering_is_known(uint64_t numbering)
 {
-    uint32_t op_count = OP_ID_tree; /* the first op that the oldest graphs do not have */
-    while (op_count <= OP_ID_COUNT && numbering != numbering_of(op_count)) op_count++;
-    return op_count <= OP_ID_COUNT;
+    /* From the first op and the first schedule on that the oldest graphs do not have. */
+    for (uint32_t op_count = OP_ID_tree; op_count <= OP_ID_COUNT; op_count++)
+        for (uint32_t schedule_count = SCHEDULE_ID_passes; schedule_count <= SCHEDULE_ID_COUNT; schedule_count++)
+            if (numbering == numbering_of(op_count, schedule_count)) return true;
+    return false;
 }
 
 static status header_check(const char *path, const uint8_t *image, size_t bytes)

@@ -47,8 +47,8 @@ bool optimizer_counts(const struct graph_optimizer *o);
 bool optimizer_reads_shows(const struct graph_optimizer *o);
 /* Whether the optimizer is for rows alone: it cannot train parameters. */
 bool optimizer_is_for_rows(const struct graph_optimizer *o);
-/* The learning rate at step t, from 1: with the schedule's factor. */
-float optimizer_rate(const struct graph *g, const struct graph_optimizer *o, uint64_t t);
+/* The learning rate at step t, from 1, in a pass over the data, from 0: with the schedule's factor. */
+float optimizer_rate(const struct graph *g, const struct graph_optimizer *o, uint64_t t, uint64_t pass);
 
 /* The gradient that a rule uses: the mean, each element cut to [-clip_value, clip_value]; then the terms of l2 and
  * l1. The subgradient of l1 at 0 is 0. */
@@ -107,6 +107,9 @@ MUST_USE status optimizer_parse(const char *text, uint32_t rules, struct graph_o
  *   bytes     64 are enough */
 #define OPTIMIZER_AUTO "auto"
 void optimizer_auto(const struct ini *ini, uint32_t rules, uint32_t batch, uint32_t row_dim, char *text, size_t bytes);
+/* The schedule that `auto` stands for: passes in a linear model (one without hidden layers, whose rows are of one
+ * number), else constant. */
+const char *schedule_auto(const struct ini *ini);
 /* INVALID, with a sentence without place, unless optimizer_parse could have given the kind and every number. */
 MUST_USE status optimizer_validate(const struct graph_optimizer *o);
 

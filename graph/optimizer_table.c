@@ -45,9 +45,9 @@ uint32_t optimizer_table_floats(const struct graph_optimizer *o, const struct gr
            (table->life.counts ? ROW_COUNTER_FLOATS : 0);
 }
 
-float optimizer_rate(const struct graph *g, const struct graph_optimizer *o, uint64_t t)
+float optimizer_rate(const struct graph *g, const struct graph_optimizer *o, uint64_t t, uint64_t pass)
 {
-    return (float)((double)o->learning_rate * schedule_factor(&g->header->schedule, t));
+    return (float)((double)o->learning_rate * schedule_factor(&g->header->schedule, t, pass));
 }
 
 float optimizer_clip_scale(float scale, double squares, float clip_norm)

@@ -14,9 +14,9 @@ enum { WARMUP };
 #define WARMUP_PARAM [WARMUP] = {"warmup", 0, 0, STEPS_MAX, .is_whole = true}
 
 static const struct keyed_param schedule_constant_params[] = {WARMUP_PARAM, {0}};
-static double schedule_constant_factor(const double *param, uint64_t n)
+static double schedule_constant_factor(const double *param, uint64_t n, uint64_t pass)
 {
-    (void)param, (void)n;
+    (void)param, (void)n, (void)pass;
     return 1;
 }
 
@@ -27,8 +27,9 @@ static const struct keyed_param schedule_step_params[] = {
     [FACTOR] = {"factor", 0.5, 0, .max = 1},
     {0},
 };
-static double schedule_step_factor(const double *param, uint64_t n)
+static double schedule_step_factor(const double *param, uint64_t n, uint64_t pass)
 {
+    (void)pass;
     return optimizer_power(param[FACTOR], n / (uint64_t)param[EVERY]);
 }
 
@@ -44,15 +45,25 @@ static double part_done(const double *param, uint64_t n)
 }
 
 static const struct keyed_param schedule_linear_params[] = {DECAY_PARAMS};
-static double schedule_linear_factor(const double *param, uint64_t n)
+static double schedule_linear_factor(const double *param, uint64_t n, uint64_t pass)
 {
+    (void)pass;
     return 1 - (1 - param[FLOOR]) * part_done(param, n);
 }
 
 static const struct keyed_param schedule_cosine_params[] = {DECAY_PARAMS};
-static double schedule_cosine_factor(const double *param, uint64_t n)
+static double schedule_cosine_factor(const double *param, uint64_t n, uint64_t pass)
 {
+    (void)pass;
     return param[FLOOR] + (1 - param[FLOOR]) * (1 + fmath_cos2pi(part_done(param, n) / 2)) / 2;
+}
+
+enum { POWER = WARMUP + 1 };
+static const struct keyed_param schedule_passes_params[] = {WARMUP_PARAM, [POWER] = {"power", 1, 0, .max = 10}, {0}};
+static double schedule_passes_factor(const double *param, uint64_t n, uint64_t pass)
+{
+    (void)n;
+    return fmath_exp(-param[POWER] * fmath_log((double)pass + 1));
 }
 
 const struct schedule schedule_table[SCHEDULE_ID_COUNT] = {
@@ -61,11 +72,11 @@ const struct schedule schedule_table[SCHEDULE_ID_COUNT] = {
 #undef SCHEDULE
 };
 
-double schedule_factor(const struct graph_schedule *s, uint64_t t)
+double schedule_factor(const struct graph_schedule *s, uint64_t t, uint64_t pass)
 {
     uint64_t warmup = (uint64_t)s->param[WARMUP];
     if (t <= warmup) return (double)t / s->param[WARMUP];
-    return schedule_table[s->kind].factor(s->param, t - warmup - 1);
+    return schedule_table[s->kind].factor(s->param, t - warmup - 1, pass);
 }
 
 status schedule_parse(const char *text, uint32_t rules, struct graph_schedule *out)

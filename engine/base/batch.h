@@ -55,8 +55,10 @@ struct example_shape {
  * another, in the order of the data. */
 struct micro_batch {
     /* where it belongs; set by the feed */
-    uint64_t step; /* steps since the start of training                             */
-    uint64_t epoch;
+    uint64_t step;  /* steps since the start of training                            */
+    uint64_t epoch; /* passes before this one                                       */
+    /* passes before this one over this training's data: a model that goes on with other data begins with 0 */
+    uint64_t pass;
     uint32_t micro_index;        /* in its step                                                   */
     uint32_t step_example_count; /* examples of its step; known with the last micro-batch only    */
     bool is_last;                /* of its step                                                   */

@@ -279,6 +279,7 @@ static void place_note(const struct feed *feed, const struct place *at, uint32_t
 {
     m->step = at->step;
     m->epoch = at->epoch;
+    m->pass = at->epoch - feed->from.first_epoch;
     m->micro_index = micro;
     m->is_last = at->is_end || micro + 1 == batch_micro_count(feed->shape);
     m->step_example_count = at->step_examples;

@@ -131,7 +131,7 @@ status update_params(const struct updater *w, const struct update *u, const stru
                                         .is_bf16 = !is_summed && update_is_bf16(u, g, run->update),
                                         .count = end - begin,
                                         .scale = is_bounded ? u->clip_scale : 1.0f / (float)u->example_count,
-                                        .rate = optimizer_rate(g, optimizer, u->t),
+                                        .rate = optimizer_rate(g, optimizer, u->t, u->pass),
                                         .t = u->t};
     return device_update_params(w->device, &update);
 }
@@ -166,7 +166,7 @@ status update_rows(const struct updater *w, const struct update *u, uint32_t tab
                                   .lanes = u->lanes * graph_joined(g),
                                   .use_count = use_count,
                                   .scale = 1.0f / (float)u->example_count,
-                                  .rate = optimizer_rate(g, optimizer, u->t),
+                                  .rate = optimizer_rate(g, optimizer, u->t, u->pass),
                                   .t = u->t};
     if (rows->lane_rows) {
         update.lane_rows = rows->lane_rows;

@@ -49,6 +49,7 @@ struct update {
     const struct step_rows *rows; /* [table_count]                                                          */
     uint32_t example_count;       /* of the step                                                            */
     uint64_t t;                   /* updates including this one                                             */
+    uint64_t pass;                /* over the data of this training, from 0                                 */
     float clip_scale;             /* of parameters whose norm is bounded; their sums are in the first lane  */
     bool is_joined;               /* all sums of parameters are in the first lane (update_lanes, update_join) */
     bool is_bf16;                 /* train.reduce: sums of gradients are rounded to bfloat16                  */

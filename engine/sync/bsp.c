@@ -54,7 +54,7 @@ struct share {
 
 /* The step that is open. */
 struct open_step {
-    uint64_t step, epoch;
+    uint64_t step, epoch, pass;
     uint32_t example_count;
     const struct step_rows *rows; /* [table_count] */
     struct slot *last;
@@ -165,6 +165,7 @@ static void bsp_bind(struct sync *s, struct slot *slot, uint32_t pipeline)
     if (!m->is_last) return;
     b->open = (struct open_step){.step = m->step,
                                  .epoch = m->epoch,
+                                 .pass = m->pass,
                                  .example_count = m->step_example_count,
                                  .rows = input->step_rows,
                                  .last = slot,
@@ -534,6 +535,7 @@ static status bsp_part_run(struct sync *s, const struct updater *w, const struct
                                   .rows = of->rows,
                                   .example_count = of->example_count,
                                   .t = of->step + 1,
+                                  .pass = of->pass,
                                   .clip_scale = b->clip_scale,
                                   .is_joined = b->slices && part->phase != PHASE_LANES,
                                   .is_bf16 = s->site.is_bf16};

@@ -541,7 +541,8 @@ static status minibatch_update(struct wsp *wsp, const struct updater *w, const s
                             .lanes = 1,
                             .rows = slot->input->step_rows,
                             .example_count = slot->input->batch.step_example_count,
-                            .t = slot->input->batch.step + 1};
+                            .t = slot->input->batch.step + 1,
+                            .pass = slot->input->batch.pass};
     if (update.example_count == 0) return ST_OK;
     if (wsp->nodes) wsp_nodes_rows_note(wsp, stage, update.rows);
     if (s->clipped) { /* the stage is the only one of its pipeline */

@@ -15,7 +15,7 @@ static void schedule_check(const struct graph_schedule *s)
     static const uint64_t steps[] = {1, 2, 1000, 999999, 1ull << 40, UINT64_MAX};
     CHECK(schedule_validate(s) == ST_OK);
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        double factor = schedule_factor(s, steps[i]);
+        double factor = schedule_factor(s, steps[i], steps[i] - 1);
         CHECK(factor >= 0 && factor <= 1);
     }
 }

@@ -94,7 +94,7 @@ static void graph_open_set__older_rules__stay(void **state)
         uint32_t expected;
     } cases[] = {{NULL, "h.units=16", RULES_NEWEST},
                  {"model.rules=8", "h.units=16", RULES_OLDEST},
-                 {"model.rules=8", "model.rules=13", RULES_NEWEST},
+                 {"model.rules=8", "model.rules=14", RULES_NEWEST},
                  {"model.rules=9", "h.units=16", 9},
                  {"model.rules=9", "model.rules=8", RULES_OLDEST}};
     char path[] = "/tmp/heterps-test-rules-XXXXXX";

@@ -102,6 +102,33 @@ static void optimizer_auto__text_that_names_a_rule__has_that(void **state)
     rules_are(DEEP "[train]\noptimizer = adam 0.002\n", "emb.optimizer=auto", adam, rows_below_layers);
 }
 
+static uint32_t schedule_of(const char *text, const char *set)
+{
+    struct graph g;
+    if (graph_compile(&g, "m.cfg", text, strlen(text), &set, set ? 1 : 0, NULL) != ST_OK)
+        fail_msg("%s", status_message());
+    const uint32_t kind = g.header->schedule.kind;
+    graph_close(&g);
+    return kind;
+}
+
+/* Rows of one number, and nothing behind them: the rate falls from pass to pass, unless the text or its rules say
+ * another. */
+static void schedule_auto__linear_models__have_passes(void **state)
+{
+    (void)state;
+    assert_int_equal(schedule_of(WEIGHTS, NULL), SCHEDULE_ID_passes);
+    assert_int_equal(schedule_of("[data]\ndense = I1..I3\n[fc y]\ninput = dense\nunits = 1\n[loss bce]\ninput = y\n",
+                                 NULL),
+                     SCHEDULE_ID_passes);
+    static const char *const others[] = {LINEAR, WEIGHTS_DEEP, DEEP, WIDE, CELLS};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_int_equal(schedule_of(others[i], NULL), SCHEDULE_ID_constant);
+    assert_int_equal(schedule_of(WEIGHTS, "model.rules=13"), SCHEDULE_ID_constant);
+    assert_int_equal(schedule_of(WEIGHTS, "train.schedule=constant"), SCHEDULE_ID_constant);
+    assert_int_equal(schedule_of(DEEP, "train.schedule=linear"), SCHEDULE_ID_linear);
+}
+
 static void optimizer_auto__older_rules__have_their_defaults(void **state)
 {
     (void)state;
@@ -120,6 +147,7 @@ int main(void)
         cmocka_unit_test(optimizer_auto__larger_batch__begins_with_less),
         cmocka_unit_test(optimizer_auto__rows_of_one_number__are_weights),
         cmocka_unit_test(optimizer_auto__text_that_names_a_rule__has_that),
+        cmocka_unit_test(schedule_auto__linear_models__have_passes),
         cmocka_unit_test(optimizer_auto__older_rules__have_their_defaults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,7 +58,7 @@ static void schedule_factor__chosen_steps__is_the_formula(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct graph_schedule s = parsed(cases[i].text);
-        double factor = schedule_factor(&s, cases[i].t);
+        double factor = schedule_factor(&s, cases[i].t, 3);
         if (!(fabs(factor - cases[i].expected) <= 1e-15))
             fail_msg("%s at %llu: expected %.17g, found %.17g", cases[i].text, (unsigned long long)cases[i].t,
                      cases[i].expected, factor);
@@ -66,8 +66,23 @@ static void schedule_factor__chosen_steps__is_the_formula(void **state)
     struct graph_schedule s = parsed("cosine steps=1000 floor=0.1 warmup=100");
     for (uint64_t t = 101; t < 1200; t++) {
         double part = t < 1101 ? (double)(t - 101) / 1000 : 1;
-        assert_true(fabs(schedule_factor(&s, t) - (0.1 + 0.9 * (1 + cos(3.14159265358979323846 * part)) / 2)) < 1e-14);
+        const double expected = 0.1 + 0.9 * (1 + cos(3.14159265358979323846 * part)) / 2;
+        assert_true(fabs(schedule_factor(&s, t, 0) - expected) < 1e-14);
     }
+}
+
+/* Its first pass is that of `constant`, to the bit, so that one pass over the data does not depend on the schedule. */
+static void schedule_factor__passes__falls_from_pass_to_pass(void **state)
+{
+    (void)state;
+    struct graph_schedule s = parsed("passes"), root = parsed("passes power=0.5 warmup=4");
+    assert_true(schedule_factor(&s, 1, 0) == 1 && schedule_factor(&s, 1000000, 0) == 1);
+    for (uint64_t pass = 1; pass < 50; pass++)
+        assert_true(fabs(schedule_factor(&s, 7, pass) * (double)(pass + 1) - 1) < 1e-14);
+    assert_true(schedule_factor(&root, 3, 0) == 0.75 && schedule_factor(&root, 5, 0) == 1);
+    assert_true(fabs(schedule_factor(&root, 5, 3) - 0.5) < 1e-15);
+    s = parsed("passes power=0");
+    assert_true(schedule_factor(&s, 1, 9) == 1);
 }
 
 static void schedule_parse__defaults__are_those_of_the_keys(void **state)
@@ -82,6 +97,8 @@ static void schedule_parse__defaults__are_those_of_the_keys(void **state)
     assert_true(s.param[0] == 0 && s.param[1] == 100000 && s.param[2] == 0);
     s = parsed("cosine");
     assert_true(s.param[0] == 0 && s.param[1] == 100000 && s.param[2] == 0);
+    s = parsed("passes");
+    assert_true(s.param[0] == 0 && s.param[1] == 1 && s.param[2] == 0);
     s = parsed("constant");
     struct graph_schedule zeros = {0};
     assert_memory_equal(&s, &zeros, sizeof s); /* a header of zeros is constant */
@@ -96,6 +113,8 @@ static void schedule_parse__ends_of_ranges__are_taken(void **state)
     (void)parsed("step every=1 factor=0");
     (void)parsed("linear steps=1e15 floor=1");
     (void)parsed("cosine steps=1 floor=0");
+    (void)parsed("passes power=0");
+    (void)parsed("passes power=10");
 }
 
 static void schedule_parse__bad_text__says_what_is_wrong(void **state)
@@ -106,7 +125,7 @@ static void schedule_parse__bad_text__says_what_is_wrong(void **state)
     } cases[] = {
         {"", "found nothing"},
         {"cosin", "did you mean cosine"},
-        {"exponential", "expected one of constant step linear cosine, found"},
+        {"exponential", "expected one of constant step linear cosine passes, found"},
         {"constant 5", "KEY=VALUE after constant"},
         {"constant every=5", "expected a key of constant (warmup), found \"every\""},
         {"linear step=5", "did you mean steps"},
@@ -124,6 +143,8 @@ static void schedule_parse__bad_text__says_what_is_wrong(void **state)
         {"step factor=-0.1", "factor of 0 to 1"},
         {"linear steps=1.1e15", "steps, a whole number"},
         {"cosine floor=-0.1", "floor of 0 to 1"},
+        {"passes power=-1", "power of 0 to 10"},
+        {"passes power=10.1", "power of 0 to 10"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct graph_schedule s;
@@ -151,6 +172,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(schedule_factor__chosen_steps__is_the_formula),
+        cmocka_unit_test(schedule_factor__passes__falls_from_pass_to_pass),
         cmocka_unit_test(schedule_parse__defaults__are_those_of_the_keys),
         cmocka_unit_test(schedule_parse__ends_of_ranges__are_taken),
         cmocka_unit_test(schedule_parse__bad_text__says_what_is_wrong),

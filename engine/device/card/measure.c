@@ -110,7 +110,7 @@ static status update_run(struct measure *m, const void *what, uint32_t times)
                                                 .lanes = g->header->lanes,
                                                 .count = run->count,
                                                 .scale = 1,
-                                                .rate = optimizer_rate(g, optimizer, 1),
+                                                .rate = optimizer_rate(g, optimizer, 1, 0),
                                                 .t = 1};
             TRY(device_update_params(m->device, &update));
         }

@@ -101,7 +101,7 @@ static void model_resume__another_recipe__one_warning_a_key(void **state)
         "warning: data.bad_lines: error when it was saved, skip now",
         "warning: side.car.optimizer: adagrad 0.1 initial_accumulator=0.5 when it was saved, adagrad 0.3 now",
         "warning: train.lanes: 1 when it was saved, 2 now",
-        "warning: train.schedule: constant when it was saved, linear steps=9 now",
+        "warning: train.schedule: auto when it was saved, linear steps=9 now",
         "warning: train.clip_norm: 0 when it was saved, 2 now",
         "warning: emb.clip_value: 0 when it was saved, 3 now",
         "warning: train.l1: 0 when it was saved, 0.5 now",

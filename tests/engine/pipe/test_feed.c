@@ -118,6 +118,26 @@ static void feed__resumed_at_any_step__goes_on_with_the_same_micro_batches(void 
     free(path);
 }
 
+/* Passes over this training's data: those of the data before are of the epoch alone. */
+static void feed__model_that_goes_on_with_other_data__counts_its_passes_from_0(void **state)
+{
+    (void)state;
+    char *path = data_write(16);
+    struct fixture f;
+    open_at(&f, path, 2, 0, 0, (struct progress){.step = 9, .epoch = 5, .first_epoch = 5, .first_step = 9}, true);
+    uint32_t count = 0;
+    for (struct input *slot;; count++) {
+        assert_int_equal(next_slot(&f, &slot), ST_OK);
+        if (slot == NULL) break;
+        assert_int_equal(slot->batch.pass, count / 4);
+        assert_int_equal(slot->batch.epoch, 5 + count / 4);
+        feed_release(f.feed, slot);
+    }
+    assert_int_equal(count, 8);
+    close_all(&f);
+    free(path);
+}
+
 static void feed__rows_of_a_step__are_numbered_once_each(void **state)
 {
     (void)state;
@@ -397,6 +417,7 @@ int main(void)
         cmocka_unit_test(feed__data_ends_with_a_step__next_pass_begins_a_new_one),
         cmocka_unit_test(feed__steps_max__ends_there),
         cmocka_unit_test(feed__resumed_at_any_step__goes_on_with_the_same_micro_batches),
+        cmocka_unit_test(feed__model_that_goes_on_with_other_data__counts_its_passes_from_0),
         cmocka_unit_test(feed__rows_of_a_step__are_numbered_once_each),
         cmocka_unit_test(feed__evaluation__makes_no_rows),
         cmocka_unit_test(feed__bad_line__fails_with_its_place),

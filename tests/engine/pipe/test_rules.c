@@ -159,7 +159,7 @@ static uint64_t run_part(const char *const *set, const char *from, const char *t
 
 /* Dense rule, rule of rows, schedule. */
 static const char *const recipes[][4] = {
-    {"train.optimizer=sgd 0.2", "emb.optimizer=adagrad_row 0.05", "train.schedule=constant", NULL},
+    {"train.optimizer=sgd 0.2", "emb.optimizer=adagrad_row 0.05", "train.schedule=passes", NULL},
     {"train.optimizer=momentum 0.02", "emb.optimizer=momentum 0.1 nesterov=1", "train.schedule=step every=3", NULL},
     {"train.optimizer=ftrl 0.1", "emb.optimizer=ftrl 0.1 l1=1e-4", "train.schedule=linear steps=12 warmup=4", NULL},
     {"train.optimizer=adamw 0.01", "emb.optimizer=adamw 0.01 decay=0.1",
@@ -182,13 +182,29 @@ static void every_rule__stopped_half_way_and_resumed__same_bytes(void **state)
     }
 }
 
+/* The second pass of the schedule is one at half of the rates. */
+static void schedule_passes__second_pass__has_half_of_the_rates(void **state)
+{
+    (void)state;
+    static const char *const passes[] = {"train.optimizer=sgd 0.2", "train.schedule=passes", NULL},
+                             *const whole[] = {"train.optimizer=sgd 0.2", NULL},
+                             *const half[] = {"train.optimizer=sgd 0.1", "emb.optimizer=adagrad 0.025", NULL};
+    const char *saved = fixture_path("first");
+    const uint64_t first = run_part(passes, NULL, NULL, STEPS / 2, &alone),
+                   both = run_part(passes, NULL, NULL, UINT64_MAX, &alone);
+    assert_int_equal(run_part(whole, NULL, saved, STEPS / 2, &alone), first);
+    assert_int_equal(run_part(half, saved, NULL, UINT64_MAX, &alone), both);
+    assert_true(run_part(whole, saved, NULL, UINT64_MAX, &alone) != both);
+}
+
 /* One stage, one minibatch in flight: wsp is bsp with a lane. */
 static void wsp__one_stage_and_a_bounded_norm__is_as_bsp(void **state)
 {
     (void)state;
-    static const char *const bsp[] = {"train.micro=32", "train.lanes=1", "train.clip_norm=0.05", NULL},
-                             *const wsp[] = {"train.micro=32", "train.lanes=1",     "train.clip_norm=0.05",
-                                             "train.sync=wsp", "train.in_flight=1", NULL};
+    static const char *const bsp[] = {"train.micro=32", "train.lanes=1", "train.clip_norm=0.05",
+                                      "train.schedule=passes", NULL},
+                             *const wsp[] = {"train.micro=32", "train.lanes=1", "train.clip_norm=0.05",
+                                             "train.schedule=passes", "train.sync=wsp", "train.in_flight=1", NULL};
     assert_int_equal(run_part(bsp, NULL, NULL, UINT64_MAX, &alone), run_part(wsp, NULL, NULL, UINT64_MAX, &alone));
     struct training t;
     assert_int_equal(training_open(&t, model_text, wsp, data_path, &stages), ST_INVALID);
@@ -220,6 +236,7 @@ int main(void)
         cmocka_unit_test(table_clips__rows_of_the_step__are_bounded),
         cmocka_unit_test(feed__rule_reads_shows__counts_occurrences),
         cmocka_unit_test(every_rule__stopped_half_way_and_resumed__same_bytes),
+        cmocka_unit_test(schedule_passes__second_pass__has_half_of_the_rates),
         cmocka_unit_test(wsp__one_stage_and_a_bounded_norm__is_as_bsp),
         cmocka_unit_test(wsp__two_pipelines_and_a_rule_that_cannot_be_added__is_refused),
     };

@@ -259,7 +259,7 @@ static void params_expect(const struct rig *r, float *param, float *state)
             const uint32_t count = optimizer_table[o->kind].state_count;
             for (uint32_t k = 0; k < count; k++) s[k] = own[k * of->param_count];
             optimizer_table[o->kind].update(o, &param[of->param_offset + i], s, &sum[of->param_offset + i], 1, scale,
-                                            optimizer_rate(g, o, UPDATE), UPDATE);
+                                            optimizer_rate(g, o, UPDATE, 0), UPDATE);
             for (uint32_t k = 0; k < count; k++) own[k * of->param_count] = s[k];
         }
     }
@@ -292,7 +292,7 @@ static void row_expect(const struct rig *r, uint32_t t, uint32_t row, float *spa
         own_t++;
         memcpy(&span[table->span_floats - 1], &own_t, sizeof own_t);
     }
-    optimizer_table[o->kind].update(o, span, span + table->dim, sum, table->dim, scale, optimizer_rate(g, o, UPDATE),
+    optimizer_table[o->kind].update(o, span, span + table->dim, sum, table->dim, scale, optimizer_rate(g, o, UPDATE, 0),
                                     own_t);
 }
 
