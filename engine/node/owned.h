@@ -46,9 +46,17 @@ uint32_t owned_done_ticket(const struct owned *owned);
 bool owned_is_settled(const struct owned *owned, uint32_t asker, uint64_t step);
 /* Whether the rows of all askers' letters are found. */
 bool owned_is_whole(const struct owned *owned, uint64_t step);
-/* How many floats the asker's letter of the step asks for; copies them to `to`. */
+/* How many floats the asker's letter of the step asks for. */
 size_t owned_floats(const struct owned *owned, uint32_t asker, uint64_t step);
-void owned_values(const struct owned *owned, uint32_t asker, uint64_t step, float *to);
+/* Of a letter whose rows are found: a bit a key, table by table: the step before it has the row, too, whose value is
+ * final when this node has updated for that one; those of the others are. In so many bytes. */
+const uint64_t *owned_shared(const struct owned *owned, uint32_t asker, uint64_t step, size_t *bytes);
+/* Which rows of a letter. */
+enum owned_part { OWNED_ALL, OWNED_EARLY /* that it does not share */, OWNED_SHARED };
+size_t owned_part_floats(const struct owned *owned, uint32_t asker, uint64_t step, enum owned_part part);
+/* Copies their values to `to`, one behind the other; or, if is_placed, each to its place among those of all. */
+void owned_values(const struct owned *owned, uint32_t asker, uint64_t step, enum owned_part part, bool is_placed,
+                  float *to);
 
 /* Copies the rows of a letter's keys to `to`, table by table. It sees the first `row_count` [table_count] rows of the
  * tables; other keys have their initial values. Each table has at most a micro-batch's keys. */

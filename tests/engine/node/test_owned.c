@@ -98,7 +98,7 @@ static void owned__letters_in_any_order__rows_by_step_and_asker(void **state)
 
     float values[9], row[4];
     assert_int_equal(owned_floats(owned, 1, 5), 9);
-    owned_values(owned, 1, 5, values);
+    owned_values(owned, 1, 5, OWNED_ALL, false, values);
     for (uint32_t k = 0; k < 3; k++) {
         memset(row, 0, sizeof row);
         model_row_init(&model, 0, (const uint64_t[]){30, 20, 40}[k], row);
