@@ -36,7 +36,7 @@ struct owned {
     struct arena arena;
     struct owned_step step[2];
     struct row_numbers *numbers[2]; /* of even and of odd steps: [table_count] */
-    struct ticket_table resolved; /* what the store fills, a stretch of keys at a time */
+    struct ticket_table resolved;   /* what the store fills, a stretch of keys at a time */
     uint32_t resolved_max;
     uint32_t *step_row;  /* [resolved_max] */
     uint32_t *unique;    /* likewise       */
@@ -135,8 +135,7 @@ static void owned_layout(struct owned *owned, struct layout *l)
     for (uint32_t t = 0; t < g->table_count; t++) {
         size_t keys = 0;
         for (uint32_t a = 0; a < owned->node_count; a++) keys += rows_max(owned, a, t);
-        for (int i = 0; i < 2; i++)
-            row_numbers_layout(l->arena ? &owned->numbers[i][t] : NULL, l, (uint32_t)keys, 2);
+        for (int i = 0; i < 2; i++) row_numbers_layout(l->arena ? &owned->numbers[i][t] : NULL, l, (uint32_t)keys, 2);
     }
     LAYOUT_TAKE(l, resolved->row, owned->resolved_max);
     LAYOUT_TAKE(l, resolved->span, owned->resolved_max);
@@ -226,7 +225,7 @@ bool owned_is_whole(const struct owned *owned, uint64_t step) { return step < ow
 /* Links the pieces of an asker's keys [first, first + count), which are the step's rows `step_row`, behind the pieces
  * of earlier lanes. */
 static void pieces_link(struct owned *owned, struct step_rows *rows, uint32_t asker, uint32_t table, uint32_t first,
-                       uint32_t count, uint32_t rows_before)
+                        uint32_t count, uint32_t rows_before)
 {
     const struct fold_lanes *runs = owned->runs;
     const uint32_t run_count = owned->shape[asker].run_count;

@@ -610,6 +610,7 @@ struct reduce_rounds reduce_rounds(const struct reduce *r)
 struct reduce_rows reduce_rows(const struct reduce *r)
 {
     return (struct reduce_rows){.asked = atomic_load_explicit(&r->shared_asked_rows, memory_order_relaxed),
+                                .early = atomic_load_explicit(&r->shared_early_rows, memory_order_relaxed),
                                 .least_bytes = atomic_load_explicit(&r->shared_rows_bytes, memory_order_relaxed)};
 }
 

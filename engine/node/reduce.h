@@ -116,6 +116,7 @@ struct reduce_rounds reduce_rounds(const struct reduce *reduce);
 /* What the rows of steps have taken. */
 struct reduce_rows {
     uint64_t asked; /* rows that this node was asked for, by itself, too                              */
+    uint64_t early; /* early ones of these rows: sent before the step in front was updated here       */
     /* The least bytes that this node has had to send: for a row that it has asked another for, key, counts, and the
      * sums of a run of lanes; for a row that another has asked it for, the values. */
     uint64_t least_bytes;

@@ -203,7 +203,7 @@ struct reduce {
     _Atomic bool shared_is_failed;
     /* shared */
     _Atomic uint32_t shared_begun[EXCHANGE_ROWS]; /* by begin(): bit b: bucket b */
-    _Atomic uint64_t shared_sent_bytes, shared_asked_rows, shared_rows_bytes;
+    _Atomic uint64_t shared_sent_bytes, shared_asked_rows, shared_early_rows, shared_rows_bytes;
     _Atomic bool shared_runs; /* a job runs */
 };
 
@@ -217,8 +217,9 @@ struct message_kind {
     /* Before `expect`; optional. INVALID: the node's next message has no free place; ours would wait. */
     status (*may_come)(const struct reduce *r, uint32_t from);
 };
-extern const struct message_kind rows_kind, letter_kind, early_kind, look_kind, looked_kind, block_kind, taken_kind, grant_kind,
-    wish_kind, bins_kind, news_kind, data_kind, had_kind, slot_kind, wave_kind, round_kind, added_kind, begun_kind;
+extern const struct message_kind rows_kind, letter_kind, early_kind, look_kind, looked_kind, block_kind, taken_kind,
+    grant_kind, wish_kind, bins_kind, news_kind, data_kind, had_kind, slot_kind, wave_kind, round_kind, added_kind,
+    begun_kind;
 
 /* Gives the post a message, whose parts stay until it is sent. */
 MUST_USE status message_send(struct reduce *r, uint32_t to, const struct reduce_message *message);

@@ -80,7 +80,8 @@ static void rows_layout(struct reduce *r, struct layout *l, const struct reduce_
         struct peer peer = {0};
         const struct asked_shape asker = {.graph = o->graph, .example_max = examples_of(o, n)};
         if (n != o->rank) LAYOUT_TAKE(l, peer.values, asked_floats_max(&asker));
-        if (n != o->rank) LAYOUT_TAKE(l, peer.shared, asked_bits_bytes(asked_keys_max(&rows->shape)) / sizeof *peer.shared);
+        if (n != o->rank)
+            LAYOUT_TAKE(l, peer.shared, asked_bits_bytes(asked_keys_max(&rows->shape)) / sizeof *peer.shared);
         if (n != o->rank) LAYOUT_TAKE(l, peer.row_count, o->graph->table_count);
         looks_layout(r, l, n, &peer);
         if (l->arena) r->peers[n] = peer;

@@ -27,12 +27,18 @@ void step_ask(struct exchange *x, const struct asked_step *asked)
     r->post->vt->wake(r->post);
 }
 
-/* Counts the rows of a letter that has come. */
-static void asked_count(struct reduce *r, uint32_t from, uint64_t step)
+/* How many rows a letter asks for. */
+static uint64_t asked_rows(const struct reduce *r, uint32_t from, uint64_t step)
 {
     uint64_t rows = 0;
     for (uint32_t t = 0; t < r->graph->table_count; t++) rows += owned_key_count(r->owned, from, t, step);
-    figure_add(&r->shared_asked_rows, rows);
+    return rows;
+}
+
+/* Counts the rows of a letter that has come. */
+static void asked_count(struct reduce *r, uint32_t from, uint64_t step)
+{
+    figure_add(&r->shared_asked_rows, asked_rows(r, from, step));
     if (from == r->exchange.rank) return;
     figure_add(&r->shared_rows_bytes, owned_floats(r->owned, from, step) * sizeof(float));
 }
@@ -72,6 +78,13 @@ static void own_copy(struct reduce *r, uint64_t step, enum owned_part part)
     owned_values(r->owned, x->rank, step, part, true, x->rows.values[step % 2] + r->asked->float_begin[x->rank]);
 }
 
+static uint64_t bits_count(const uint64_t *bits, size_t bytes)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < bytes / sizeof *bits; i++) count += (uint64_t)__builtin_popcountll(bits[i]);
+    return count;
+}
+
 /* Sends a node the rows that are final before this node has updated for the step before, if there are any. */
 static status early_send(struct reduce *r, uint32_t n, uint64_t step)
 {
@@ -80,19 +93,21 @@ static status early_send(struct reduce *r, uint32_t n, uint64_t step)
     peer->early_until = step + 1;
     peer->early_floats = owned_part_floats(r->owned, n, step, OWNED_EARLY);
     if (peer->early_floats == 0) return ST_OK;
+    size_t bits_bytes;
+    const uint64_t *bits = owned_shared(r->owned, n, step, &bits_bytes);
+    figure_add(&r->shared_early_rows, asked_rows(r, n, step) - bits_count(bits, bits_bytes));
     if (n == r->exchange.rank) {
         own_copy(r, step, OWNED_EARLY);
         return ST_OK;
     }
     owned_values(r->owned, n, step, OWNED_EARLY, false, peer->values);
-    size_t bits_bytes;
-    const uint64_t *bits = owned_shared(r->owned, n, step, &bits_bytes);
     const size_t values_bytes = peer->early_floats * sizeof(float);
-    const struct reduce_message message = {.kind = KIND_EARLY,
-                                           .step = step,
-                                           .part = {{(void *)(uintptr_t)bits, bits_bytes}, {peer->values, values_bytes}},
-                                           .part_count = 2,
-                                           .bytes = bits_bytes + values_bytes};
+    const struct reduce_message message = {
+        .kind = KIND_EARLY,
+        .step = step,
+        .part = {{(void *)(uintptr_t)bits, bits_bytes}, {peer->values, values_bytes}},
+        .part_count = 2,
+        .bytes = bits_bytes + values_bytes};
     return message_send(r, n, &message);
 }
 

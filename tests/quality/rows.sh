@@ -1,15 +1,17 @@
 #!/bin/sh
-# Usage: sh tests/quality/rows.sh [REPEATS] [PROGRAM...]    defaults: 3, ./heterps-run; RATE=200mbit BATCH=4096 STEPS=30 COMPUTE=0.15
+# Usage: sh tests/quality/rows.sh [REPEATS] [PROGRAM...]    defaults: 3, ./heterps-run; RATE=200mbit BATCH=4096 STEPS=30
+#                                                           COMPUTE=0.15 VOCAB=100000 LANES=1,1 ROWS=spread
 # What rows of tables add to a step where the wire is slow: two nodes, in network namespaces joined by a cable that tc's tbf shapes, train a
-# table of 16 floats a row, looked up in 26 columns of generated click data, a lane each. The computation is that of a paced device, which
-# takes COMPUTE seconds a step, most of which it sleeps. In turn, of each PROGRAM: the cable as it is, and shaped. Prints seconds a step of
-# each, medians, what is exposed of a shaped step, and the bytes that a node has sent over the least; status 77 with a sentence where there
-# can be no namespaces.
+# table of 16 floats a row, looked up in 26 columns of generated click data of VOCAB values each. They have LANES of the two lanes, and the
+# rows are where ROWS (cluster.rows) says. The computation is that of a paced device, which takes COMPUTE seconds a step of a lane, most of which it
+# sleeps. In turn, of each PROGRAM: the cable as it is, and shaped. Prints medians of seconds a step, what shaping adds, for how much of the
+# time rounds between nodes were under way, which share of the rows has not waited for the step before, and the bytes of each node over the
+# least. Status 77 with a sentence where there can be no namespaces.
 set -u
 repeats=${1:-3}
 [ $# -eq 0 ] || shift
 [ $# -gt 0 ] || set -- ./heterps-run
-rate=${RATE:-200mbit} batch=${BATCH:-4096} steps=${STEPS:-30} compute=${COMPUTE:-0.15} vocab=${VOCAB:-100000}
+rate=${RATE:-200mbit} batch=${BATCH:-4096} steps=${STEPS:-30} compute=${COMPUTE:-0.15} vocab=${VOCAB:-100000} lanes=${LANES:-1,1} rows=${ROWS:-spread}
 if [ "${ROWS_INSIDE:-}" != yes ]; then
     unshare --net --mount true 2>/dev/null && command -v tc >/dev/null || { echo "rows.sh: there can be no network namespaces here (root, Debian: iproute2)" >&2; exit 77; }
     ROWS_INSIDE=yes exec unshare --net --mount --pid --fork --mount-proc --kill-child sh "$0" "$repeats" "$@"
@@ -67,18 +69,20 @@ cat >plan.json <<JSON
  "stages": [{"first": 0, "last": 4, "type": 0, "k": 1, "replicas": 1, "et": $(awk -v c="$compute" -v b="$batch" 'BEGIN { print c / (b / 2) }')}],
  "types": [{"name": "paced", "device": "paced", "price_per_hour": 1, "limit": 1}]}
 JSON
-train() { # NAME: seconds a step are added to the file of that name
-    ip netns exec other "$h" model.bin --data data.tsv --nodes 10.77.1.1:4711,10.77.1.2:4711 --rank 1 --insecure --plan plan.json -q >other.out 2>&1 </dev/null &
-    "$h" model.bin --data data.tsv --nodes 10.77.1.1:4711,10.77.1.2:4711 --rank 0 --insecure --plan plan.json --log json >out 2>log </dev/null || { cat log other.out; exit 1; }
+train() { # NAME: a line is added to the file of that name
+    name=$1
+    set -- --plan plan.json --lanes "$lanes" --set cluster.rows="$rows"
+    ip netns exec other "$h" model.bin --data data.tsv --nodes 10.77.1.1:4711,10.77.1.2:4711 --rank 1 --insecure "$@" -q >other.out 2>&1 </dev/null &
+    "$h" model.bin --data data.tsv --nodes 10.77.1.1:4711,10.77.1.2:4711 --rank 0 --insecure "$@" --log json >out 2>log </dev/null || { cat log other.out; exit 1; }
     wait
-    python3 - <<'PY' >>"$1" || exit 1
+    python3 - <<'PY' >>"$name" || exit 1
 import json
 events = [json.loads(line) for line in open("out")]
 done = [e for e in events if e["event"] == "done"][-1]
-nodes = [e for e in events if e["event"] == "nodes"][-1]
-print(done["seconds"] / done["step"])
-with open("nodes", "w") as file:
-    json.dump(nodes["each"], file)
+each = [e for e in events if e["event"] == "nodes"][-1]["each"]
+seconds = done["seconds"] / done["step"]
+early = sum(n.get("early_rows", 0) for n in each) / sum(n["asked_rows"] for n in each)
+print(seconds, each[0]["exchange"] * seconds, early, *(n["sent_bytes_a_step"] / n["sent_bytes_least"] for n in each))
 PY
 }
 i=0
@@ -87,7 +91,6 @@ while [ $i -lt "$repeats" ]; do
     for h in $programs; do
         free; train free.$n
         shape; train shaped.$n
-        cp nodes nodes.$n
         n=$((n + 1))
     done
     i=$((i + 1))
@@ -95,10 +98,12 @@ done
 n=0
 for h in $programs; do
     python3 - "$n" "$rate" "$h" <<'PY'
-import json, statistics, sys
+import statistics, sys
 n, rate, h = sys.argv[1:]
-free, shaped = (statistics.median(map(float, open(f"{name}.{n}"))) for name in ("free", "shaped"))
-print(f"{h}: a step {free:.3f} s, at {rate} {shaped:.3f} s; exposed: {shaped - free:.3f} s; {json.load(open(f'nodes.{n}'))}", flush=True)
+free, shaped = ([statistics.median(column) for column in zip(*(map(float, line.split()) for line in open(f"{name}.{n}")))]
+                for name in ("free", "shaped"))
+print(f"{h}: a step {free[0]:.3f} s, at {rate} {shaped[0]:.3f} s, which adds {shaped[0] - free[0]:.3f} s; rounds {free[1]:.3f} and {shaped[1]:.3f} s; "
+      f"{shaped[2]:.2f} of the rows early; bytes over the least {', '.join(f'{x:.3f}' for x in shaped[3:])}", flush=True)
 PY
     n=$((n + 1))
 done

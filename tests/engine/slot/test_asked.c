@@ -186,7 +186,8 @@ static void asked_part_spread__any_bits__values_lie_as_all_do(void **state)
         float all[60 * 5], part[2][60 * 5], placed[60 * 5];
         uint64_t bits[2];
         size_t floats = 0, part_floats[2] = {0}, key = 0;
-        for (int i = 0; i < 2; i++) bits[i] = round == 0 ? 0 : round == 1 ? UINT64_MAX : draw(1u << 31) << 33 | draw(1u << 31) << 2;
+        for (int i = 0; i < 2; i++)
+            bits[i] = round == 0 ? 0 : round == 1 ? UINT64_MAX : draw(1u << 31) << 33 | draw(1u << 31) << 2;
         assert_int_equal(asked_keys_count(&graph, count), count[0] + count[1]);
         for (uint32_t t = 0; t < TABLES; t++)
             for (uint32_t i = 0; i < count[t]; i++, key++)
