@@ -314,6 +314,7 @@ static status ticket_resolve(struct owned *owned, struct owned_step *step, uint3
     return ST_OK;
 }
 
+/* Before the letter's first ticket. */
 static void shared_clear(const struct owned *owned, struct owned_letter *letter)
 {
     const size_t keys = asked_keys_count(owned->graph, letter->letter.count);

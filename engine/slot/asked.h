@@ -9,8 +9,8 @@
  *                                                piece of row r: at its place in the letter
  *
  * Values and pieces travel without keys, in the order of the letter. Values come in two parts: at once of the rows that
- * the step in front does not touch, with a bit a key that tells them apart; the others when they are updated. A key's owner follows from its shard
- * (io/store/shard.h). */
+ * the step in front does not touch, with a bit a key that tells them apart; the others when they are updated. A key's
+ * owner follows from its shard (io/store/shard.h). */
 #ifndef HETERPS_ENGINE_SLOT_ASKED_H
 #define HETERPS_ENGINE_SLOT_ASKED_H
 
