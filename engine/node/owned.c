@@ -14,8 +14,8 @@
 struct owned_letter {
     uint8_t *bytes; /* [asked_letter_bytes_max] */
     struct asked_letter letter;
-    float **span;     /* [keys of all tables]: of its rows              */
-    uint64_t *shared; /* a bit each: the step before has the row, too */
+    float **span;     /* [keys of all tables]: of the rows                 */
+    uint64_t *shared; /* a bit a key: whether the step before has the row */
     bool is_here;
 };
 
@@ -314,7 +314,7 @@ static status ticket_resolve(struct owned *owned, struct owned_step *step, uint3
     return ST_OK;
 }
 
-/* Before the letter's first ticket. */
+/* Clears the bits; before the letter's first ticket. */
 static void shared_clear(const struct owned *owned, struct owned_letter *letter)
 {
     const size_t keys = asked_keys_count(owned->graph, letter->letter.count);

@@ -70,7 +70,7 @@ static status letters_send(struct reduce *r)
     return ST_OK;
 }
 
-/* Copies rows of the node's own letter to where they are read. */
+/* Copies rows that the node has asked itself for to where passes read them. */
 static void own_copy(struct reduce *r, uint64_t step, enum owned_part part)
 {
     const struct exchange *x = &r->exchange;
@@ -85,7 +85,7 @@ static uint64_t bits_count(const uint64_t *bits, size_t bytes)
     return count;
 }
 
-/* Sends a node the rows that are final before this node has updated for the step before, if there are any. */
+/* Sends a node the rows of its letter that the step before lacks, if there are any; once. */
 static status early_send(struct reduce *r, uint32_t n, uint64_t step)
 {
     struct peer *peer = &r->peers[n];
@@ -128,13 +128,13 @@ static status rows_send(struct reduce *r)
         float *values = peer->values + peer->early_floats; /* behind what may still be under way */
         peer->rows_sent++;
         peer->early_floats = 0;
-        if (owned_floats(r->owned, n, step) == 0) continue; /* nobody waits for it */
+        if (owned_floats(r->owned, n, step) == 0) continue; /* nobody waits for any */
         if (n == x->rank) {
             own_copy(r, step, part);
             peer->next_rows = step + 1;
             continue;
         }
-        if (bytes == 0) continue; /* all have gone */
+        if (bytes == 0) continue; /* all rows were early */
         owned_values(r->owned, n, step, part, false, values);
         TRY(part_send(r, n, KIND_ROWS, step, values, bytes));
     }
@@ -253,7 +253,7 @@ static status letter_arrived(struct reduce *r, uint32_t from, const struct reduc
     return ST_OK;
 }
 
-/* Where the values of what the node was asked for belong, and how many floats they have. */
+/* Where the values of the rows that the node was asked for belong, and how many floats they have. */
 static float *values_of(const struct reduce *r, uint32_t from, size_t *floats)
 {
     const struct asked_step *asked = r->asked;
@@ -261,7 +261,7 @@ static float *values_of(const struct reduce *r, uint32_t from, size_t *floats)
     return r->exchange.rows.values[asked->step % 2] + asked->float_begin[from];
 }
 
-/* Keys that it was asked for, table by table. */
+/* [table_count]: how many keys the node was asked for. */
 static const uint32_t *counts_of(const struct reduce *r, uint32_t from)
 {
     return r->asked->count + (size_t)from * r->graph->table_count;

@@ -58,7 +58,7 @@ struct step_lanes {
 };
 void step_lanes_of(struct step_lanes *lanes, const struct micro_batch *m, struct batch_shape shape,
                    uint32_t field_count);
-/* Of rows [count] by the store's numbers: sets bit `first` and i of `bits` where row i is one of the step's. */
+/* Sets bit first + i of `bits` if row[i], a number of the store's, is a row of the step; row: [count]. */
 void row_numbers_find(const struct row_numbers *numbers, const uint32_t *row, uint32_t count, uint64_t *bits,
                       size_t first);
 /* As step_rows_add, for a micro-batch of several lanes: numbers its keys among the rows of lanes. */
