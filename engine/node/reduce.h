@@ -12,8 +12,8 @@
  * (engine/node/talk.h); and data that are a stream (engine/node/stream.h).
  *
  * Messages do not describe their contents, but for early rows (rows.c). These follow from sender, receiver, round and
- * step: both ends work them out from the graph and the cut of lanes. A round has as many messages between two nodes as its vectors need, perhaps
- * none.
+ * step: both ends work them out from the graph and the cut of lanes. A round has as many messages between two nodes as
+ * its vectors need, perhaps none.
  *
  * Where all nodes have lanes and slices, a node whose lanes are one run sends a step: S (N - 1) / N bytes of sums, and
  * as many of values; a number a micro-batch; and what rows take (reduce_rows). S is 4 bytes a parameter; of sums that
