@@ -14,7 +14,8 @@
 struct owned_letter {
     uint8_t *bytes; /* [asked_letter_bytes_max] */
     struct asked_letter letter;
-    float **span; /* [keys of all tables]: of its rows */
+    float **span;     /* [keys of all tables]: of the rows                 */
+    uint64_t *shared; /* a bit a key: whether the step before has the row */
     bool is_here;
 };
 
@@ -34,8 +35,8 @@ struct owned {
     const struct fold_lanes *runs;
     struct arena arena;
     struct owned_step step[2];
-    struct row_numbers *numbers;  /* [table_count] */
-    struct ticket_table resolved; /* what the store fills, a stretch of keys at a time */
+    struct row_numbers *numbers[2]; /* of even and of odd steps: [table_count] */
+    struct ticket_table resolved;   /* what the store fills, a stretch of keys at a time */
     uint32_t resolved_max;
     uint32_t *step_row;  /* [resolved_max] */
     uint32_t *unique;    /* likewise       */
@@ -72,10 +73,10 @@ static size_t pieces_before(const struct owned *owned, uint32_t asker, uint32_t 
 static void letter_layout(struct owned *owned, struct layout *l, uint32_t asker, struct owned_letter *letter)
 {
     struct owned_letter taken = {0};
-    size_t keys = 0;
-    for (uint32_t t = 0; t < owned->graph->table_count; t++) keys += rows_max(owned, asker, t);
+    const size_t keys = asked_keys_max(&owned->shape[asker]);
     LAYOUT_TAKE(l, taken.bytes, asked_letter_bytes_max(&owned->shape[asker]));
     LAYOUT_TAKE(l, taken.span, keys);
+    LAYOUT_TAKE(l, taken.shared, asked_bits_bytes(keys) / sizeof *taken.shared);
     if (l->arena) *letter = taken;
 }
 
@@ -130,11 +131,11 @@ static void owned_layout(struct owned *owned, struct layout *l)
     struct ticket_table *resolved = &owned->resolved;
     uint32_t span_floats = 0;
     for (int i = 0; i < 2; i++) step_layout(owned, l, &owned->step[i]);
-    LAYOUT_TAKE(l, owned->numbers, g->table_count);
+    for (int i = 0; i < 2; i++) LAYOUT_TAKE(l, owned->numbers[i], g->table_count);
     for (uint32_t t = 0; t < g->table_count; t++) {
         size_t keys = 0;
         for (uint32_t a = 0; a < owned->node_count; a++) keys += rows_max(owned, a, t);
-        row_numbers_layout(l->arena ? &owned->numbers[t] : NULL, l, (uint32_t)keys, 2);
+        for (int i = 0; i < 2; i++) row_numbers_layout(l->arena ? &owned->numbers[i][t] : NULL, l, (uint32_t)keys, 2);
     }
     LAYOUT_TAKE(l, resolved->row, owned->resolved_max);
     LAYOUT_TAKE(l, resolved->span, owned->resolved_max);
@@ -187,8 +188,11 @@ void owned_start(struct owned *owned, uint64_t step)
 {
     owned->settled_step = step;
     owned->settled = owned->tickets = 0;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         for (uint32_t a = 0; a < owned->node_count; a++) owned->step[i].letter[a].is_here = false;
+        for (uint32_t t = 0; t < owned->graph->table_count; t++)
+            step_rows_begin(&owned->numbers[i][t], &owned->step[i].rows[t]);
+    }
 }
 
 /* --- letters ---------------------------------------------------------------------------------- */
@@ -221,7 +225,7 @@ bool owned_is_whole(const struct owned *owned, uint64_t step) { return step < ow
 /* Links the pieces of an asker's keys [first, first + count), which are the step's rows `step_row`, behind the pieces
  * of earlier lanes. */
 static void pieces_link(struct owned *owned, struct step_rows *rows, uint32_t asker, uint32_t table, uint32_t first,
-                       uint32_t count, uint32_t rows_before)
+                        uint32_t count, uint32_t rows_before)
 {
     const struct fold_lanes *runs = owned->runs;
     const uint32_t run_count = owned->shape[asker].run_count;
@@ -248,11 +252,13 @@ static void clicks_add(const struct owned *owned, struct step_rows *rows, const 
     }
 }
 
-/* Finds the rows of a stretch of an asker's keys, and numbers them among the step's. */
+/* Finds the rows of a stretch of an asker's keys, the letter's from `key` on, and numbers them among the step's. */
 static status stretch_resolve(struct owned *owned, struct owned_step *step, uint32_t asker, uint32_t table,
-                              uint32_t first, uint32_t count, float **span)
+                              uint32_t first, uint32_t count, size_t key)
 {
     const struct asked_letter *letter = &step->letter[asker].letter;
+    float **span = step->letter[asker].span + key;
+    const uint64_t number = owned->settled_step;
     struct ticket_table *resolved = &owned->resolved;
     struct step_rows *rows = &step->rows[table];
     const struct asked_keys asked = {.key = letter->key[table] + first, .count = count, .unique = owned->unique};
@@ -271,8 +277,9 @@ static status stretch_resolve(struct owned *owned, struct owned_step *step, uint
     const uint32_t rows_before = rows->row_count;
     struct step_rows numbered = *rows; /* without the rows of lanes, which are pieces here */
     numbered.lane_rows = NULL;
-    step_rows_add(&owned->numbers[table], &numbered, resolved, 0);
+    step_rows_add(&owned->numbers[number % 2][table], &numbered, resolved, 0);
     rows->row_count = numbered.row_count;
+    row_numbers_find(&owned->numbers[(number + 1) % 2][table], resolved->row, count, step->letter[asker].shared, key);
     for (uint32_t i = 0; i < count && rows->key; i++) rows->key[owned->step_row[i]] = asked.key[i];
     if (rows->click_count) clicks_add(owned, rows, &asked, letter->clicks[table] + first, rows_before);
     if (rows->lane_rows) pieces_link(owned, rows, asker, table, first, count, rows_before);
@@ -291,20 +298,27 @@ static status ticket_resolve(struct owned *owned, struct owned_step *step, uint3
     struct store *store = owned->model->store;
     struct owned_letter *letter = &step->letter[asker];
     struct ticket ticket = {0};
-    float **span = letter->span;
+    size_t key = 0;
     *is_end = true;
     TRY(store_resolve_begin(store));
-    for (uint32_t t = 0; t < owned->graph->table_count; span += letter->letter.count[t++]) {
+    for (uint32_t t = 0; t < owned->graph->table_count; key += letter->letter.count[t++]) {
         const uint32_t most = stretch_max(owned, t), first = owned->tickets * most, count = letter->letter.count[t];
         if (first >= count) continue;
         const uint32_t stretch = count - first < most ? count - first : most;
-        TRY(stretch_resolve(owned, step, asker, t, first, stretch, span + first));
+        TRY(stretch_resolve(owned, step, asker, t, first, stretch, key + first));
         *is_end &= first + stretch == count;
     }
     TRY(store_resolve_end(store, STORE_CREATE, false, &ticket));
     step->ticket = ticket.number;
     owned->tickets++;
     return ST_OK;
+}
+
+/* Clears the bits; before the letter's first ticket. */
+static void shared_clear(const struct owned *owned, struct owned_letter *letter)
+{
+    const size_t keys = asked_keys_count(owned->graph, letter->letter.count);
+    memset(letter->shared, 0, asked_bits_bytes(keys));
 }
 
 /* Makes room in RAM for one more ticket; false: not before a step has ended. */
@@ -341,7 +355,8 @@ status owned_settle(struct owned *owned, uint64_t updated)
         if (owned->lives && owned->settled_step > updated) return ST_OK;
         if (!step->letter[owned->settled].is_here) return ST_OK;
         for (uint32_t t = 0; t < owned->graph->table_count && owned->settled == 0 && owned->tickets == 0; t++)
-            step_rows_begin(&owned->numbers[t], &step->rows[t]);
+            step_rows_begin(&owned->numbers[owned->settled_step % 2][t], &step->rows[t]);
+        if (owned->tickets == 0) shared_clear(owned, &step->letter[owned->settled]);
         TRY(letter_resolve(owned, step, owned->settled, updated, &is_over));
         if (!is_over) return ST_OK;
         step->letter[owned->settled].is_here = false;
@@ -384,20 +399,40 @@ size_t owned_floats(const struct owned *owned, uint32_t asker, uint64_t step)
     return floats;
 }
 
-void owned_values(const struct owned *owned, uint32_t asker, uint64_t step, float *to)
+const uint64_t *owned_shared(const struct owned *owned, uint32_t asker, uint64_t step, size_t *bytes)
 {
     const struct owned_letter *letter = &of_step(owned, step)->letter[asker];
-    float *const *span = letter->span;
+    *bytes = asked_bits_bytes(asked_keys_count(owned->graph, letter->letter.count));
+    return letter->shared;
+}
+
+size_t owned_part_floats(const struct owned *owned, uint32_t asker, uint64_t step, enum owned_part part)
+{
+    const struct owned_letter *letter = &of_step(owned, step)->letter[asker];
+    if (part == OWNED_ALL) return owned_floats(owned, asker, step);
+    return asked_part_floats(owned->graph, letter->letter.count, letter->shared, part == OWNED_SHARED);
+}
+
+void owned_values(const struct owned *owned, uint32_t asker, uint64_t step, enum owned_part part, bool is_placed,
+                  float *to)
+{
+    const struct owned_letter *letter = &of_step(owned, step)->letter[asker];
+    size_t key = 0;
     for (uint32_t t = 0; t < owned->graph->table_count; t++) {
         const uint32_t floats = row_vector_floats(&owned->graph->tables[t]), count = letter->letter.count[t];
-        for (uint32_t i = 0; i < count; i++, to += floats, span++) {
-            const float *from = *span;
+        for (uint32_t i = 0; i < count; i++, key++) {
+            const float *from = letter->span[key];
+            if (part != OWNED_ALL && asked_bit(letter->shared, key) != (part == OWNED_SHARED)) {
+                to += is_placed ? floats : 0;
+                continue;
+            }
             if (from == NULL) { /* read as it would be made */
                 memset(owned->unseen, 0, owned->graph->tables[t].span_floats * sizeof *owned->unseen);
                 model_row_init(owned->model, t, letter->letter.key[t][i], owned->unseen);
                 from = owned->unseen;
             }
             memcpy(to, from, floats * sizeof *to);
+            to += floats;
         }
     }
 }

@@ -46,9 +46,19 @@ uint32_t owned_done_ticket(const struct owned *owned);
 bool owned_is_settled(const struct owned *owned, uint32_t asker, uint64_t step);
 /* Whether the rows of all askers' letters are found. */
 bool owned_is_whole(const struct owned *owned, uint64_t step);
-/* How many floats the asker's letter of the step asks for; copies them to `to`. */
+/* How many floats the asker's letter of the step asks for. */
 size_t owned_floats(const struct owned *owned, uint32_t asker, uint64_t step);
-void owned_values(const struct owned *owned, uint32_t asker, uint64_t step, float *to);
+/* A bit for each key of a letter whose rows are found, table by table: whether the step before has the row, too. The
+ * value of such a row is final when this node has updated for that step; the values of the others are final. *bytes: of
+ * the bits. */
+const uint64_t *owned_shared(const struct owned *owned, uint32_t asker, uint64_t step, size_t *bytes);
+/* Which rows of a letter; early rows are those whose bit is 0. */
+enum owned_part { OWNED_ALL, OWNED_EARLY, OWNED_SHARED };
+size_t owned_part_floats(const struct owned *owned, uint32_t asker, uint64_t step, enum owned_part part);
+/* Copies the values of these rows to `to`, one behind the other; or, if is_placed, each to its place among the values
+ * of all rows. */
+void owned_values(const struct owned *owned, uint32_t asker, uint64_t step, enum owned_part part, bool is_placed,
+                  float *to);
 
 /* Copies the rows of a letter's keys to `to`, table by table. It sees the first `row_count` [table_count] rows of the
  * tables; other keys have their initial values. Each table has at most a micro-batch's keys. */

@@ -432,6 +432,7 @@ static const struct {
     const struct message_kind *how;
 } kinds[KIND_COUNT] = {[KIND_ROWS] = {"rows", &rows_kind},
                        [KIND_LETTER] = {"a request for rows", &letter_kind},
+                       [KIND_EARLY] = {"rows that come early", &early_kind},
                        [KIND_LOOK] = {"a request for rows as they are", &look_kind},
                        [KIND_LOOKED] = {"rows as they are", &looked_kind},
                        [KIND_BLOCK] = {"a block", &block_kind},
@@ -609,6 +610,7 @@ struct reduce_rounds reduce_rounds(const struct reduce *r)
 struct reduce_rows reduce_rows(const struct reduce *r)
 {
     return (struct reduce_rows){.asked = atomic_load_explicit(&r->shared_asked_rows, memory_order_relaxed),
+                                .early = atomic_load_explicit(&r->shared_early_rows, memory_order_relaxed),
                                 .least_bytes = atomic_load_explicit(&r->shared_rows_bytes, memory_order_relaxed)};
 }
 
@@ -635,7 +637,7 @@ void reduce_start(struct reduce *r, uint64_t step)
     for (uint32_t n = 0; n < r->exchange.node_count; n++) {
         struct peer *peer = &r->peers[n];
         for (uint32_t round = 0; round < ROUNDS; round++) peer->next[round] = (struct cursor){.step = step};
-        peer->next_letter = peer->next_rows = peer->rows_sent = step;
+        peer->next_letter = peer->next_rows = peer->rows_sent = peer->early_until = step;
     }
     r->step = r->open_until = r->updated_until = r->values_until = r->news_until = step;
     for (uint32_t t = 0; r->own_rows && t < r->graph->table_count; t++)

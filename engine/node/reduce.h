@@ -11,9 +11,9 @@
  * engine/node/owned.h); grants of steps; rows that are only read; what rank 0 and the others say between jobs
  * (engine/node/talk.h); and data that are a stream (engine/node/stream.h).
  *
- * Messages do not describe their contents. These follow from sender, receiver, round and step: both ends work them out
- * from the graph and the cut of lanes. A round has as many messages between two nodes as its vectors need, perhaps
- * none.
+ * Messages do not describe their contents, but for early rows (rows.c). These follow from sender, receiver, round and
+ * step: both ends work them out from the graph and the cut of lanes. A round has as many messages between two nodes as
+ * its vectors need, perhaps none.
  *
  * Where all nodes have lanes and slices, a node whose lanes are one run sends a step: S (N - 1) / N bytes of sums, and
  * as many of values; a number a micro-batch; and what rows take (reduce_rows). S is 4 bytes a parameter; of sums that
@@ -116,6 +116,7 @@ struct reduce_rounds reduce_rounds(const struct reduce *reduce);
 /* What the rows of steps have taken. */
 struct reduce_rows {
     uint64_t asked; /* rows that this node was asked for, by itself, too                              */
+    uint64_t early; /* early ones of these rows: sent before the step in front was updated here       */
     /* The least bytes that this node has had to send: for a row that it has asked another for, key, counts, and the
      * sums of a run of lanes; for a row that another has asked it for, the values. */
     uint64_t least_bytes;

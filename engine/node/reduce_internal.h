@@ -18,6 +18,7 @@
 enum {
     KIND_ROWS = EXCHANGE_ROWS,
     KIND_LETTER,
+    KIND_EARLY,  /* rows of a letter that the step before lacks       */
     KIND_LOOK,   /* a request for rows as they are, by number         */
     KIND_LOOKED, /* the answer, likewise                              */
     KIND_BLOCK,  /* a block of talk (engine/node/talk.h), by number   */
@@ -132,6 +133,10 @@ struct peer {
     uint64_t rows_sent;                                 /* the step whose rows it gets next                   */
     struct reduce_message coming;                       /* the message that has got a place                   */
     float *values;                                      /* copies of rows that it asked for                   */
+    uint64_t early_until;                               /* it has the early rows of letters below this step   */
+    size_t early_floats;                                /* floats of the early rows of step rows_sent         */
+    uint64_t *shared;                                   /* the bits that it has sent of the own letter        */
+    size_t early_come;                                  /* floats of early rows that it has sent for `asked`  */
     uint64_t *row_count;                                /* [table_count]: of it, after its last step          */
     /* looks */
     uint8_t *look_letter[LOOKS_MAX]; /* of this peer: its letters, and their answers         */
@@ -161,6 +166,7 @@ struct reduce {
     struct asked_shape *shapes; /* [node_count]: of each node as asker                                     */
     struct fold_lanes *runs;    /* [piece_count]: of all nodes                                             */
     float **own_pieces;         /* [table_count]                                                           */
+    float *late;                /* [asked_floats_max]: rows of others that come behind early ones          */
     uint64_t *row_count;        /* [table_count]: of all nodes                                             */
     uint64_t *own_rows;         /* [table_count]: of this one, after the last step that it has updated for */
     uint64_t apart;             /* the main thread's: nodes that do not share rank 0's directory (save.h)  */
@@ -197,7 +203,7 @@ struct reduce {
     _Atomic bool shared_is_failed;
     /* shared */
     _Atomic uint32_t shared_begun[EXCHANGE_ROWS]; /* by begin(): bit b: bucket b */
-    _Atomic uint64_t shared_sent_bytes, shared_asked_rows, shared_rows_bytes;
+    _Atomic uint64_t shared_sent_bytes, shared_asked_rows, shared_early_rows, shared_rows_bytes;
     _Atomic bool shared_runs; /* a job runs */
 };
 
@@ -211,8 +217,9 @@ struct message_kind {
     /* Before `expect`; optional. INVALID: the node's next message has no free place; ours would wait. */
     status (*may_come)(const struct reduce *r, uint32_t from);
 };
-extern const struct message_kind rows_kind, letter_kind, look_kind, looked_kind, block_kind, taken_kind, grant_kind,
-    wish_kind, bins_kind, news_kind, data_kind, had_kind, slot_kind, wave_kind, round_kind, added_kind, begun_kind;
+extern const struct message_kind rows_kind, letter_kind, early_kind, look_kind, looked_kind, block_kind, taken_kind,
+    grant_kind, wish_kind, bins_kind, news_kind, data_kind, had_kind, slot_kind, wave_kind, round_kind, added_kind,
+    begun_kind;
 
 /* Gives the post a message, whose parts stay until it is sent. */
 MUST_USE status message_send(struct reduce *r, uint32_t to, const struct reduce_message *message);

@@ -1,8 +1,16 @@
 /* Letters of steps, and their rows, where the graph has tables.
  *
  * A node sends a step's letter when the step before is open: then every owner is done with the step before that, whose
- * place the letter takes. An owner sends a step's rows when it has updated for the step before. A step is open when all
- * its rows, and the values of the step before, have come. */
+ * place the letter takes. An owner sends the rows that the step before lacks at once: no update changes their values.
+ * It sends the rows that both steps share when it has updated for the step before:
+ *
+ *     asker   ──letter──▶  owner  ──EARLY: bits, values──▶  asker        while the step before is computed
+ *                                 ──ROWS: the other values──▶            behind its update
+ *
+ * EARLY has a bit for each key of the letter: whether the row is shared. Where rows come and go, or RAM lacks room for
+ * the rows of two steps, an owner finds the rows behind the update, and sends all of them in ROWS. A step is open when
+ * all its rows, and the values of the step before, have come. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "engine/node/reduce_internal.h"
@@ -19,12 +27,18 @@ void step_ask(struct exchange *x, const struct asked_step *asked)
     r->post->vt->wake(r->post);
 }
 
-/* Counts the rows of a letter that has come. */
-static void asked_count(struct reduce *r, uint32_t from, uint64_t step)
+/* How many rows a letter asks for. */
+static uint64_t asked_rows(const struct reduce *r, uint32_t from, uint64_t step)
 {
     uint64_t rows = 0;
     for (uint32_t t = 0; t < r->graph->table_count; t++) rows += owned_key_count(r->owned, from, t, step);
-    figure_add(&r->shared_asked_rows, rows);
+    return rows;
+}
+
+/* Counts the rows of a letter that has come. */
+static void asked_count(struct reduce *r, uint32_t from, uint64_t step)
+{
+    figure_add(&r->shared_asked_rows, asked_rows(r, from, step));
     if (from == r->exchange.rank) return;
     figure_add(&r->shared_rows_bytes, owned_floats(r->owned, from, step) * sizeof(float));
 }
@@ -56,6 +70,47 @@ static status letters_send(struct reduce *r)
     return ST_OK;
 }
 
+/* Copies rows that the node has asked itself for to where passes read them. */
+static void own_copy(struct reduce *r, uint64_t step, enum owned_part part)
+{
+    const struct exchange *x = &r->exchange;
+    CHECK(r->asked && r->asked->step == step);
+    owned_values(r->owned, x->rank, step, part, true, x->rows.values[step % 2] + r->asked->float_begin[x->rank]);
+}
+
+static uint64_t bits_count(const uint64_t *bits, size_t bytes)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < bytes / sizeof *bits; i++) count += (uint64_t)__builtin_popcountll(bits[i]);
+    return count;
+}
+
+/* Sends a node the rows of its letter that the step before lacks, if there are any; once. */
+static status early_send(struct reduce *r, uint32_t n, uint64_t step)
+{
+    struct peer *peer = &r->peers[n];
+    if (peer->early_until > step) return ST_OK;
+    peer->early_until = step + 1;
+    peer->early_floats = owned_part_floats(r->owned, n, step, OWNED_EARLY);
+    if (peer->early_floats == 0) return ST_OK;
+    size_t bits_bytes;
+    const uint64_t *bits = owned_shared(r->owned, n, step, &bits_bytes);
+    figure_add(&r->shared_early_rows, asked_rows(r, n, step) - bits_count(bits, bits_bytes));
+    if (n == r->exchange.rank) {
+        own_copy(r, step, OWNED_EARLY);
+        return ST_OK;
+    }
+    owned_values(r->owned, n, step, OWNED_EARLY, false, peer->values);
+    const size_t values_bytes = peer->early_floats * sizeof(float);
+    const struct reduce_message message = {
+        .kind = KIND_EARLY,
+        .step = step,
+        .part = {{(void *)(uintptr_t)bits, bits_bytes}, {peer->values, values_bytes}},
+        .part_count = 2,
+        .bytes = bits_bytes + values_bytes};
+    return message_send(r, n, &message);
+}
+
 /* Sends rows to the askers whose letters are settled. */
 static status rows_send(struct reduce *r)
 {
@@ -63,18 +118,25 @@ static status rows_send(struct reduce *r)
     for (uint32_t n = 0; n < x->node_count; n++) {
         struct peer *peer = &r->peers[n];
         const uint64_t step = peer->rows_sent;
-        if (!has_lanes(r, n) || step > r->updated_until || !owned_is_settled(r->owned, n, step)) continue;
-        const size_t bytes = owned_floats(r->owned, n, step) * sizeof(float);
+        if (!has_lanes(r, n) || !owned_is_settled(r->owned, n, step)) continue;
+        if (step > r->updated_until) {
+            TRY(early_send(r, n, step));
+            continue;
+        }
+        const enum owned_part part = peer->early_floats ? OWNED_SHARED : OWNED_ALL;
+        const size_t bytes = owned_part_floats(r->owned, n, step, part) * sizeof(float);
+        float *values = peer->values + peer->early_floats; /* behind what may still be under way */
         peer->rows_sent++;
-        if (bytes == 0) continue; /* nobody waits for it */
+        peer->early_floats = 0;
+        if (owned_floats(r->owned, n, step) == 0) continue; /* nobody waits for any */
         if (n == x->rank) {
-            CHECK(r->asked && r->asked->step == step);
-            owned_values(r->owned, n, step, x->rows.values[step % 2] + r->asked->float_begin[n]);
+            own_copy(r, step, part);
             peer->next_rows = step + 1;
             continue;
         }
-        owned_values(r->owned, n, step, peer->values);
-        TRY(part_send(r, n, KIND_ROWS, step, peer->values, bytes));
+        if (bytes == 0) continue; /* all rows were early */
+        owned_values(r->owned, n, step, part, false, values);
+        TRY(part_send(r, n, KIND_ROWS, step, values, bytes));
     }
     return ST_OK;
 }
@@ -104,7 +166,10 @@ static void rows_look(struct reduce *r)
         if (!has_rows_of(r, n)) return;
     x->rows.asked = r->asked;
     r->open_until = r->asked->step + 1;
-    for (uint32_t n = 0; n < x->node_count; n++) r->peers[n].next_rows = r->open_until;
+    for (uint32_t n = 0; n < x->node_count; n++) {
+        r->peers[n].next_rows = r->open_until;
+        r->peers[n].early_come = 0;
+    }
     r->asked = NULL;
     doing_end(DOING_rows);
     /* Release pairs with the acquire in exchange_has_rows(): values, and what is asked for. */
@@ -188,23 +253,80 @@ static status letter_arrived(struct reduce *r, uint32_t from, const struct reduc
     return ST_OK;
 }
 
-static bool rows_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes, struct reduce_message *message)
+/* Where the values of the rows that the node was asked for belong, and how many floats they have. */
+static float *values_of(const struct reduce *r, uint32_t from, size_t *floats)
 {
     const struct asked_step *asked = r->asked;
+    *floats = asked->float_begin[from + 1] - asked->float_begin[from];
+    return r->exchange.rows.values[asked->step % 2] + asked->float_begin[from];
+}
+
+/* [table_count]: how many keys the node was asked for. */
+static const uint32_t *counts_of(const struct reduce *r, uint32_t from)
+{
+    return r->asked->count + (size_t)from * r->graph->table_count;
+}
+
+static bool early_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes, struct reduce_message *message)
+{
+    struct peer *peer = &r->peers[from];
+    size_t floats;
+    (void)step;
+    if (r->asked == NULL || has_rows_of(r, from) || peer->early_come > 0) return false;
+    float *values = values_of(r, from, &floats);
+    const size_t bits = asked_bits_bytes(asked_keys_count(r->graph, counts_of(r, from)));
+    if (bytes <= bits) bytes = bits + sizeof *values; /* one row at least */
+    if (bytes < bits + floats * sizeof *values) floats = (bytes - bits) / sizeof *values;
+    message->step = r->asked->step;
+    message->bytes = bits + floats * sizeof *values;
+    message->part_count = 2;
+    message->part[0] = (struct iovec){peer->shared, bits};
+    message->part[1] = (struct iovec){values, floats * sizeof *values};
+    return true;
+}
+
+static status early_arrived(struct reduce *r, uint32_t from, const struct reduce_message *message)
+{
+    struct peer *peer = &r->peers[from];
+    const uint32_t *count = counts_of(r, from);
+    const size_t come = message->part[1].iov_len / sizeof(float),
+                 expected = asked_part_floats(r->graph, count, peer->shared, false);
+    size_t floats;
+    float *values = values_of(r, from, &floats);
+    if (come != expected)
+        FAIL(INVALID, "node %u sent %zu floats of rows of step %" PRIu64 " early; expected %zu, as its bits say",
+             reduce_name(r, from), come, message->step, expected);
+    asked_part_spread(r->graph, count, peer->shared, false, values, values);
+    peer->early_come = come;
+    if (come == floats) peer->next_rows = message->step + 1;
+    return ST_OK;
+}
+
+static bool rows_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes, struct reduce_message *message)
+{
+    size_t floats;
     (void)step;
     (void)bytes;
-    if (asked == NULL) return false;
-    message->step = asked->step;
-    message->bytes = (asked->float_begin[from + 1] - asked->float_begin[from]) * sizeof(float);
-    message->part[0].iov_base = r->exchange.rows.values[asked->step % 2] + asked->float_begin[from];
+    if (r->asked == NULL || has_rows_of(r, from)) return false;
+    float *values = values_of(r, from, &floats);
+    message->step = r->asked->step;
+    message->bytes = (floats - r->peers[from].early_come) * sizeof *values;
+    message->part[0].iov_base = r->peers[from].early_come ? r->late + r->asked->float_begin[from] : values;
     return true;
 }
 
 static status rows_arrived(struct reduce *r, uint32_t from, const struct reduce_message *message)
 {
-    r->peers[from].next_rows = message->step + 1;
+    struct peer *peer = &r->peers[from];
+    size_t floats;
+    float *values = values_of(r, from, &floats);
+    if (peer->early_come)
+        asked_part_spread(r->graph, counts_of(r, from), peer->shared, true, r->late + r->asked->float_begin[from],
+                          values);
+    peer->next_rows = message->step + 1;
     return ST_OK;
 }
 
 const struct message_kind letter_kind = {.expect = letter_expect, .arrived = letter_arrived},
+                          early_kind = {.expect = early_expect, .arrived = early_arrived},
                           rows_kind = {.expect = rows_expect, .arrived = rows_arrived};

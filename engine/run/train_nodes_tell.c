@@ -18,7 +18,7 @@ struct account {
     uint32_t rank, lane_begin, lane_count;
     bool is_worker;  /* it has minibatches of its own, and no lanes */
     uint64_t stages; /* where nodes have stages: bit s: it has stage s; stages from 64 on are not told */
-    uint64_t wall_ns, worker_count, busy_ns[WORK_COUNT], reading_ns, sent_bytes, rows, asked_rows;
+    uint64_t wall_ns, worker_count, busy_ns[WORK_COUNT], reading_ns, sent_bytes, rows, asked_rows, early_rows;
     double least_a_step; /* the least bytes that it has to send */
     struct reduce_rounds rounds;
 };
@@ -36,6 +36,7 @@ static struct account own_account(const struct trainer *t, struct reduce *reduce
                         .lane_count = x->own.count,
                         .sent_bytes = reduce_sent_bytes(reduce),
                         .asked_rows = rows.asked,
+                        .early_rows = rows.early,
                         .least_a_step = (double)reduce_least_bytes(reduce) / dense_steps +
                                         (double)(rows.least_bytes + reduce_stream_bytes(reduce)) / (double)steps,
                         .rounds = reduce_rounds(reduce)};
@@ -110,6 +111,17 @@ static void table_print(const struct account *all, uint32_t count, uint64_t step
     }
 }
 
+/* The early rows divided by the rows that all nodes were asked for. */
+static double early_share(const struct account *all, uint32_t count)
+{
+    uint64_t asked = 0, early = 0;
+    for (uint32_t n = 0; n < count; n++) {
+        asked += all[n].asked_rows;
+        early += all[n].early_rows;
+    }
+    return share(early, asked);
+}
+
 /* The maximum divided by the mean, over the nodes that have rows; 0: none has. */
 static double skew_of(const struct account *all, uint32_t count, bool of_asked)
 {
@@ -147,6 +159,7 @@ static void table_event(const struct account *all, uint32_t count, uint64_t step
         log_event_f64("sent_bytes_least", a->least_a_step);
         log_event_u64("rows", a->rows);
         log_event_u64("asked_rows", a->asked_rows);
+        log_event_u64("early_rows", a->early_rows);
         log_event_close();
     }
     log_event_close_array();
@@ -168,10 +181,12 @@ static void accounts_tell(const struct trainer *t, uint32_t count, uint64_t step
     table_event(all, count, steps);
     log_event_end();
     table_print(all, count, steps);
-    if (rows > 0 && count > 1 && all[0].stages == 0 && !all[0].is_worker)
-        log_info("nodes    the node with the most rows has %.2f times the mean; the node asked for the most rows, %.2f "
-                 "times",
-                 rows, asked);
+    if (rows == 0 || count == 1 || all[0].stages || all[0].is_worker) return;
+    log_info(
+        "nodes    the node with the most rows has %.2f times the mean; the node asked for the most rows, %.2f times",
+        rows, asked);
+    log_info("nodes    of the rows that nodes were asked for, %.0f%% were sent before the update of the step in front",
+             100 * early_share(all, count));
 }
 
 status train_nodes_tell(const struct trainer *t, uint64_t steps)

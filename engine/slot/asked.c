@@ -66,6 +66,51 @@ size_t asked_piece_floats_max(const struct asked_shape *shape)
     return floats;
 }
 
+size_t asked_keys_max(const struct asked_shape *shape)
+{
+    size_t keys = 0;
+    for (uint32_t t = 0; t < shape->graph->table_count; t++) keys += rows_max(shape, t);
+    return keys;
+}
+
+/* --- parts of values -------------------------------------------------------------------------- */
+
+size_t asked_keys_count(const struct graph *g, const uint32_t *count)
+{
+    size_t keys = 0;
+    for (uint32_t t = 0; t < g->table_count; t++) keys += count[t];
+    return keys;
+}
+
+size_t asked_part_floats(const struct graph *g, const uint32_t *count, const uint64_t *bits, bool bit)
+{
+    size_t floats = 0, key = 0;
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        size_t keys = 0;
+        for (const size_t end = key + count[t]; key < end; key++) keys += asked_bit(bits, key) == bit;
+        floats += keys * row_vector_floats(&g->tables[t]);
+    }
+    return floats;
+}
+
+void asked_part_spread(const struct graph *g, const uint32_t *count, const uint64_t *bits, bool bit, const float *part,
+                       float *values)
+{
+    size_t key = asked_keys_count(g, count);
+    for (uint32_t t = 0; t < g->table_count; t++) values += (size_t)count[t] * row_vector_floats(&g->tables[t]);
+    part += asked_part_floats(g, count, bits, bit);
+    /* From the last one on: none takes the place of one that is still to move. */
+    for (uint32_t t = g->table_count; t-- > 0;) {
+        const uint32_t floats = row_vector_floats(&g->tables[t]);
+        for (uint32_t i = count[t]; i > 0; i--) {
+            values -= floats;
+            if (asked_bit(bits, --key) != bit) continue;
+            part -= floats;
+            memmove(values, part, floats * sizeof *values);
+        }
+    }
+}
+
 /* --- an owner's ------------------------------------------------------------------------------- */
 
 status asked_letter_read(struct asked_letter *letter, const struct asked_shape *asker, const uint8_t *at, size_t bytes)

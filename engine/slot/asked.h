@@ -8,8 +8,9 @@
  *              pieces [owner's keys, run, dim] ──▶ sums of its gradients
  *                                                piece of row r: at its place in the letter
  *
- * Values and pieces travel without keys, in the order of the letter. A key's owner follows from its shard
- * (io/store/shard.h). */
+ * Values and pieces travel without keys, in the order of the letter. Values come in two parts: at once those of rows
+ * that the step before lacks, with a bit for each key; when they are updated those of the other rows. A key's owner
+ * follows from its shard (io/store/shard.h). */
 #ifndef HETERPS_ENGINE_SLOT_ASKED_H
 #define HETERPS_ENGINE_SLOT_ASKED_H
 
@@ -51,6 +52,20 @@ size_t asked_keys_bytes(const struct asked_shape *shape, const uint32_t *count, 
  * can have written it. */
 MUST_USE status asked_letter_read(struct asked_letter *letter, const struct asked_shape *asker, const uint8_t *at,
                                   size_t bytes);
+
+/* Bytes of bits for a letter's keys, table by table, in whole u64. */
+static inline size_t asked_bits_bytes(size_t keys) { return (keys + 63) / 64 * sizeof(uint64_t); }
+static inline bool asked_bit(const uint64_t *bits, size_t key) { return bits[key / 64] >> key % 64 & 1; }
+/* Sum of `count` [table_count]. */
+size_t asked_keys_count(const struct graph *g, const uint32_t *count);
+/* Most keys of an asker's letter. */
+size_t asked_keys_max(const struct asked_shape *shape);
+/* Floats of the values of those keys whose bit is `bit`. */
+size_t asked_part_floats(const struct graph *g, const uint32_t *count, const uint64_t *bits, bool bit);
+/* Moves the values of those keys from `part`, where they lie one behind the other, to their places among the values of
+ * all keys; `part` may be `values`. */
+void asked_part_spread(const struct graph *g, const uint32_t *count, const uint64_t *bits, bool bit, const float *part,
+                       float *values);
 
 /* A step's letters, and where its rows' values and pieces are. */
 struct asked_step {

@@ -111,6 +111,15 @@ static void next_add(const struct row_numbers *n, struct step_rows *rows, struct
     rows->row_count = row_count;
 }
 
+void row_numbers_find(const struct row_numbers *n, const uint32_t *row, uint32_t count, uint64_t *bits, size_t first)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        __builtin_prefetch(home_of(n, row[i + FETCH_AHEAD < count ? i + FETCH_AHEAD : i]));
+        const uint64_t is_known = cell_of(n, row[i])->stamp == n->stamp;
+        bits[(first + i) / 64] |= is_known << (first + i) % 64;
+    }
+}
+
 /* Numbers the uniques among the rows of lanes: `rows_before` rows of the step were there before this
  * micro-batch, and no lane has the others yet. */
 static void lane_rows_add(struct step_rows *rows, const struct ticket_table *table, uint32_t rows_before, uint32_t lane)

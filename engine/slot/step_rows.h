@@ -58,6 +58,9 @@ struct step_lanes {
 };
 void step_lanes_of(struct step_lanes *lanes, const struct micro_batch *m, struct batch_shape shape,
                    uint32_t field_count);
+/* Sets bit first + i of `bits` if row[i], a number of the store's, is a row of the step; row: [count]. */
+void row_numbers_find(const struct row_numbers *numbers, const uint32_t *row, uint32_t count, uint64_t *bits,
+                      size_t first);
 /* As step_rows_add, for a micro-batch of several lanes: numbers its keys among the rows of lanes. */
 void step_rows_add_joined(struct row_numbers *numbers, struct step_rows *rows, struct ticket_table *table,
                           const struct step_lanes *lanes);

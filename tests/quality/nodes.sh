@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: sh tests/quality/nodes.sh [RUNS] [PROGRAM]       defaults: 100, ./heterps-run; SEED=N repeats a series; MODEL=dense: numbers alone;
+# Usage: sh tests/quality/nodes.sh [RUNS] [PROGRAM]       defaults: 100, ./heterps-run; SEED=N repeats a series; MODEL=dense: numbers alone; MODEL=stay: rows that stay;
 #                                                         LONG=1: pauses of 10 to 60 s; VERBOSE=1: a line a run
 # Trainings on 2 to 4 nodes over loopback, each of any lanes, or of none: then it serves rows and slices, alone or
 # with the others. One node is killed, or stands still for a while; or nothing happens, and nothing is saved. Each
@@ -21,6 +21,7 @@ cd "$work" && cp "$h" program && h=$work/program || exit 1 # a node that is star
 . "$root/tests/quality/one_node.sh"
 case ${MODEL:-} in
 dense) dense_model train.epochs=40 checkpoint.every=50 eval.every=70 cluster.min=2 cluster.timeout=1 ;;
+stay) nodes_model train.epochs=40 checkpoint.every=50 eval.every=70 cluster.min=2 cluster.timeout=1 ;;
 *) nodes_model emb.admit=2 emb.ttl=12 store.period=20 train.epochs=40 checkpoint.every=50 eval.every=70 cluster.min=2 cluster.timeout=1 ;;
 esac && "$h" gen criteo --rows 500 --skip 6000 -o test.tsv -q && one_node --eval test.tsv --log json >one.log || exit 1
 figures() { grep '"event":"eval"' "$1" | tail -1 | sed 's/"seconds":[^,]*,//; s/"time":[^,]*,//; s/"node":[^,]*,//'; }

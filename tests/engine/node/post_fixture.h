@@ -74,6 +74,10 @@ FIXTURE static status post_send(struct post *post, uint32_t to, const struct red
     return ST_OK;
 }
 
+/* Sees, and may change, what of a message is on its way; NULL: nobody does. */
+static void (*post_seen)(struct post_net *net, uint32_t from, uint32_t to, const struct reduce_message *message,
+                         uint8_t *copy);
+
 FIXTURE static void post_wake(struct post *post) { atomic_store(&((struct post_node *)post)->shared_is_woken, true); }
 
 static const struct post_vt post_vt = {.send = post_send, .wake = post_wake};
@@ -101,6 +105,7 @@ FIXTURE static void letter_step(struct post_net *net, uint32_t from, uint32_t to
         CHECK(l->copy);
         for (uint32_t i = 0; i < m->part_count; at += m->part[i++].iov_len)
             memcpy(l->copy + at, m->part[i].iov_base, m->part[i].iov_len);
+        if (post_seen) post_seen(net, from, to, m, l->copy);
         net->way[from][to].sent++;
         l->stage = POST_SENT;
         if (!reduce_is_stream(m->kind)) net->failure = reduce_sent(sender, to);

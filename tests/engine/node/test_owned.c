@@ -98,12 +98,53 @@ static void owned__letters_in_any_order__rows_by_step_and_asker(void **state)
 
     float values[9], row[4];
     assert_int_equal(owned_floats(owned, 1, 5), 9);
-    owned_values(owned, 1, 5, values);
+    owned_values(owned, 1, 5, OWNED_ALL, false, values);
     for (uint32_t k = 0; k < 3; k++) {
         memset(row, 0, sizeof row);
         model_row_init(&model, 0, (const uint64_t[]){30, 20, 40}[k], row);
         assert_memory_equal(values + 3 * k, row, 3 * sizeof *row);
     }
+    close_all();
+}
+
+/* Rows that the step before has, of whomever, wait for it; a key's bit goes by its place in the letter. */
+static void owned_shared__rows_of_two_steps__those_of_both(void **state)
+{
+    (void)state;
+    float values[12], row[4];
+    size_t bytes;
+    open_all();
+    assert_ok(letter_give(0, 5, (const uint64_t[]){10, 20}, 2));
+    assert_ok(letter_give(1, 5, (const uint64_t[]){30, 40}, 2));
+    assert_ok(letter_give(0, 6, (const uint64_t[]){50, 20}, 2));
+    assert_ok(letter_give(1, 6, (const uint64_t[]){40, 50, 60, 10}, 4)); /* 50: its own step's is none before */
+    assert_ok(owned_settle(owned, 5));
+    assert_int_equal(owned_shared(owned, 0, 6, &bytes)[0], 2);
+    assert_int_equal(owned_shared(owned, 1, 6, &bytes)[0], 1 | 8);
+    assert_int_equal(bytes, 8);
+    assert_int_equal(owned_shared(owned, 0, 5, &bytes)[0], 0); /* the first step of all */
+    assert_int_equal(owned_part_floats(owned, 1, 6, OWNED_EARLY), 6);
+    assert_int_equal(owned_part_floats(owned, 1, 6, OWNED_SHARED), 6);
+    for (uint32_t k = 0; k < 12; k++) values[k] = -1;
+    owned_values(owned, 1, 6, OWNED_EARLY, true, values);
+    for (uint32_t k = 0; k < 4; k++) {
+        static const float none[3] = {-1, -1, -1};
+        memset(row, 0, sizeof row);
+        model_row_init(&model, 0, (const uint64_t[]){40, 50, 60, 10}[k], row);
+        assert_memory_equal(values + 3 * k, k == 0 || k == 3 ? none : row, sizeof none);
+    }
+    owned_values(owned, 1, 6, OWNED_SHARED, false, values + 3);
+    model_row_init(&model, 0, 10, row);
+    assert_memory_equal(values + 6, row, 3 * sizeof *row);
+
+    assert_ok(owned_step_end(owned, 5));
+    assert_ok(letter_give(0, 7, (const uint64_t[]){10, 30}, 2)); /* what two steps before had does not count */
+    assert_ok(owned_settle(owned, 6));
+    assert_int_equal(owned_shared(owned, 0, 7, &bytes)[0], 1);
+    owned_start(owned, 9);
+    assert_ok(letter_give(0, 9, (const uint64_t[]){10, 30}, 2));
+    assert_ok(owned_settle(owned, 9));
+    assert_int_equal(owned_shared(owned, 0, 9, &bytes)[0], 0);
     close_all();
 }
 
@@ -128,6 +169,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(owned__letters_in_any_order__rows_by_step_and_asker),
+        cmocka_unit_test(owned_shared__rows_of_two_steps__those_of_both),
         cmocka_unit_test(owned__out_of_turn_or_twice__refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

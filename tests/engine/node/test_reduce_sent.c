@@ -239,6 +239,84 @@ static void nodes__values_of_others_late__next_step_has_begun(void **state)
     nodes_close();
 }
 
+/* Steps of which rows are on their way, from each of two nodes. */
+static struct {
+    const struct exchange_vt *exchange[2];
+    struct exchange_vt exchange_vt[2];
+    _Atomic uint64_t early[2], late_steps;
+    uint64_t step_count;
+    bool is_spoilt;
+} rows_seen;
+
+static void early_see(struct post_net *of, uint32_t from, uint32_t to, const struct reduce_message *m, uint8_t *copy)
+{
+    (void)of;
+    (void)to;
+    if (m->kind != KIND_EARLY) return;
+    if (rows_seen.is_spoilt) copy[0] ^= 1;
+    atomic_store(&rows_seen.early[from], m->step + 1);
+}
+
+/* The sums of a step wait until rows of the next one have gone both ways. */
+static void begin_waiting(struct exchange *x, enum exchange_round round, uint32_t bucket)
+{
+    const uint64_t end_ns = clock_ns() + UINT64_C(20000000000), step = ((struct reduce *)x)->step;
+    bool is_there = round != EXCHANGE_SUMS || bucket > 0 || step + 1 >= rows_seen.step_count;
+    while (!is_there && clock_ns() < end_ns) {
+        is_there = atomic_load(&rows_seen.early[0]) > step + 1 && atomic_load(&rows_seen.early[1]) > step + 1;
+        sched_yield();
+    }
+    if (!is_there) atomic_fetch_add(&rows_seen.late_steps, 1);
+    rows_seen.exchange[x->rank]->begin(x, round, bucket);
+}
+
+static void wait_at(uint32_t node, struct training *t)
+{
+    struct exchange *x = reduce_exchange(t->reduce);
+    rows_seen.exchange[node] = x->vt;
+    rows_seen.exchange_vt[node] = *x->vt;
+    rows_seen.exchange_vt[node].begin = begin_waiting;
+    x->vt = &rows_seen.exchange_vt[node];
+}
+
+static void nodes__rows_that_the_open_step_has_not__come_before_its_sums(void **state)
+{
+    (void)state;
+    memset(&rows_seen, 0, sizeof rows_seen);
+    rows_seen.step_count = SCALED(6, 2); /* the next one is short: a node may have no examples */
+    text = tables_text;
+    node_look = wait_at;
+    post_seen = early_see;
+    nodes_open(&cuts[1], NULL, 4, NULL);
+    node_look = NULL;
+    nodes_run(rows_seen.step_count);
+    assert_int_equal(rows_seen.late_steps, 0);
+    nodes_close();
+    text = model_text;
+    post_seen = NULL;
+}
+
+/* Bits that do not say what has come. */
+static void nodes__rows_that_come_early_spoilt__refused(void **state)
+{
+    (void)state;
+    memset(&rows_seen, 0, sizeof rows_seen);
+    rows_seen.is_spoilt = true;
+    text = tables_text;
+    post_seen = early_see;
+    nodes_open(&cuts[1], NULL, 4, NULL);
+    for (uint32_t n = 0; n < 2; n++) runners[n].until = UINT64_MAX;
+    nodes_do(runner_main);
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_int_equal(runners[n].st, ST_INVALID);
+        assert_non_null(strstr(runners[n].failure.message, " early; expected "));
+        assert_non_null(strstr(runners[n].failure.message, ", as its bits say"));
+    }
+    nodes_close();
+    text = model_text;
+    post_seen = NULL;
+}
+
 /* Buckets cover all parameters once, the last layers' in the last; each has as much as is asked for, but the first. */
 static void exchange_buckets__any_least__each_float_in_one(void **state)
 {
@@ -334,6 +412,8 @@ int main(void)
         cmocka_unit_test(nodes__some_without_lanes__no_float_goes_to_who_reads_none),
         cmocka_unit_test(nodes__several_buckets__all_but_the_first_are_sent_within_the_last_backward_pass),
         cmocka_unit_test(nodes__values_of_others_late__next_step_has_begun),
+        cmocka_unit_test(nodes__rows_that_the_open_step_has_not__come_before_its_sums),
+        cmocka_unit_test(nodes__rows_that_come_early_spoilt__refused),
         cmocka_unit_test(exchange_buckets__any_least__each_float_in_one),
         cmocka_unit_test(pipeline_open__what_one_node_alone_does__refused_by_name),
         cmocka_unit_test(reduce_place__another_message_than_the_next__refused),

@@ -50,6 +50,7 @@ static const struct account by_lanes[3] = {
      .sent_bytes = 6000000,
      .rows = 3000000,
      .asked_rows = 4000,
+     .early_rows = 2800,
      .least_a_step = 400000,
      .rounds = {.ns = 300, .last_ns = {0, 120, 45}}},
     {.rank = 2,
@@ -70,6 +71,7 @@ static const struct account by_lanes[3] = {
      .sent_bytes = 2048,
      .rows = 1000000,
      .asked_rows = 6000,
+     .early_rows = 1200,
      .least_a_step = 102.4,
      .rounds = {.ns = 500, .last_ns = {30, 20, 0}}},
 };
@@ -78,17 +80,19 @@ static void accounts_tell__lanes__a_line_each(void **state)
 {
     (void)state;
     accounts_told(&tables, LOG_TEXT, by_lanes, 3, 10);
-    assert_string_equal(told.text,
-                        "nodes    node    lanes  forward  backward  update  reading  exchange  came last        sent  "
-                        "of least           rows      asked for\n"
-                        "nodes       0      0-4      25%       40%      6%      41%       30%        17%     5.7 MiB "
-                        "     1.50      3,000,000          4,000\n"
-                        "nodes       2      5-7      25%       35%      1%       5%        5%        18%     4.9 KiB "
-                        "        -              0              0\n"
-                        "nodes       3     none       0%        0%      0%       0%       50%        12%     2.0 KiB "
-                        "     2.00      1,000,000          6,000\n"
-                        "nodes    the node with the most rows has 1.50 times the mean; the node asked for the most "
-                        "rows, 1.20 times\n");
+    assert_string_equal(
+        told.text, "nodes    node    lanes  forward  backward  update  reading  exchange  came last        sent  "
+                   "of least           rows      asked for\n"
+                   "nodes       0      0-4      25%       40%      6%      41%       30%        17%     5.7 MiB "
+                   "     1.50      3,000,000          4,000\n"
+                   "nodes       2      5-7      25%       35%      1%       5%        5%        18%     4.9 KiB "
+                   "        -              0              0\n"
+                   "nodes       3     none       0%        0%      0%       0%       50%        12%     2.0 KiB "
+                   "     2.00      1,000,000          6,000\n"
+                   "nodes    the node with the most rows has 1.50 times the mean; the node asked for the most "
+                   "rows, 1.20 times\n"
+                   "nodes    of the rows that nodes were asked for, 40% were sent before the update of the step in "
+                   "front\n");
     json_decref(told.events);
 }
 
@@ -124,6 +128,7 @@ static void accounts_tell__lanes__the_event_has_the_same(void **state)
         {"sent_bytes_least", {400000, 0, 102.4}},
         {"rows", {3000000, 0, 1000000}},
         {"asked_rows", {4000, 0, 6000}},
+        {"early_rows", {2800, 0, 1200}},
     };
     for (size_t n = 0; n < 3; n++) {
         const json_t *one = json_array_get(each, n);

@@ -176,6 +176,37 @@ static void asked__any_owners__each_key_once_and_values_where_they_are_read(void
     }
 }
 
+/* Values that come in two parts, the first of them where all belong, lie as those that come in one. */
+static void asked_part_spread__any_bits__values_lie_as_all_do(void **state)
+{
+    (void)state;
+    asker_open(2);
+    for (uint32_t round = 0; round < 30; round++) {
+        const uint32_t count[TABLES] = {(uint32_t)draw(60), (uint32_t)draw(60)};
+        float all[60 * 5], part[2][60 * 5], placed[60 * 5];
+        uint64_t bits[2];
+        size_t floats = 0, part_floats[2] = {0}, key = 0;
+        for (int i = 0; i < 2; i++)
+            bits[i] = round == 0 ? 0 : round == 1 ? UINT64_MAX : draw(1u << 31) << 33 | draw(1u << 31) << 2;
+        assert_int_equal(asked_keys_count(&graph, count), count[0] + count[1]);
+        for (uint32_t t = 0; t < TABLES; t++)
+            for (uint32_t i = 0; i < count[t]; i++, key++)
+                for (uint32_t d = 0; d < graph.tables[t].dim; d++) {
+                    const bool bit = asked_bit(bits, key);
+                    all[floats] = part[bit][part_floats[bit]++] = (float)floats;
+                    floats++;
+                }
+        memset(placed, 0, sizeof placed);
+        memcpy(placed, part[0], part_floats[0] * sizeof *placed);
+        for (int bit = 0; bit < 2; bit++) {
+            assert_int_equal(asked_part_floats(&graph, count, bits, bit), part_floats[bit]);
+            asked_part_spread(&graph, count, bits, bit, bit ? part[1] : placed, placed);
+        }
+        assert_memory_equal(placed, all, floats * sizeof *all);
+    }
+    asker_close();
+}
+
 static void shards__many_keys__about_as_many_for_each_owner(void **state)
 {
     (void)state;
@@ -229,6 +260,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(asked__any_owners__each_key_once_and_values_where_they_are_read),
+        cmocka_unit_test(asked_part_spread__any_bits__values_lie_as_all_do),
         cmocka_unit_test(shards__many_keys__about_as_many_for_each_owner),
         cmocka_unit_test(asked_letter_read__what_nobody_writes__refused),
     };

@@ -142,6 +142,44 @@ static void step_rows_begin__stamps_run_out__begins_anew(void **state)
     steps_compare(100, MICROS, 2, 20, UINT32_MAX - 10, true);
 }
 
+/* Rows of this step's and of the next step's micro-batches: those of this one are found, in any stretch of bits. */
+static void row_numbers_find__rows_of_other_steps__only_the_steps_own(void **state)
+{
+    (void)state;
+    struct layout sum = {0};
+    struct arena arena;
+    struct row_numbers numbers;
+    struct step_rows rows;
+    step_rows_layout(NULL, &sum, MICROS * UNIQUES, (struct step_rows_wants){0});
+    row_numbers_layout(NULL, &sum, MICROS * UNIQUES, MICROS);
+    assert_int_equal(arena_open(&arena, "rows", sum.bytes), ST_OK);
+    struct layout place = {.arena = &arena};
+    step_rows_layout(&rows, &place, MICROS * UNIQUES, (struct step_rows_wants){0});
+    row_numbers_layout(&numbers, &place, MICROS * UNIQUES, MICROS);
+    for (uint32_t step = 0, found = 0; step < 100; step++) {
+        struct uniques q[MICROS], other;
+        uint64_t bits[4] = {0};
+        step_rows_begin(&numbers, &rows);
+        for (uint32_t micro = 0; micro < MICROS; micro++) {
+            uniques_draw(&q[micro], 300);
+            step_rows_add(&numbers, &rows, &q[micro].table, 0);
+        }
+        uniques_draw(&other, 300);
+        const uint32_t first = draw_below(150), count = other.table.unique_count;
+        row_numbers_find(&numbers, other.row, count, bits, first);
+        for (uint32_t i = 0; i < 4 * 64; i++) {
+            bool is_there = false;
+            for (uint32_t micro = 0; micro < MICROS && i >= first && i < first + count; micro++)
+                for (uint32_t u = 0; u < q[micro].table.unique_count; u++)
+                    is_there |= q[micro].row[u] == other.row[i - first];
+            assert_int_equal(bits[i / 64] >> i % 64 & 1, is_there);
+            found += is_there;
+        }
+        if (step == 99) assert_in_range(found, 100, 100 * UNIQUES / 2);
+    }
+    arena_close(&arena);
+}
+
 /* --- micro-batches of several lanes ------------------------------------------------------------- */
 
 #define JOINED   3u
@@ -290,6 +328,7 @@ int main(void)
         cmocka_unit_test(step_rows_add_joined__random_steps__keys_have_their_lanes_rows),
         cmocka_unit_test(step_rows_add__random_steps__number_rows_as_they_first_occur),
         cmocka_unit_test(step_rows_begin__stamps_run_out__begins_anew),
+        cmocka_unit_test(row_numbers_find__rows_of_other_steps__only_the_steps_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }
