@@ -80,14 +80,18 @@ static void occurrences_group(const struct key_fields *fields, const struct micr
 struct asked_keys distinct_keys(const struct distinct *distinct, const struct key_fields *fields,
                                 const struct micro_batch *m, struct ticket_table *out)
 {
-    uint32_t unique_count = 0;
+    /* A copy, which no write below can change: the compiler keeps it in registers. */
+    const struct distinct here = *distinct;
+    uint32_t unique_count = 0, *count = out->occurrence_begin + 1, *const unique_of = out->unique_of;
     distinct_clear(distinct);
-    for (struct key_walk walk = key_walk_of(fields, m); key_walk_on(&walk); walk.position++) {
-        const uint32_t count = unique_count, unique = distinct_number(distinct, m->key[walk.position], &unique_count);
-        if (unique == count) out->occurrence_begin[unique + 1] = 0;
-        out->occurrence_begin[unique + 1]++;
-        out->unique_of[walk.position] = unique;
-    }
+    for (struct key_walk walk = key_walk_of(fields, m); key_walk_on(&walk); walk.position = walk.end)
+        for (uint32_t position = walk.position; position < walk.end; position++) {
+            /* The next number's count begins at 0, whether or not the key gets it. */
+            count[unique_count] = 0;
+            const uint32_t unique = distinct_number(&here, m->key[position], &unique_count);
+            count[unique]++;
+            unique_of[position] = unique;
+        }
     out->unique_count = unique_count;
     occurrences_group(fields, m, out);
     return (struct asked_keys){.key = distinct->key, .count = unique_count};

@@ -97,17 +97,21 @@ static inline void distinct_clear(const struct distinct *distinct)
     memset(distinct->slot, 0, sizeof *distinct->slot << distinct->slot_bits);
 }
 
-/* The number of the key; a new key gets the next number: distinct->key has it, and *unique_count grows by one. */
+/* The number of the key; a new key gets the next number: distinct->key has it, and *unique_count grows by one. No
+ * processor predicts whether a key is new, so no branch asks: an empty slot is taken for one of the next number, whose
+ * place in distinct->key has the key already. The only branch finds another key in the slot, which is rare. There is
+ * room for the key even if it is not new: of n keys before it there are at most n numbers. */
 static inline uint32_t distinct_number(const struct distinct *distinct, uint64_t key, uint32_t *unique_count)
 {
     const size_t mask = ((size_t)1 << distinct->slot_bits) - 1;
+    const uint32_t next = *unique_count;
+    distinct->key[next] = key;
     for (size_t at = key_mix(key) >> (64 - distinct->slot_bits);; at = (at + 1) & mask) {
-        const uint32_t unique = distinct->slot[at] - 1;
-        if (unique != UINT32_MAX && distinct->key[unique] != key) continue;
-        if (unique != UINT32_MAX) return unique;
-        distinct->slot[at] = *unique_count + 1;
-        distinct->key[*unique_count] = key;
-        return (*unique_count)++;
+        const uint32_t found = distinct->slot[at] - 1, unique = found < next ? found : next;
+        if (__builtin_expect(distinct->key[unique] != key, 0)) continue;
+        distinct->slot[at] = unique + 1;
+        *unique_count = next + (unique == next);
+        return unique;
     }
 }
 
