@@ -487,14 +487,17 @@ static uint64_t examples_estimate(const struct reader_text *text)
     return taken_bytes ? (uint64_t)((double)count / (double)taken_bytes * (double)source->size_bytes * part) + 1 : 0;
 }
 
-/* Reads the first block, and tries its first line if it is whole, so that a wrong file shows before long work begins.
- * The line stays in the buffer. */
+/* Reads until the first line is whole, of a stream one block, and tries the line, so that a wrong file shows before long
+ * work begins. The line stays in the buffer. */
 static status first_line_check(struct reader_text *text, const struct reader_example *spare)
 {
     char why[READER_WHY_BYTES];
     size_t bytes;
-    TRY(buffer_refill(text, &bytes));
-    const char *stop = bytes ? memchr(text->buffer, '\n', text->end) : NULL;
+    const char *stop = NULL;
+    do {
+        TRY(buffer_refill(text, &bytes));
+        stop = bytes ? memchr(text->buffer, '\n', text->end) : NULL;
+    } while (!stop && bytes && !text->source.is_stream && text->end <= READER_LINE_BYTES_MAX);
     if (!stop) return ST_OK;
     const char *line = text->buffer;
     size_t line_bytes = (size_t)(stop - line);

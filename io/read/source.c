@@ -28,6 +28,10 @@
 /* A smaller file is read before reading ahead has begun. */
 #define AHEAD_FILE_BYTES ((uint64_t)4 << 20)
 
+/* Of an address, when it is opened: what tells how it is packed, and its first line. The rest is asked for when it is
+ * wanted; where a data cache holds the examples it never is. */
+#define WEB_FIRST_BYTES ((uint64_t)16 << 10)
+
 #define AHEAD_OPTIONS    .depth = SOURCE_AHEAD, .thread_count = 2
 
 /* --- how files are packed --------------------------------------------------------------------- */
@@ -362,6 +366,23 @@ static status stream_await(struct source *source)
     return ST_OK;
 }
 
+static status address_ask(struct source *source, uint64_t at, uint64_t end)
+{
+    const struct source_path *path = &source->path[source->path_index];
+    source->web_end = end;
+    /* In every pass an address must be what it was when it was checked. */
+    return web_begin(source->web, path->name, &path->facts, at, end);
+}
+
+/* As web_read; goes on behind the bytes that were asked for. */
+static status address_read(struct source *source, void *buffer, size_t capacity, size_t *bytes)
+{
+    TRY(web_read(source->web, buffer, capacity, bytes));
+    if (*bytes || source->offset_bytes < source->web_end) return ST_OK;
+    TRY(address_ask(source, source->offset_bytes, UINT64_MAX));
+    return web_read(source->web, buffer, capacity, bytes);
+}
+
 /* As read(2), of the current file, whatever it is. The failure of an address, or of another node that reads, is
  * described already. */
 static status stored_read(struct source *source, void *buffer, size_t capacity, ssize_t *got)
@@ -372,7 +393,7 @@ static status stored_read(struct source *source, void *buffer, size_t capacity, 
         *got = (ssize_t)bytes;
     } else if (is_web(source)) {
         size_t bytes;
-        TRY(web_read(source->web, buffer, capacity, &bytes));
+        TRY(address_read(source, buffer, capacity, &bytes));
         *got = (ssize_t)bytes;
     } else if (source->path[source->path_index].is_stream) {
         if (source->share) TRY(stream_await(source));
@@ -406,12 +427,6 @@ static status fd_read(struct source *source, void *buffer, size_t capacity, size
     return st == ST_OK ? share->vt->give(share, buffer, *bytes) : share->vt->give_failure(share, st);
 }
 
-/* In every pass an address must be what it was when it was checked. */
-static status web_file_open(struct source *source, const struct source_path *path, uint64_t end)
-{
-    return web_begin(source->web, path->name, &path->facts, 0, end);
-}
-
 static status fd_open(struct source *source, const struct source_path *path)
 {
     struct stat about;
@@ -428,7 +443,7 @@ static status fd_open(struct source *source, const struct source_path *path)
 /* A failure to open is told to the nodes that wait for the bytes. */
 static status stored_open(struct source *source, const struct source_path *path, uint64_t end)
 {
-    const status st = path->is_address ? web_file_open(source, path, end) : fd_open(source, path);
+    const status st = path->is_address ? address_ask(source, 0, end) : fd_open(source, path);
     return st == ST_OK || source->share == NULL ? st : source->share->vt->give_failure(source->share, st);
 }
 
@@ -537,7 +552,8 @@ status source_open(struct source *source, struct arena *arena, const char *paths
     if (inflateInit2(&source->inflate, 16 + 15) != Z_OK) FAIL(MEMORY, "zlib cannot start: its memory is too small");
     source->inflate_is_open = true;
     TRY(ahead_open(source, arena, options));
-    return file_open(source);
+    /* An address without a size can be read once: it is not asked twice. */
+    return file_open_until(source, source->path[0].is_stream ? UINT64_MAX : WEB_FIRST_BYTES);
 }
 
 void source_close(struct source *source)
@@ -593,8 +609,7 @@ status source_seek(struct source *source, uint32_t path_index, uint64_t byte)
     if (byte == 0) return ST_OK;
     if (!source_is_plain(source))
         FAIL(INVALID, "%s is packed: it cannot be read from byte %" PRIu64 " on", source_name(source), byte);
-    const struct source_path *path = &source->path[path_index];
-    if (is_web(source)) TRY(web_begin(source->web, path->name, &path->facts, byte, UINT64_MAX));
+    if (is_web(source)) TRY(address_ask(source, byte, UINT64_MAX));
     source->byte_count += byte - source->offset_bytes;
     source->raw_begin = source->raw_end = 0;
     source->offset_bytes = byte;

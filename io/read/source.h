@@ -86,6 +86,7 @@ struct source {
     bool is_between_members, is_at_end; /* members of gzip, frames of zstd */
     size_t raw_begin, raw_end;          /* unread part of raw                    */
     uint64_t offset_bytes;              /* stored bytes read from this file      */
+    uint64_t web_end;                   /* of an address: the byte up to which it is asked for */
     /* reading ahead: block n, counted from where reading ahead began in the file, is in ahead[n % SOURCE_AHEAD] */
     struct uring *uring; /* NULL: no regular file is large enough */
     bool has_nowait;     /* the file system can say that the page cache lacks something            */
