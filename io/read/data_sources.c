@@ -199,7 +199,8 @@ bool data_sources_differ(const struct data_sources *c, const struct data_source 
         else if (is->size_bytes != was[i].size_bytes)
             snprintf(why, bytes, "%.*s has %" PRIu64 " bytes, and had %" PRIu64, shown, name, is->size_bytes,
                      was[i].size_bytes);
-        else if (is->content_hash != was[i].content_hash)
+        else if (is->content_hash != was[i].content_hash ||
+                 (is->probe_hash && was[i].probe_hash && is->probe_hash != was[i].probe_hash))
             snprintf(why, bytes, "%.*s has changed", shown, name);
         else if (is->modified_ns != was[i].modified_ns)
             snprintf(why, bytes, "%.*s has been written to since", shown, name);

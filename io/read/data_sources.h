@@ -29,7 +29,8 @@ struct data_sources {
     bool is_stream; /* then nothing is looked at, and all are 0 */
     /* [path_count]: the look with which others are compared; an unchanged address keeps its sample */
     struct data_source *source;
-    bool source_is_earlier; /* `source` is of an earlier run: before an address keeps its sample some KiB are compared */
+    /* `source` is of an earlier run: some KiB of an address are compared before it keeps its sample */
+    bool source_is_earlier;
     struct data_source *found; /* [path_count]: for the caller, another look                         */
     uint8_t *sample;
 };
