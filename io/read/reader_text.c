@@ -131,7 +131,7 @@ static char *line_end(struct reader_text *text)
     char *from = text->buffer + text->scan;
     size_t bytes = text->end - text->scan;
     if (bytes == 0) return NULL;
-    if (!text->format->line_find || text->scan != text->begin) return memchr(from, '\n', bytes);
+    if (!text->format->line_find || text->is_passing || text->scan != text->begin) return memchr(from, '\n', bytes);
     size_t line_bytes = text->format->line_find(text->format_state, from, bytes);
     return line_bytes < bytes ? from + line_bytes : NULL;
 }
@@ -276,6 +276,15 @@ status reader_text_line(struct reader_text *text, bool *over)
     return ST_OK;
 }
 
+/* A line is not what it was in the pass before, and how many such lines have been passed over nobody knows. */
+static status passed_fail(const struct reader_text *text)
+{
+    FAIL(MISMATCH,
+         "%s:%" PRIu64 ": the line is not the one example that it was in the pass before: the data has changed while it "
+         "was read; start anew",
+         source_path_name(&text->source, text->source.path_index), text->line_number);
+}
+
 static status file_example_next(struct reader_text *text, struct reader_example *example, bool *over)
 {
     char why[READER_WHY_BYTES];
@@ -297,6 +306,9 @@ static status file_example_next(struct reader_text *text, struct reader_example 
         text->line_has_more = found == FOUND_MORE;
         text->counts.cut_count += example->cut_count;
         text->counts.unknown_count += example->unknown_count;
+        const bool is_plain = found == FOUND_EXAMPLE && example->cut_count == 0 && example->unknown_count == 0;
+        text->is_plain &= is_plain;
+        if (found != FOUND_BAD && !is_plain && text->has_passed) return passed_fail(text);
         if (found == FOUND_EXAMPLE || found == FOUND_MORE) return ST_OK;
         if (found == FOUND_NONE) continue;
         text->counts.bad_count++;
@@ -435,6 +447,25 @@ static status block_example_next(struct reader_text *text, struct reader_example
     return ST_OK;
 }
 
+/* Where each line of a whole pass was an example lines are cut, and not parsed; a malformed line would have ended the run.
+ * By one thread alone: others parse blocks before anybody knows whose examples they hold. */
+static status lines_pass(struct reader_text *text, uint64_t count, uint64_t *passed, bool *over)
+{
+    status st = ST_OK;
+    text->is_untouched = text->is_plain = false;
+    text->has_passed = text->is_passing = true;
+    *over = text->is_over;
+    while (st == ST_OK && *passed < count && !*over) {
+        st = mark_line(text);
+        if (st == ST_OK) st = reader_text_line(text, over);
+        text->is_over = *over;
+        *passed += st == ST_OK && !*over;
+        text->example_number += st == ST_OK && !*over;
+    }
+    text->is_passing = false;
+    return st;
+}
+
 static struct reader_text *text_of(struct reader *reader) { return (struct reader_text *)reader; }
 
 static status text_next(struct reader *reader, struct reader_example *place, const struct reader_example **found,
@@ -445,9 +476,16 @@ static status text_next(struct reader *reader, struct reader_example *place, con
     *found = text->parsers ? &text->parsed : place;
     TRY(text->parsers ? block_example_next(text, &text->parsed, over) : file_example_next(text, place, over));
     text->example_number += !*over;
+    text->was_plain |= *over && text->is_plain;
     if (text->few_are_cut) TRY(reader_lists_count(text, *over ? NULL : *found));
     if (*over || text->listener == NULL) return ST_OK;
     return text->listener->example(text->listener->context, text->line, text->line_bytes);
+}
+
+static status text_skip(struct reader *reader, uint64_t count, uint64_t *passed, bool *over)
+{
+    struct reader_text *text = text_of(reader);
+    return text->was_plain ? lines_pass(text, count, passed, over) : reader_skip_by_next(reader, count, passed, over);
 }
 
 /* Whether no whole line is there, and none comes soon. Empty lines alone may be the last, which do not count. */
@@ -583,6 +621,9 @@ static status text_start(struct reader *reader, struct reader_pass pass)
     text->is_discarding = text->is_told = text->is_over = text->line_has_more = false;
     text->line_number = text->example_number = text->marked_bytes = 0;
     text->pass_counts = text->counts;
+    text->is_plain =
+        text->format->lines_are_apart && text->parsers == NULL && text->listener == NULL && !text->bad_skip;
+    text->has_passed = false;
     file_begin(text);
     text->is_file_begin = true;
     text->is_cut = false;
@@ -639,7 +680,7 @@ static status text_seek(struct reader *reader, uint64_t count, const struct read
     file_begin(text);
     if (to->byte) TRY(header_seek(text, to->path));
     TRY(place_seek(text, to->path, to->byte));
-    text->is_untouched = false;
+    text->is_untouched = text->is_plain = false;
     text->line_number = to->line;
     text->is_file_begin = to->byte == 0;
     text->example_number = *passed = to->example;
@@ -662,6 +703,7 @@ static void text_close(struct reader *reader)
 
 static const struct reader_vt text_vt = {.start = text_start,
                                          .next = text_next,
+                                         .skip = text_skip,
                                          .seek = text_seek,
                                          .marks = text_marks,
                                          .is_dry = text_is_dry,
