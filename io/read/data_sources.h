@@ -38,8 +38,8 @@ struct data_sources {
 /* `paths` separated by commas; keeps nothing. */
 void data_sources_layout(struct data_sources *sources, struct layout *layout, const char *paths, bool is_stream);
 /* Looks at the data and fills in source [path_count]. An address whose server tells the same size and strong version as
- * in the member `source` is not sampled again; of an address without a size only the name is known. IO, and as web_read:
- * the data cannot be read. */
+ * in the member `source` is not sampled again; of an address without a size only the name is known. IO, and as
+ * web_read: the data cannot be read. */
 MUST_USE status data_sources_look(struct data_sources *sources, struct data_source *source);
 /* Closes what looking at addresses opened; the memory of the layout stays. */
 void data_sources_close(struct data_sources *sources);

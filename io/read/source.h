@@ -24,6 +24,7 @@
 #include "engine/base/notices.h"
 #include "engine/base/status.h"
 #include "io/net/web.h"
+#include "io/read/packing.h"
 #include "io/uring.h"
 
 /* Reads in flight, and their size: twice what a fast drive works on at once. */
@@ -61,8 +62,6 @@ struct source_path {
     uint64_t size_bytes;
     struct web_facts facts; /* of an address, from its first answer */
 };
-
-enum packing { PACKING_NONE, PACKING_GZIP, PACKING_ZSTD };
 
 struct source {
     /* set at open */
