@@ -115,6 +115,13 @@ static status cache_trust(const struct session *s, const struct train_options *t
     return ST_OK;
 }
 
+/* The file of the data cache, unless it is named after the data, which then is no address; or NULL. */
+static const char *cache_named(const struct session *s)
+{
+    const struct settings *settings = &s->setup.settings;
+    return settings->cache_ssd && *settings->cache_path ? settings->cache_path : NULL;
+}
+
 /* The command line that goes on where this one stops. malloc'd: the caller's. */
 static char *resume_command(const char *graph, const struct run_options *o, const struct train_options *t)
 {
@@ -237,7 +244,7 @@ static status train(struct session *s, const struct run_options *o, char **data,
     if (o->use == NULL) TRY(train_data_share(s, options.data, &is_shared));
     const bool reads = node_computes(s->node) && !is_shared && (o->use == NULL || o->use->needs_data);
     if (!o->dry_run && reads && (options.out || options.resume || s->node))
-        TRY(model_data_look(&s->setup.model.data, options.data));
+        TRY(model_data_look(&s->setup.model.data, options.data, cache_named(s)));
     /* Before the check of `out`, which would make a mistyped directory. */
     if (options.resume && is_first && !o->use)
         TRY(model_resume_check(&s->setup.model, options.resume, options.is_new_pass));

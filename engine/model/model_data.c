@@ -8,7 +8,7 @@
 
 #include "engine/base/heap.h"
 #include "engine/base/paths.h"
-#include "io/read/data_sources.h"
+#include "io/cache/cache_file.h"
 
 static bool is_regular(const char *path)
 {
@@ -37,7 +37,7 @@ static bool names_take(struct model_data *d, const char *paths)
 }
 
 /* *is_known: all sources have sizes; else an address is a stream. */
-static status sources_take(struct model_data *d, const char *paths, bool *is_known)
+static status sources_take(struct model_data *d, const char *paths, const char *cache, bool *is_known)
 {
     struct data_sources sources;
     struct layout sum = {0};
@@ -46,6 +46,7 @@ static status sources_take(struct model_data *d, const char *paths, bool *is_kno
     TRY(arena_open(&arena, "reader", sum.bytes));
     struct layout place = {.arena = &arena};
     data_sources_layout(&sources, &place, paths, false);
+    if (cache) cache_file_know(cache, &sources);
     status st = data_sources_look(&sources, sources.source);
     *is_known = true;
     for (uint32_t i = 0; st == ST_OK && i < d->file_count; i++) {
@@ -58,7 +59,7 @@ static status sources_take(struct model_data *d, const char *paths, bool *is_kno
     return st;
 }
 
-status model_data_look(struct model_data *d, const char *paths)
+status model_data_look(struct model_data *d, const char *paths, const char *cache)
 {
     const uint32_t count = paths_count(paths);
     *d = (struct model_data){0};
@@ -69,7 +70,7 @@ status model_data_look(struct model_data *d, const char *paths)
         FAIL(MEMORY, "no memory for the names of %u files", count);
     }
     bool is_known = names_take(d, paths);
-    const status st = is_known ? sources_take(d, paths, &is_known) : ST_OK;
+    const status st = is_known ? sources_take(d, paths, cache, &is_known) : ST_OK;
     if (st != ST_OK || !is_known) model_data_close(d);
     return st;
 }

@@ -19,9 +19,10 @@ struct model_data {
     char *names;                              /* holds the files' names; NULL: the names lie elsewhere */
 };
 
-/* Looks at the files of a list, as a reader takes it (reader_options.paths); of a stream nothing is known.
- * *data is yours: model_data_close. IO: one cannot be read. */
-MUST_USE status model_data_look(struct model_data *data, const char *paths);
+/* Looks at the files of a list, as a reader takes it (reader_options.paths); of a stream nothing is known. `cache`: the
+ * file of a data cache, perhaps of the same list, which knows addresses that have not changed since; or NULL. *data is
+ * yours: model_data_close. IO: one cannot be read. */
+MUST_USE status model_data_look(struct model_data *data, const char *paths, const char *cache);
 void model_data_close(struct model_data *data);
 /* Keeps the marks of `mark` [count] from which training can go on after `examples` examples: the last one up to there,
  * and others at growing distances before it, because windows mix. */

@@ -140,10 +140,6 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
     numbering_layout(l, o, feed);
     uint32_t steps_ahead = steps_ahead_of(o);
     row_gate_layout(l->arena ? &feed->gate : NULL, l, o->input_count, steps_ahead);
-    if ((o->exchange && !feed_is_told(o)) || o->waves) {
-        l->bytes += micro_batch_bytes(graph_batch(g), graph_example(g));
-        if (l->arena) micro_batch_place(&feed->others, l->arena, graph_batch(g), graph_example(g));
-    }
     if (o->exchange && !o->training && g->table_count > 0) looks_layout(l, o, feed);
     if (!o->training) return;
     if (o->exchange && !feed_is_told(o)) asked_layout(l, o, feed, steps_ahead);

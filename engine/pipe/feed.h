@@ -35,10 +35,10 @@ struct feed_options {
     struct model *model;
     bool training; /* create rows and number them by step, several passes; else one pass of look-ups */
     uint32_t input_count;
-    /* On several nodes, else NULL. The feed reads all data; the consumer gets the micro-batches of its own lanes, and
-     * an empty one for a step that ends before them. Rows are asked for, and not found here. Where rows are only read,
-     * there are at most EXCHANGE_LOOKS_MAX inputs. A node without lanes reads nothing, and gets an empty micro-batch
-     * for each step of which node 0 tells it. */
+    /* On several nodes, else NULL. The feed reads all data, and passes over the examples of others; the consumer gets
+     * the micro-batches of its own lanes, and an empty one for a step that ends before them. Rows are asked for, and
+     * not found here. Where rows are only read, there are at most EXCHANGE_LOOKS_MAX inputs. A node without lanes reads
+     * nothing, and gets an empty micro-batch for each step of which node 0 tells it. */
     struct exchange *exchange;
     bool all_lanes; /* the consumer gets the micro-batches of all nodes: where rows are only read */
     /* Where nodes are workers, else NULL; `exchange` is then NULL, too. Steps belong to the nodes in turn: the consumer

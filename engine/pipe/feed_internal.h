@@ -66,7 +66,6 @@ struct feed {
     uint32_t *read;
     uint64_t read_begin, read_end;
     /* of one of several nodes */
-    struct micro_batch others;       /* takes the micro-batches that are read and are not the consumer's */
     struct asked_step *asked;        /* [steps_ahead], one a block; NULL: the rows are found here        */
     struct key_numbers *key_numbers; /* [table_count]                                                   */
     struct exchange_look *looks;     /* [input_count], likewise where rows are only read                 */

@@ -257,7 +257,7 @@ static status pass_begin(struct feed *feed, struct place *at, uint64_t skip)
     for (uint64_t left = skip - passed; st == ST_OK && at->is_open && left > 0 && !at->is_end;) {
         uint64_t count = left < SKIP_EXAMPLES ? left : SKIP_EXAMPLES;
         source_enter(feed);
-        st = reader_skip(feed->source, count, &at->is_end);
+        st = reader_skip(feed->source, count, NULL, &at->is_end);
         at->is_open = source_leave(feed);
         left -= count;
     }
@@ -306,6 +306,25 @@ static status micro_read(struct feed *feed, struct place *at, uint32_t micro, st
     bool is_enough = false;
     st = feed->look(feed->look_context, m, at->is_end, &is_enough);
     if (is_enough) feed->look = NULL;
+    return st;
+}
+
+/* Passes over the examples of a micro-batch that is another's. */
+static status micro_pass(struct feed *feed, struct place *at, uint32_t micro)
+{
+    const uint64_t begin_ns = clock_ns();
+    uint64_t passed;
+    source_enter(feed);
+    doing_begin(DOING_reading);
+    const status st = reader_skip(feed->source, feed->shape.micro, &passed, &at->is_end);
+    doing_end(DOING_reading);
+    at->is_open = source_leave(feed);
+    if (feed->is_left) return ST_OK;
+    at->step_examples += (uint32_t)passed;
+    feed->example_count += passed;
+    const uint64_t end_ns = clock_ns();
+    feed->read_ns += end_ns - begin_ns;
+    trace_span(TRACE_READ, "pass over", begin_ns, end_ns, at->step, micro);
     return st;
 }
 
@@ -527,7 +546,7 @@ static void news_tell(struct feed *feed, const struct place *at, struct exchange
 static status step_pass(struct feed *feed, struct place *at)
 {
     for (uint32_t micro = 0; micro < batch_micro_count(feed->shape) && !at->is_end && at->is_open; micro++)
-        TRY(micro_read(feed, at, micro, &feed->others));
+        TRY(micro_pass(feed, at, micro));
     if (at->is_open && at->step_examples > 0) at->step++;
     return ST_OK;
 }
@@ -547,16 +566,16 @@ static status step_read(struct feed *feed, struct place *at)
         }
         if (is_own) TRY(input_take(feed, at, micro));
         if (!at->is_open) return ST_OK;
-        struct micro_batch *m = is_own ? &feed->inputs[at->input].batch : &feed->others;
-        TRY(micro_read(feed, at, micro, m));
+        TRY(is_own ? micro_read(feed, at, micro, &feed->inputs[at->input].batch) : micro_pass(feed, at, micro));
         if (!at->is_open) return ST_OK;
         if (at->step_examples == 0) {
             step_cancel(feed, at);
             return ST_OK;
         }
         if (!is_own) continue;
-        has_last |= m->is_last;
-        if (!m->is_last && micro + 1 == feed->micro_first + feed->micro_count) continue; /* held back */
+        const bool is_last = feed->inputs[at->input].batch.is_last;
+        has_last |= is_last;
+        if (!is_last && micro + 1 == feed->micro_first + feed->micro_count) continue; /* held back */
         TRY(input_give(feed, at, at->input));
         if (!at->is_open) return ST_OK;
         at->input = NUMBER_NONE;

@@ -110,7 +110,7 @@ static status eval_compare(const struct trainer *t, struct reduce *reduce)
 {
     for (uint32_t i = 0; i < t->eval.sets.count; i++) {
         struct model_data data = {0};
-        status st = node_computes(t->node) ? model_data_look(&data, t->eval.sets.item[i].paths) : ST_OK;
+        status st = node_computes(t->node) ? model_data_look(&data, t->eval.sets.item[i].paths, NULL) : ST_OK;
         st = reduce_agree(reduce, st);
         if (st == ST_OK) st = data_compare(reduce, &data);
         model_data_close(&data);

@@ -41,9 +41,10 @@ static status replay_fill(struct reader *reader, struct micro_batch *m, uint32_t
     return ST_OK;
 }
 
-static status replay_skip(struct reader *reader, uint64_t count, bool *end)
+static status replay_skip(struct reader *reader, uint64_t count, uint64_t *passed, bool *end)
 {
     replay_of(reader)->given += count;
+    *passed = count;
     *end = false;
     return ST_OK;
 }

@@ -14,7 +14,7 @@
 #include "io/cache/block.h"
 
 #define MAGIC   UINT64_C(0x3165686361637068) /* "hpcache1" */
-#define VERSION 2u
+#define VERSION 3u
 /* Blocks that are under way besides those in use. */
 #define AHEAD 4u
 /* The tag of the file's sync, among the numbers of buffers. */
@@ -255,6 +255,20 @@ void cache_file_head_make(struct cache_file *f)
     f->head = (struct cache_file_head){
         .magic = MAGIC, .version = VERSION, .path_count = s->path_count, .schema = f->o.schema};
     f->head.hash = head_hash(&f->head, s->source);
+}
+
+void cache_file_know(const char *path, struct data_sources *s)
+{
+    struct cache_file_head head;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return;
+    const bool is_known = read_all(fd, &head, sizeof head, 0) && head.magic == MAGIC && head.version == VERSION &&
+                          head.path_count == s->path_count &&
+                          read_all(fd, s->source, head.path_count * sizeof *s->source, sizeof head) &&
+                          head.hash == head_hash(&head, s->source);
+    if (!is_known) memset(s->source, 0, s->path_count * sizeof *s->source);
+    s->source_is_earlier = is_known;
+    close(fd);
 }
 
 /* Whether the head is of this data; else `why` says the reason. */

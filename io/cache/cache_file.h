@@ -82,6 +82,9 @@ void cache_file_close(struct cache_file *file);
 
 /* INVALID: something else than a data cache has the file's name, or PATH.new; it stays. */
 MUST_USE status cache_file_check(const struct cache_file *file);
+/* Fills in the member `source` of sources with what the cache at `path`, of an earlier run, has of the same list, if
+ * there is one: a look then samples no address again that has not changed since. */
+void cache_file_know(const char *path, struct data_sources *sources);
 /* Makes the head from the present sources. */
 void cache_file_head_make(struct cache_file *file);
 /* Whether an earlier run's file is of this data, and whole; places [block_count_max] and *count are then its blocks. If

@@ -138,7 +138,7 @@ static status cache_leave(struct cached_reader *c, status failed)
     } else {
         c->pass = DATA_CACHE_RESTS;
         TRY(reader_pass_start(c->from, again));
-        TRY(reader_skip(c->from, c->number, &over));
+        TRY(reader_skip(c->from, c->number, NULL, &over));
     }
     counts_return(c, before);
     return ST_OK;
@@ -179,22 +179,26 @@ static status cached_fill(struct reader *reader, struct micro_batch *m, uint32_t
     return *over ? ST_OK : reader_fill_by_next(reader, m, limit, over);
 }
 
-static status cached_skip(struct reader *reader, uint64_t count, bool *over)
+static status cached_skip(struct reader *reader, uint64_t count, uint64_t *passed, bool *over)
 {
     struct cached_reader *c = cached_of(reader);
-    const struct reader_example *found;
     *over = false;
-    while (count && !*over && c->pass == DATA_CACHE_READS) {
+    while (*passed < count && !*over && c->pass == DATA_CACHE_READS) {
         uint64_t before = data_cache_row(c->cache);
-        status st = data_cache_skip(c->cache, count, over);
+        status st = data_cache_skip(c->cache, count - *passed, over);
         uint64_t skipped = data_cache_row(c->cache) - before;
         c->number += skipped;
-        count -= skipped;
+        *passed += skipped;
         cache_counts_take(c);
         if (st != ST_OK) TRY(cache_leave(c, st));
     }
-    for (; count && !*over; count--) TRY(cached_next(reader, NULL, &found, over));
-    return ST_OK;
+    if (*over || *passed == count) return ST_OK;
+    if (c->pass == DATA_CACHE_WRITES) return reader_skip_by_next(reader, count - *passed, passed, over);
+    uint64_t skipped;
+    const status st = reader_skip(c->from, count - *passed, &skipped, over);
+    c->number += skipped;
+    *passed += skipped;
+    return st;
 }
 
 /* Examples that come from the text and go into no cache can be skipped without reading them. */

@@ -43,6 +43,9 @@ struct web_facts {
     uint64_t size_bytes;
     uint64_t version;      /* hash of ETag, or else of Last-Modified; 0: the server tells neither */
     char version_text[64]; /* its front, for messages                                             */
+    /* No other bytes can have had the version (RFC 9110, section 8.8.1): its ETag is not weak, and Last-Modified, if it
+     * is told, was two seconds before the answer or earlier, so a later change has another one. */
+    bool version_is_strong;
 };
 
 struct web;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "engine/base/paths.h"
 #include "io/net/address.h"
@@ -174,6 +175,15 @@ bool web_length_parse(uint64_t *length, const char *text)
     if (text == NULL) return false;
     text += strspn(text, " \t");
     return number_take(length, &text) && is_end(text);
+}
+
+bool web_date_parse(int64_t *seconds, const char *text)
+{
+    struct tm when = {0};
+    const char *rest = text ? strptime(text, " %a, %d %b %Y %H:%M:%S GMT", &when) : NULL;
+    if (rest == NULL || !is_end(rest)) return false;
+    *seconds = timegm(&when);
+    return true;
 }
 
 bool web_range_parse(struct web_range *r, const char *text)

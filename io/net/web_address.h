@@ -1,5 +1,5 @@
-/* Addresses of the web: "http://HOST[:PORT]/PATH?QUERY", taken apart for a request; and the addresses and ranges of
- * bytes in an answer's head. From the command line, from settings and from servers. */
+/* Addresses of the web: "http://HOST[:PORT]/PATH?QUERY", taken apart for a request; and the addresses, ranges of bytes
+ * and dates in an answer's head. From the command line, from settings and from servers. */
 #ifndef HETERPS_IO_NET_WEB_ADDRESS_H
 #define HETERPS_IO_NET_WEB_ADDRESS_H
 
@@ -39,5 +39,7 @@ struct web_range {
 bool web_range_parse(struct web_range *range, const char *text);
 /* A Content-Length; false: NULL, or another form. */
 bool web_length_parse(uint64_t *length, const char *text);
+/* A Date or Last-Modified, "Sun, 06 Nov 1994 08:49:37 GMT", in seconds since 1970; false: NULL, or another form. */
+bool web_date_parse(int64_t *seconds, const char *text);
 
 #endif

@@ -8,6 +8,9 @@
 
 #include "io/net/web_internal.h"
 
+/* The least age of a Last-Modified by which a later change is known: RFC 9110, section 8.8.2.2, asks for one second. */
+#define STRONG_SECONDS 2
+
 /* An answer, and the facts in its head. */
 struct answer {
     struct lane *lane;
@@ -28,11 +31,15 @@ static enum web_verdict fail(struct answer *a, status st)
 
 static void version_take(struct answer *a)
 {
-    const char *version = evhttp_find_header(a->head, "ETag");
-    if (version == NULL) version = evhttp_find_header(a->head, "Last-Modified");
+    const char *etag = evhttp_find_header(a->head, "ETag"), *modified = evhttp_find_header(a->head, "Last-Modified"),
+               *version = etag ? etag : modified;
+    int64_t then, now;
     if (version == NULL) return;
     a->facts.version = XXH3_64bits(version, strlen(version)) | 1;
     snprintf(a->facts.version_text, sizeof a->facts.version_text, "%s", version);
+    const bool is_before = web_date_parse(&then, modified) &&
+                           web_date_parse(&now, evhttp_find_header(a->head, "Date")) && now - then >= STRONG_SECONDS;
+    a->facts.version_is_strong = (modified == NULL || is_before) && strncmp(version, "W/", 2) != 0;
 }
 
 static enum web_verdict facts_hold(struct answer *a)

@@ -463,7 +463,7 @@ static void lane_taken(struct lane *lane)
 static void lane_status_taken(struct lane *lane)
 {
     struct web *web = lane->web;
-    struct web_facts facts = {.has_size = true, .has_ranges = true};
+    struct web_facts facts = {.has_size = true, .has_ranges = true, .version_is_strong = true};
     uint64_t modified;
     char shown[WEB_SHOWN_BYTES];
     if (!lane->has_answer) {

@@ -17,6 +17,10 @@
 #define END_BYTES    ((size_t)1 << 20)
 #define SAMPLE_BYTES ((size_t)64 << 10)
 #define SAMPLES      16u
+/* Compared of an address that an earlier run has sampled, at its begin, middle and end. It is for servers that give two
+ * files the same version; without ranges there is only the begin. */
+#define PROBE_BYTES ((size_t)4 << 10)
+#define PROBES      3u
 /* For addresses: two connections fetch this many bytes at a time. */
 #define WEB_CONNECTIONS 2u
 #define WEB_PIECE_BYTES (END_BYTES / WEB_CONNECTIONS)
@@ -28,6 +32,7 @@ struct place {
     const char *address;
     struct web_facts facts;
     uint64_t web_at, web_end;
+    bool is_probed; /* bytes behind those that are sampled are not wanted */
 };
 
 void data_sources_layout(struct data_sources *c, struct layout *l, const char *paths, bool is_stream)
@@ -54,7 +59,7 @@ static status web_sample(struct data_sources *c, struct place *p, uint64_t at, s
     const bool goes_on = !p->facts.has_ranges && at >= p->web_at && p->web_end == UINT64_MAX;
     *got = 0;
     if (!goes_on) {
-        p->web_end = p->facts.has_ranges ? at + bytes : UINT64_MAX;
+        p->web_end = p->facts.has_ranges || p->is_probed ? at + bytes : UINT64_MAX;
         p->web_at = p->facts.has_ranges ? at : 0;
         TRY(web_begin(c->web, p->address, &p->facts, p->web_at, p->web_end));
     }
@@ -92,6 +97,18 @@ static status content_hash(struct data_sources *c, struct place *p, uint64_t siz
     return size > END_BYTES ? sample_hash(c, p, size - END_BYTES, END_BYTES, hash) : ST_OK;
 }
 
+static status probe_hash(struct data_sources *c, struct place *p, uint64_t size, uint64_t *hash)
+{
+    const bool has_more = size > PROBE_BYTES && p->facts.has_ranges;
+    *hash = size;
+    p->is_probed = true;
+    for (uint64_t i = 0; i < (has_more ? PROBES : 1); i++)
+        TRY(sample_hash(c, p, has_more ? (size - PROBE_BYTES) / (PROBES - 1) * i : 0, PROBE_BYTES, hash));
+    p->is_probed = false;
+    *hash |= 1;
+    return ST_OK;
+}
+
 static status web_prepare(struct data_sources *c)
 {
     if (c->web) return ST_OK;
@@ -114,10 +131,18 @@ static status address_take(struct data_sources *c, const char *name, const struc
     if (!p.facts.has_size) return ST_OK;
     s->size_bytes = p.facts.size_bytes;
     s->modified_ns = p.facts.version;
-    const bool is_same = s->modified_ns && last->name_hash == s->name_hash && last->size_bytes == s->size_bytes &&
-                         last->modified_ns == s->modified_ns;
+    bool is_same = last->probe_hash && last->name_hash == s->name_hash && last->size_bytes == s->size_bytes &&
+                   last->modified_ns == s->modified_ns;
+    s->probe_hash = last->probe_hash;
     s->content_hash = last->content_hash;
-    return is_same ? ST_OK : content_hash(c, &p, s->size_bytes, &s->content_hash);
+    if (is_same && c->source_is_earlier) {
+        TRY(probe_hash(c, &p, s->size_bytes, &s->probe_hash));
+        is_same = s->probe_hash == last->probe_hash;
+    }
+    if (is_same) return ST_OK;
+    s->probe_hash = 0;
+    TRY(content_hash(c, &p, s->size_bytes, &s->content_hash));
+    return p.facts.version_is_strong ? probe_hash(c, &p, s->size_bytes, &s->probe_hash) : ST_OK;
 }
 
 static status source_take(struct data_sources *c, const char *name, struct data_source *s)
@@ -153,6 +178,7 @@ status data_sources_look(struct data_sources *c, struct data_source *source)
         TRY(path_is_address(name, strlen(name)) ? address_take(c, name, &last, &source[i])
                                                 : source_take(c, name, &source[i]));
     }
+    c->source_is_earlier = false;
     return ST_OK;
 }
 
@@ -173,7 +199,8 @@ bool data_sources_differ(const struct data_sources *c, const struct data_source 
         else if (is->size_bytes != was[i].size_bytes)
             snprintf(why, bytes, "%.*s has %" PRIu64 " bytes, and had %" PRIu64, shown, name, is->size_bytes,
                      was[i].size_bytes);
-        else if (is->content_hash != was[i].content_hash)
+        else if (is->content_hash != was[i].content_hash ||
+                 (is->probe_hash && was[i].probe_hash && is->probe_hash != was[i].probe_hash))
             snprintf(why, bytes, "%.*s has changed", shown, name);
         else if (is->modified_ns != was[i].modified_ns)
             snprintf(why, bytes, "%.*s has been written to since", shown, name);

@@ -87,13 +87,24 @@ status reader_fill(struct reader *reader, struct micro_batch *m, uint32_t limit,
     return reader->vt->fill ? reader->vt->fill(reader, m, limit, end) : reader_fill_by_next(reader, m, limit, end);
 }
 
-status reader_skip(struct reader *reader, uint64_t count, bool *end)
+status reader_skip_by_next(struct reader *reader, uint64_t count, uint64_t *passed, bool *end)
 {
-    if (reader->vt->skip) return reader->vt->skip(reader, count, end);
     const struct reader_example *found;
     *end = false;
-    for (; count && !*end; count--) TRY(reader_next(reader, NULL, &found, end));
+    for (uint64_t i = 0; i < count && !*end; i++) {
+        TRY(reader_next(reader, NULL, &found, end));
+        *passed += !*end;
+    }
     return ST_OK;
+}
+
+status reader_skip(struct reader *reader, uint64_t count, uint64_t *passed, bool *end)
+{
+    uint64_t unasked;
+    if (passed == NULL) passed = &unasked;
+    *passed = 0;
+    return reader->vt->skip ? reader->vt->skip(reader, count, passed, end)
+                            : reader_skip_by_next(reader, count, passed, end);
 }
 
 status reader_seek(struct reader *reader, uint64_t count, const struct reader_mark *mark, uint32_t mark_count,

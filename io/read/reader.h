@@ -225,7 +225,7 @@ struct reader_vt {
     /* NULL: by next */
     status (*fill)(struct reader *reader, struct micro_batch *m, uint32_t limit, bool *end);
     /* optional; NULL means what the comment says */
-    status (*skip)(struct reader *reader, uint64_t count, bool *end); /* by next */
+    status (*skip)(struct reader *reader, uint64_t count, uint64_t *passed, bool *end); /* by next */
     /* *passed is 0: skipping is the fastest way */
     status (*seek)(struct reader *reader, uint64_t count, const struct reader_mark *mark, uint32_t mark_count,
                    uint64_t *passed);
@@ -273,8 +273,10 @@ MUST_USE status reader_start(struct reader *reader, uint64_t epoch);
  * longer than READER_LINE_BYTES_MAX is a bad line. */
 MUST_USE status reader_fill(struct reader *reader, struct micro_batch *m, uint32_t limit, bool *end);
 
-/* Drops the next `count` examples of the pass: those that a resumed run has already seen. */
-MUST_USE status reader_skip(struct reader *reader, uint64_t count, bool *end);
+/* Drops the next `count` examples of the pass, or those that are left of it, and says how many in *passed (NULL: nobody
+ * asks), and in *end as reader_fill: those that a resumed run has seen, or another node computes. Where the pass before
+ * has shown that each line is an example, with nothing to count besides, no line is parsed. */
+MUST_USE status reader_skip(struct reader *reader, uint64_t count, uint64_t *passed, bool *end);
 /* At the beginning of a pass: drops as many of its first `count` examples as marks of this text allow without reading
  * them all, and says in *passed how many; reader_skip drops the rest. The examples and counts that follow are the same.
  * INVALID: the text is not the one of the marks. */
@@ -305,6 +307,8 @@ static inline status reader_next(struct reader *reader, struct reader_example *p
 }
 /* reader_fill by reader_next, one example after another. */
 MUST_USE status reader_fill_by_next(struct reader *reader, struct micro_batch *m, uint32_t limit, bool *end);
+/* reader_skip by reader_next; adds to *passed. */
+MUST_USE status reader_skip_by_next(struct reader *reader, uint64_t count, uint64_t *passed, bool *end);
 /* Copies an example to its place. */
 void reader_example_copy(struct example_shape shape, struct reader_example *to, const struct reader_example *from);
 

@@ -104,18 +104,20 @@ static status files_fill(struct reader *reader, struct micro_batch *m, uint32_t 
                                           : reader_fill_by_next(reader, m, limit, end);
 }
 
-static status files_skip(struct reader *reader, uint64_t count, bool *end)
+static status files_skip(struct reader *reader, uint64_t count, uint64_t *passed, bool *end)
 {
     struct files_reader *f = files_of(reader);
-    CHECK(f->is_started);
-    if (is_direct(f)) {
-        f->example_number += count;
-        return reader_skip(f->from, count, end);
-    }
     const struct reader_example *found;
+    status st = ST_OK;
+    CHECK(f->is_started);
     *end = false;
-    for (; count && !*end; count--, f->example_number++) TRY(pass_example_next(f, &f->spare, &found, end));
-    return ST_OK;
+    if (is_direct(f)) st = reader_skip(f->from, count, passed, end);
+    while (st == ST_OK && *passed < count && !*end) {
+        st = pass_example_next(f, &f->spare, &found, end);
+        *passed += st == ST_OK && !*end;
+    }
+    f->example_number += *passed;
+    return st;
 }
 
 /* Fills the window as it is after `drawn` draws, from example `from` on, the oldest that it then holds. */
@@ -146,7 +148,7 @@ static status window_seek(struct files_reader *f, uint64_t count, const struct r
     uint64_t sought, drawn = count - f->shuffle.window, oldest = shuffle_oldest(&f->shuffle, drawn);
     TRY(reader_seek(f->from, oldest, mark, mark_count, &sought));
     if (sought == 0) return ST_OK;
-    TRY(reader_skip(f->from, oldest - sought, &over));
+    TRY(reader_skip(f->from, oldest - sought, NULL, &over));
     TRY(window_fill(f, oldest, drawn));
     *passed = drawn;
     return ST_OK;

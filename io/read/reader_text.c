@@ -70,68 +70,13 @@ static void file_begin(struct reader_text *text)
     if (text->format->file_begin) text->format->file_begin(text->format_state);
 }
 
-/* --- marks ------------------------------------------------------------------------------------ */
-
-/* Whether a mark is due `ahead` bytes before the end of the bytes read. */
-static bool mark_is_due(const struct reader_text *text, uint64_t ahead)
-{
-    return text->mark != NULL && text->pass_bytes - ahead >= text->marked_bytes + text->mark_every_bytes;
-}
-
-void reader_text_mark(struct reader_text *text, const struct reader_mark *place)
-{
-    /* Relaxed: this thread's own. */
-    uint32_t count = atomic_load_explicit(&text->shared_mark_count, memory_order_relaxed);
-    if (count == READER_MARKS_MAX || (count && text->example_number <= text->mark[count - 1].example)) return;
-    text->mark[count] = *place;
-    text->mark[count].example = text->example_number;
-    text->mark[count].bad_count = text->counts.bad_count - text->pass_counts.bad_count;
-    text->mark[count].cut_count = text->counts.cut_count - text->pass_counts.cut_count;
-    text->mark[count].unknown_count = text->counts.unknown_count - text->pass_counts.unknown_count;
-    /* Release pairs with the acquire in text_marks(). */
-    atomic_store_explicit(&text->shared_mark_count, count + 1, memory_order_release);
-}
-
-/* Keeps a mark where the next line begins, `ahead` bytes before the end of the bytes read. */
-static void mark_keep(struct reader_text *text, uint32_t path, uint64_t byte, uint64_t line, uint64_t ahead)
-{
-    text->marked_bytes = text->pass_bytes - ahead;
-    reader_text_mark(text, &(struct reader_mark){.byte = byte, .line = line, .path = path});
-}
-
-/* Keeps a mark where a file begins; sooner, if there is no mark in its middle. */
-static void mark_file(struct reader_text *text, uint32_t path, bool is_plain, uint64_t ahead)
-{
-    bool is_wanted = text->mark && !is_plain && text->source.path[path].size_bytes >= text->mark_every_bytes / 2;
-    if (text->stream.hash == NULL && (is_wanted || mark_is_due(text, ahead))) mark_keep(text, path, 0, 0, ahead);
-}
-
-/* Keeps a mark, if one is due, where the next line of the buffer begins. */
-static status mark_line(struct reader_text *text)
-{
-    uint64_t ahead = text->end - text->begin;
-    if (text->stream.hash) return reader_stream_line(text);
-    bool is_inside = text->is_discarding || text->is_told || text->format->keeps_context;
-    if (mark_is_due(text, ahead) && !is_inside && source_is_plain(&text->source))
-        mark_keep(text, text->source.path_index, text->file_bytes - ahead, text->line_number, ahead);
-    return ST_OK;
-}
-
-static const struct reader_mark *text_marks(const struct reader *reader, uint32_t *count)
-{
-    const struct reader_text *text = (const struct reader_text *)reader;
-    /* Acquire pairs with the release in reader_text_mark() and marks_take(): the marks come before their number. */
-    *count = atomic_load_explicit(&text->shared_mark_count, memory_order_acquire);
-    return text->mark;
-}
-
 /* The end of the line that is being cut, if the buffer holds it. Formats find columns on the way. */
 static char *line_end(struct reader_text *text)
 {
     char *from = text->buffer + text->scan;
     size_t bytes = text->end - text->scan;
     if (bytes == 0) return NULL;
-    if (!text->format->line_find || text->scan != text->begin) return memchr(from, '\n', bytes);
+    if (!text->format->line_find || text->is_passing || text->scan != text->begin) return memchr(from, '\n', bytes);
     size_t line_bytes = text->format->line_find(text->format_state, from, bytes);
     return line_bytes < bytes ? from + line_bytes : NULL;
 }
@@ -185,7 +130,7 @@ static status line_next(struct reader_text *text, const char **line, size_t *byt
                 if (*over) return ST_OK;
                 text->line_number = 0;
                 file_begin(text);
-                mark_file(text, text->source.path_index, source_is_plain(&text->source), 0);
+                reader_text_mark_file(text, text->source.path_index, source_is_plain(&text->source), 0);
                 continue;
             }
             stop = text->buffer + text->end;
@@ -276,6 +221,16 @@ status reader_text_line(struct reader_text *text, bool *over)
     return ST_OK;
 }
 
+/* A line is not what it was in the pass before, and how many such lines have been passed over nobody knows. */
+static status passed_fail(const struct reader_text *text)
+{
+    FAIL(MISMATCH,
+         "%s:%" PRIu64
+         ": the line is not the one example that it was in the pass before: the data has changed while it was read; "
+         "start anew",
+         source_path_name(&text->source, text->source.path_index), text->line_number);
+}
+
 static status file_example_next(struct reader_text *text, struct reader_example *example, bool *over)
 {
     char why[READER_WHY_BYTES];
@@ -283,7 +238,7 @@ static status file_example_next(struct reader_text *text, struct reader_example 
     *over = text->is_over;
     while (!text->is_over) {
         if (!text->line_has_more) {
-            TRY(mark_line(text));
+            TRY(reader_text_mark_line(text));
             TRY(reader_text_line(text, over));
             text->is_over = *over;
             if (*over) break;
@@ -297,6 +252,9 @@ static status file_example_next(struct reader_text *text, struct reader_example 
         text->line_has_more = found == FOUND_MORE;
         text->counts.cut_count += example->cut_count;
         text->counts.unknown_count += example->unknown_count;
+        const bool is_plain = found == FOUND_EXAMPLE && example->cut_count == 0 && example->unknown_count == 0;
+        text->is_plain &= is_plain;
+        if (found != FOUND_BAD && !is_plain && text->has_passed) return passed_fail(text);
         if (found == FOUND_EXAMPLE || found == FOUND_MORE) return ST_OK;
         if (found == FOUND_NONE) continue;
         text->counts.bad_count++;
@@ -364,25 +322,12 @@ static void blocks_fill(struct reader_text *text)
     }
 }
 
-/* Keeps a mark where the block begins, before any of its examples is taken. */
-static void mark_block(struct reader_text *text, struct parsers_block *block)
-{
-    uint64_t ahead = text->pass_bytes - block->pass_bytes;
-    bool is_seen = block->is_seen;
-    block->is_seen = true;
-    if (is_seen || block->front_was_long) return;
-    if (block->is_file_begin)
-        mark_file(text, block->path_index, block->is_plain, ahead);
-    else if (block->is_plain && mark_is_due(text, ahead))
-        mark_keep(text, block->path_index, block->byte, text->line_number, ahead);
-}
-
 /* The oldest block with an entry that has not been taken. NULL: the files have ended. */
 static struct parsers_block *block_next(struct reader_text *text)
 {
     for (;;) {
         struct parsers_block *block = parsers_oldest(text->parsers);
-        if (block) mark_block(text, block);
+        if (block) reader_text_mark_block(text, block);
         if (block && block->taken < block->entry_count) return block;
         if (block) {
             text->counts.unknown_count += block->unknown_count;
@@ -435,6 +380,25 @@ static status block_example_next(struct reader_text *text, struct reader_example
     return ST_OK;
 }
 
+/* Where each line of a whole pass was an example lines are cut, and not parsed; a malformed line would have ended the
+ * run. By one thread alone: others parse blocks before anybody knows whose examples they hold. */
+static status lines_pass(struct reader_text *text, uint64_t count, uint64_t *passed, bool *over)
+{
+    status st = ST_OK;
+    text->is_untouched = text->is_plain = false;
+    text->has_passed = text->is_passing = true;
+    *over = text->is_over;
+    while (st == ST_OK && *passed < count && !*over) {
+        st = reader_text_mark_line(text);
+        if (st == ST_OK) st = reader_text_line(text, over);
+        text->is_over = *over;
+        *passed += st == ST_OK && !*over;
+        text->example_number += st == ST_OK && !*over;
+    }
+    text->is_passing = false;
+    return st;
+}
+
 static struct reader_text *text_of(struct reader *reader) { return (struct reader_text *)reader; }
 
 static status text_next(struct reader *reader, struct reader_example *place, const struct reader_example **found,
@@ -445,9 +409,17 @@ static status text_next(struct reader *reader, struct reader_example *place, con
     *found = text->parsers ? &text->parsed : place;
     TRY(text->parsers ? block_example_next(text, &text->parsed, over) : file_example_next(text, place, over));
     text->example_number += !*over;
+    text->was_plain |= *over && text->is_plain;
     if (text->few_are_cut) TRY(reader_lists_count(text, *over ? NULL : *found));
     if (*over || text->listener == NULL) return ST_OK;
     return text->listener->example(text->listener->context, text->line, text->line_bytes);
+}
+
+static status text_skip(struct reader *reader, uint64_t count, uint64_t *passed, bool *over)
+{
+    struct reader_text *text = text_of(reader);
+    if (text->was_plain) return lines_pass(text, count, passed, over);
+    return reader_skip_by_next(reader, count, passed, over);
 }
 
 /* Whether no whole line is there, and none comes soon. Empty lines alone may be the last, which do not count. */
@@ -487,14 +459,17 @@ static uint64_t examples_estimate(const struct reader_text *text)
     return taken_bytes ? (uint64_t)((double)count / (double)taken_bytes * (double)source->size_bytes * part) + 1 : 0;
 }
 
-/* Reads the first block, and tries its first line if it is whole, so that a wrong file shows before long work begins.
- * The line stays in the buffer. */
+/* Reads until the first line is whole, of a stream one block, and tries the line, so that a wrong file shows before
+ * long work begins. The line stays in the buffer. */
 static status first_line_check(struct reader_text *text, const struct reader_example *spare)
 {
     char why[READER_WHY_BYTES];
     size_t bytes;
-    TRY(buffer_refill(text, &bytes));
-    const char *stop = bytes ? memchr(text->buffer, '\n', text->end) : NULL;
+    const char *stop = NULL;
+    do {
+        TRY(buffer_refill(text, &bytes));
+        stop = bytes ? memchr(text->buffer, '\n', text->end) : NULL;
+    } while (!stop && bytes && !text->source.is_stream && text->end <= READER_LINE_BYTES_MAX);
     if (!stop) return ST_OK;
     const char *line = text->buffer;
     size_t line_bytes = (size_t)(stop - line);
@@ -580,6 +555,9 @@ static status text_start(struct reader *reader, struct reader_pass pass)
     text->is_discarding = text->is_told = text->is_over = text->line_has_more = false;
     text->line_number = text->example_number = text->marked_bytes = 0;
     text->pass_counts = text->counts;
+    text->is_plain =
+        text->format->lines_are_apart && text->parsers == NULL && text->listener == NULL && !text->bad_skip;
+    text->has_passed = false;
     file_begin(text);
     text->is_file_begin = true;
     text->is_cut = false;
@@ -611,15 +589,6 @@ static status header_seek(struct reader_text *text, uint32_t path)
     return over ? ST_OK : header_take(text, line, bytes, &is_header);
 }
 
-/* Keeps the given marks up to the one where the pass goes on. */
-static void marks_take(struct reader_text *text, const struct reader_mark *mark, uint32_t count)
-{
-    if (text->mark == NULL || atomic_load_explicit(&text->shared_mark_count, memory_order_relaxed)) return;
-    memcpy(text->mark, mark, count * sizeof *mark);
-    /* Release pairs with the acquire in text_marks(). */
-    atomic_store_explicit(&text->shared_mark_count, count, memory_order_release);
-}
-
 static status text_seek(struct reader *reader, uint64_t count, const struct reader_mark *mark, uint32_t mark_count,
                         uint64_t *passed)
 {
@@ -636,7 +605,7 @@ static status text_seek(struct reader *reader, uint64_t count, const struct read
     file_begin(text);
     if (to->byte) TRY(header_seek(text, to->path));
     TRY(place_seek(text, to->path, to->byte));
-    text->is_untouched = false;
+    text->is_untouched = text->is_plain = false;
     text->line_number = to->line;
     text->is_file_begin = to->byte == 0;
     text->example_number = *passed = to->example;
@@ -645,7 +614,7 @@ static status text_seek(struct reader *reader, uint64_t count, const struct read
     text->counts.bad_count += to->bad_count;
     text->counts.cut_count += to->cut_count;
     text->counts.unknown_count += to->unknown_count;
-    marks_take(text, mark, n);
+    reader_text_marks_take(text, mark, n);
     return ST_OK;
 }
 
@@ -659,8 +628,9 @@ static void text_close(struct reader *reader)
 
 static const struct reader_vt text_vt = {.start = text_start,
                                          .next = text_next,
+                                         .skip = text_skip,
                                          .seek = text_seek,
-                                         .marks = text_marks,
+                                         .marks = reader_text_marks,
                                          .is_dry = text_is_dry,
                                          .counts = text_counts,
                                          .close = text_close};

@@ -45,6 +45,10 @@ struct reader_text {
     struct reader_counts pass_counts; /* counts where the pass began */
     bool is_started, is_untouched;    /* is_untouched: nothing has been taken since the first path was opened */
     bool is_over;
+    bool is_plain;      /* from the front on each line was parsed, and was an example with nothing to count */
+    bool was_plain;     /* since open: a whole pass was so */
+    bool is_passing;    /* lines are cut and not parsed */
+    bool has_passed;    /* some lines of the pass were not parsed */
     bool is_file_begin; /* the next block begins a file */
     bool is_cut;        /* no block follows: the end of the files, or a failure */
     struct failure cut;
@@ -78,8 +82,20 @@ MUST_USE status reader_text_open(struct reader_text *text, struct arena *arena, 
  * examples, never both. */
 MUST_USE status reader_text_line(struct reader_text *text, bool *over);
 
+/* --- marks (reader_marks.c) ------------------------------------------------------------------------ */
+
 /* Keeps a mark before the next example, with the place that is given; fills in the mark's other members. */
 void reader_text_mark(struct reader_text *text, const struct reader_mark *place);
+/* Keeps a mark where a file begins; sooner, if there is no mark in its middle. `ahead`: bytes read behind it. */
+void reader_text_mark_file(struct reader_text *text, uint32_t path, bool is_plain, uint64_t ahead);
+/* Keeps a mark, if one is due, where the next line of the buffer begins. Fails as reader_stream_line. */
+MUST_USE status reader_text_mark_line(struct reader_text *text);
+/* Keeps a mark where the block begins, before any of its examples is taken. */
+void reader_text_mark_block(struct reader_text *text, struct parsers_block *block);
+/* As reader_marks. */
+const struct reader_mark *reader_text_marks(const struct reader *reader, uint32_t *count);
+/* Keeps the given marks up to the one where the pass goes on. */
+void reader_text_marks_take(struct reader_text *text, const struct reader_mark *mark, uint32_t count);
 
 /* Up to so many bytes of empty lines at the end of a file or a text, behind a first one, do not count. */
 #define READER_EMPTY_LINES_BYTES 4096u

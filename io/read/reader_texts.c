@@ -125,9 +125,10 @@ static status texts_next(struct reader *reader, struct reader_example *place, co
 }
 
 /* A resumed training gives only texts after those that are done. */
-static status texts_skip(struct reader *reader, uint64_t count, bool *end)
+static status texts_skip(struct reader *reader, uint64_t count, uint64_t *passed, bool *end)
 {
-    (void)reader, (void)count;
+    (void)reader;
+    *passed = count;
     *end = false;
     return ST_OK;
 }

@@ -21,99 +21,22 @@
 #define RAW_BYTES ((size_t)128 << 10)
 /* inflate keeps a state of about 10 KiB and a window of 32 KiB, in planned memory like everything else. */
 #define INFLATE_BYTES ((size_t)128 << 10)
-/* What zstd's levels up to 19 use; and the most that a file's first frame may ask for, as zstd itself does. */
-#define ZSTD_WINDOW_BYTES     ((size_t)8 << 20)
-#define ZSTD_WINDOW_BYTES_MAX ((size_t)128 << 20)
-
 /* A smaller file is read before reading ahead has begun. */
 #define AHEAD_FILE_BYTES ((uint64_t)4 << 20)
 
+/* Of an address, when it is opened: what tells how it is packed, and its first line. The rest is asked for when it is
+ * wanted; where a data cache holds the examples it never is. */
+#define WEB_FIRST_BYTES ((uint64_t)16 << 10)
+
 #define AHEAD_OPTIONS    .depth = SOURCE_AHEAD, .thread_count = 2
-
-/* --- how files are packed --------------------------------------------------------------------- */
-
-/* First bytes of a packed file; ? is any byte. `unpack`: the program that unpacks what this one does not. */
-#define MAGIC_BYTES_MAX 10
-static const struct magic {
-    const char *name, *text;
-    size_t bytes;
-    enum packing packing;
-    const char *unpack;
-} magics[] = {
-    {"gzip", "\x1f\x8b", 2, PACKING_GZIP, NULL},
-    {"zstd", "\x28\xb5\x2f\xfd", 4, PACKING_ZSTD, NULL},
-    {"zstd", "\x50\x2a\x4d\x18", 4, PACKING_ZSTD, NULL}, /* a frame to skip, with which pzstd begins */
-    {"xz", "\3757zXZ\0", 6, PACKING_NONE, "xz -dc"},
-    {"bzip2", "BZh?1AY&SY", 10, PACKING_NONE, "bzip2 -dc"},
-    {"lz4", "\x04\x22\x4d\x18", 4, PACKING_NONE, "lz4 -dc"},
-    {"zip", "PK\x03\x04", 4, PACKING_NONE, "unzip -p"},
-    {"7-zip", "7z\xbc\xaf\x27\x1c", 6, PACKING_NONE, "7z x -so"},
-    {"compress", "\x1f\x9d", 2, PACKING_NONE, "uncompress -c"},
-};
-
-/* The magic that the bytes begin with, or NULL; *is_cut: more bytes would tell. */
-static const struct magic *magic_find(const uint8_t *bytes, size_t count, bool *is_cut)
-{
-    *is_cut = count == 0;
-    for (size_t i = 0; i < sizeof magics / sizeof *magics; i++) {
-        const struct magic *m = &magics[i];
-        size_t same = 0;
-        while (same < count && same < m->bytes && (m->text[same] == '?' || (uint8_t)m->text[same] == bytes[same]))
-            same++;
-        if (same == m->bytes) return m;
-        *is_cut |= same == count;
-    }
-    return NULL;
-}
-
-static status packing_find(const char *name, const uint8_t *bytes, size_t count, enum packing *packing, bool *is_cut)
-{
-    const struct magic *m = magic_find(bytes, count, is_cut);
-    *packing = m ? m->packing : PACKING_NONE;
-    if (m == NULL || m->unpack == NULL) return ST_OK;
-    FAIL(INVALID,
-         "%s is packed by %s, which is not read here, but gzip and zstd are; pack it so, or give its text to standard "
-         "input, as in %s FILE | heterps-run … --data -",
-         name, m->name, m->unpack);
-}
 
 /* Whether another node reads, and this one takes the bytes from it. */
 static bool is_taken(const struct source_share *share) { return share && !share->reads; }
 
-/* What to plan for a file that begins so. */
-static size_t zstd_window_of(const uint8_t *first, size_t bytes)
-{
-    ZSTD_frameHeader header;
-    if (ZSTD_getFrameHeader(&header, first, bytes) != 0 || header.windowSize <= ZSTD_WINDOW_BYTES)
-        return ZSTD_WINDOW_BYTES; /* a frame to skip has a window of 0 */
-    return header.windowSize < ZSTD_WINDOW_BYTES_MAX ? (size_t)header.windowSize : ZSTD_WINDOW_BYTES_MAX;
-}
-
-/* The largest window of a list's files that are packed by zstd, or may be; 0: none is. Asked before they are opened. */
+/* What another node reads may be packed in any way. */
 static size_t zstd_window(const char *paths, const struct source_share *share)
 {
-    char path[PATH_MAX];
-    uint8_t first[ZSTD_FRAMEHEADERSIZE_MAX];
-    size_t window = 0;
-    const char *name;
-    size_t bytes;
-    if (is_taken(share)) return ZSTD_WINDOW_BYTES;
-    while (paths_next(&paths, &name, &bytes)) {
-        struct stat about;
-        bool is_cut;
-        const bool is_named = !path_is_address(name, bytes) && strcmp(path_copy(path, name, bytes), "-") != 0;
-        if (is_named && stat(path, &about) != 0) continue; /* opening reports it */
-        if (window == 0 && !(is_named && S_ISREG(about.st_mode))) window = ZSTD_WINDOW_BYTES;
-        if (!is_named || !S_ISREG(about.st_mode)) continue;
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t got = fd < 0 ? 0 : pread(fd, first, sizeof first, 0);
-        if (fd >= 0) close(fd);
-        const struct magic *m = got > 0 ? magic_find(first, (size_t)got, &is_cut) : NULL;
-        if (m == NULL || m->packing != PACKING_ZSTD) continue;
-        const size_t wanted = zstd_window_of(first, (size_t)got);
-        if (wanted > window) window = wanted;
-    }
-    return window;
+    return is_taken(share) ? PACKING_WINDOW_BYTES : packing_zstd_window(paths);
 }
 
 static size_t zstd_bytes(size_t window) { return window ? arena_bytes(ZSTD_estimateDStreamSize(window)) : 0; }
@@ -159,7 +82,7 @@ static void inflate_give(void *context, void *memory)
 /* Asks the address for its first bytes, which tell its packing; tells the user once how it is read. */
 static status address_check(struct source *source, struct source_path *path, const struct notices *notices)
 {
-    uint8_t first[MAGIC_BYTES_MAX];
+    uint8_t first[PACKING_MAGIC_BYTES];
     size_t bytes = 0;
     enum packing packing;
     bool is_cut;
@@ -194,7 +117,7 @@ static status path_check(struct source_path *path)
         if (faccessat(AT_FDCWD, path->name, R_OK, AT_EACCESS) != 0) FAIL(IO, "%s: %s", path->name, strerror(errno));
         return ST_OK;
     }
-    uint8_t first[MAGIC_BYTES_MAX];
+    uint8_t first[PACKING_MAGIC_BYTES];
     enum packing packing;
     bool is_cut;
     int fd = open(path->name, O_RDONLY | O_CLOEXEC);
@@ -362,6 +285,23 @@ static status stream_await(struct source *source)
     return ST_OK;
 }
 
+static status address_ask(struct source *source, uint64_t at, uint64_t end)
+{
+    const struct source_path *path = &source->path[source->path_index];
+    source->web_end = end;
+    /* In every pass an address must be what it was when it was checked. */
+    return web_begin(source->web, path->name, &path->facts, at, end);
+}
+
+/* As web_read; goes on behind the bytes that were asked for. */
+static status address_read(struct source *source, void *buffer, size_t capacity, size_t *bytes)
+{
+    TRY(web_read(source->web, buffer, capacity, bytes));
+    if (*bytes || source->offset_bytes < source->web_end) return ST_OK;
+    TRY(address_ask(source, source->offset_bytes, UINT64_MAX));
+    return web_read(source->web, buffer, capacity, bytes);
+}
+
 /* As read(2), of the current file, whatever it is. The failure of an address, or of another node that reads, is
  * described already. */
 static status stored_read(struct source *source, void *buffer, size_t capacity, ssize_t *got)
@@ -372,7 +312,7 @@ static status stored_read(struct source *source, void *buffer, size_t capacity, 
         *got = (ssize_t)bytes;
     } else if (is_web(source)) {
         size_t bytes;
-        TRY(web_read(source->web, buffer, capacity, &bytes));
+        TRY(address_read(source, buffer, capacity, &bytes));
         *got = (ssize_t)bytes;
     } else if (source->path[source->path_index].is_stream) {
         if (source->share) TRY(stream_await(source));
@@ -406,12 +346,6 @@ static status fd_read(struct source *source, void *buffer, size_t capacity, size
     return st == ST_OK ? share->vt->give(share, buffer, *bytes) : share->vt->give_failure(share, st);
 }
 
-/* In every pass an address must be what it was when it was checked. */
-static status web_file_open(struct source *source, const struct source_path *path, uint64_t end)
-{
-    return web_begin(source->web, path->name, &path->facts, 0, end);
-}
-
 static status fd_open(struct source *source, const struct source_path *path)
 {
     struct stat about;
@@ -428,7 +362,7 @@ static status fd_open(struct source *source, const struct source_path *path)
 /* A failure to open is told to the nodes that wait for the bytes. */
 static status stored_open(struct source *source, const struct source_path *path, uint64_t end)
 {
-    const status st = path->is_address ? web_file_open(source, path, end) : fd_open(source, path);
+    const status st = path->is_address ? address_ask(source, 0, end) : fd_open(source, path);
     return st == ST_OK || source->share == NULL ? st : source->share->vt->give_failure(source->share, st);
 }
 
@@ -537,7 +471,8 @@ status source_open(struct source *source, struct arena *arena, const char *paths
     if (inflateInit2(&source->inflate, 16 + 15) != Z_OK) FAIL(MEMORY, "zlib cannot start: its memory is too small");
     source->inflate_is_open = true;
     TRY(ahead_open(source, arena, options));
-    return file_open(source);
+    /* An address without a size can be read once: it is not asked twice. */
+    return file_open_until(source, source->path[0].is_stream ? UINT64_MAX : WEB_FIRST_BYTES);
 }
 
 void source_close(struct source *source)
@@ -593,8 +528,7 @@ status source_seek(struct source *source, uint32_t path_index, uint64_t byte)
     if (byte == 0) return ST_OK;
     if (!source_is_plain(source))
         FAIL(INVALID, "%s is packed: it cannot be read from byte %" PRIu64 " on", source_name(source), byte);
-    const struct source_path *path = &source->path[path_index];
-    if (is_web(source)) TRY(web_begin(source->web, path->name, &path->facts, byte, UINT64_MAX));
+    if (is_web(source)) TRY(address_ask(source, byte, UINT64_MAX));
     source->byte_count += byte - source->offset_bytes;
     source->raw_begin = source->raw_end = 0;
     source->offset_bytes = byte;
@@ -670,7 +604,7 @@ static status zstd_read(struct source *source, void *buffer, size_t capacity, si
             FAIL(MEMORY,
                  "%s: its zstd window is larger than the %zu MiB that are planned (a file's first frame may ask for "
                  "%zu, a stream or an address for 8); pack it without --ultra and --long",
-                 source_name(source), source->zstd_window >> 20, ZSTD_WINDOW_BYTES_MAX >> 20);
+                 source_name(source), source->zstd_window >> 20, PACKING_WINDOW_BYTES_MAX >> 20);
         if (ZSTD_isError(wanted))
             FAIL(CORRUPT, "%s: not zstd data between byte %" PRIu64 " and byte %" PRIu64 ": %s",
                  source_name(source), at, source->offset_bytes, ZSTD_getErrorName(wanted));

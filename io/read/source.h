@@ -24,6 +24,7 @@
 #include "engine/base/notices.h"
 #include "engine/base/status.h"
 #include "io/net/web.h"
+#include "io/read/packing.h"
 #include "io/uring.h"
 
 /* Reads in flight, and their size: twice what a fast drive works on at once. */
@@ -62,8 +63,6 @@ struct source_path {
     struct web_facts facts; /* of an address, from its first answer */
 };
 
-enum packing { PACKING_NONE, PACKING_GZIP, PACKING_ZSTD };
-
 struct source {
     /* set at open */
     struct source_path *path;
@@ -86,6 +85,7 @@ struct source {
     bool is_between_members, is_at_end; /* members of gzip, frames of zstd */
     size_t raw_begin, raw_end;          /* unread part of raw                    */
     uint64_t offset_bytes;              /* stored bytes read from this file      */
+    uint64_t web_end;                   /* of an address: the byte up to which it is asked for */
     /* reading ahead: block n, counted from where reading ahead began in the file, is in ahead[n % SOURCE_AHEAD] */
     struct uring *uring; /* NULL: no regular file is large enough */
     bool has_nowait;     /* the file system can say that the page cache lacks something            */

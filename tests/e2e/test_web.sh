@@ -56,6 +56,25 @@ cached() { # and read by later runs, for which the address is signed anew
         grep -q "$examples examples, .* read in place" "$folder/log"
 }
 check 'kept by the data cache' cached
+changed() { # of the same size and version, or without one: another run reads it anew, and asks for little where nothing has changed
+    for way in version plain; do
+        rm -f "$folder/d"
+        cp "$test" "$folder/day.tsv"
+        for is in 0 0 1; do
+            printf $is | dd of="$folder/day.tsv" conv=notrunc status=none
+            rm -rf "$folder/$way.model"
+            : >"$folder/asked"
+            "$HETERPS" "$graph" --data "$at/day.tsv?$way" --out "$folder/$way.model" --set cache.ssd=64MiB --set cache.path="$folder/d" \
+                2>"$folder/log" >"$folder/out" || return 1
+            [ $is = 1 ] || [ $way = plain ] || bytes=$(awk '{ sum += $4 } END { print sum }' "$folder/asked")
+        done
+        grep -q 'day.tsv has changed; it is written anew' "$folder/log" || return 1
+    done
+    exported "$graph" "$folder/version.model" version && trains_same version "$graph" --data "$folder/day.tsv" || return 1
+    echo "$bytes bytes of $(wc -c <"$test")"
+    [ "$bytes" -lt 50000 ]
+}
+check 'changed without another version' changed
 fails 1 'the data is an address, which gives the file no name; give cache.path' 'a cache without a path' heterps "$graph" --data "$at/data.tsv" --set cache.ssd=64MiB
 
 resumed() { # FIRST SECOND: stopped in the middle of a pass over the one, gone on with over the other

@@ -1,6 +1,6 @@
 /* Any bytes as the file of a data cache, of the first byte's way: as they are, or with hashes that fit over
  * head, index and tail, so that what they say is looked at. The file is found or left, with a reason; what it
- * is found to hold lies within it. */
+ * is found to hold lies within it, and what it knows of the data is its own. */
 #define FUZZ_NAME "cache_file"
 #include "tests/fuzz/driver.h"
 
@@ -76,6 +76,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     }
     CHECK(count <= BLOCKS || !is_found);
     cache_file_leave(&file, false);
+    cache_file_know(path, &sources);
+    CHECK(sources.source_is_earlier || (sources.source->name_hash | sources.source->probe_hash) == 0);
+    sources.source_is_earlier = false;
+    *sources.source = (struct data_source){0};
     free(copy);
     return 0;
 }

@@ -1,5 +1,5 @@
 /* Any bytes as an address, and as what a server answers of places: a line each, the address, a Location, a
- * Content-Range, the JSON of GETFILESTATUS. What is taken is a target that a request can have. */
+ * Content-Range or a date, the JSON of GETFILESTATUS. What is taken is a target that a request can have. */
 #define FUZZ_NAME "web_address"
 #include "tests/fuzz/driver.h"
 
@@ -40,6 +40,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct web_range range;
     if (web_range_parse(&range, line[2]))
         CHECK(range.is_none || (range.first <= range.last && range.last < range.total));
+    int64_t seconds;
+    if (web_date_parse(&seconds, line[2])) CHECK(seconds > -(INT64_C(1) << 40) && seconds < INT64_C(1) << 40);
     uint64_t size, modified;
     (void)web_length_parse(&size, line[2]);
     if (webhdfs_status_read(line[3], strlen(line[3]), &size, &modified) == ST_OK)

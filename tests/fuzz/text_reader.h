@@ -55,7 +55,7 @@ static uint64_t pass_hash(struct reader *reader, struct micro_batch *m, const st
     bool end = false;
     *example_count = 0;
     must(reader_start(reader, 0) == ST_OK);
-    if (skip && reader_skip(reader, skip, &end) != ST_OK) abort();
+    if (skip && reader_skip(reader, skip, NULL, &end) != ST_OK) abort();
     while (!end) {
         micro_batch_clear(m);
         status st = reader_fill(reader, m, MICRO, &end);
@@ -69,6 +69,22 @@ static uint64_t pass_hash(struct reader *reader, struct micro_batch *m, const st
             must(st == ST_INVALID && !o->bad_skip && strlen(status_message()) > 0);
             hash = hash * 31 + 7; /* and on behind the bad line */
         }
+    }
+    return hash;
+}
+
+/* One pass, of which three examples are read and five passed over by turns, up to a failure. */
+static uint64_t striped_hash(struct reader *reader, struct micro_batch *m)
+{
+    uint64_t hash = 1;
+    bool end = false;
+    for (status st = reader_start(reader, 0); st == ST_OK && !end;) {
+        uint64_t passed = 0;
+        micro_batch_clear(m);
+        st = reader_fill(reader, m, 3, &end);
+        if (st == ST_OK && !end) st = reader_skip(reader, 5, &passed, &end);
+        for (uint32_t p = 0; p < m->key_count; p++) hash = hash * 31 + m->key[p];
+        hash = (hash * 31 + m->example_count) * 31 + passed;
     }
     return hash;
 }
@@ -111,6 +127,10 @@ static void reader_try(const struct reader_options *o)
         pass_hash(reader, &m, o, first_count / 2, &second_count);
         must(second_count == first_count - first_count / 2);
     }
+    const uint64_t behind = striped_hash(reader, &m);
+    reader_close(reader);
+    must(reader_open(&reader, o) == ST_OK); /* without a pass before */
+    must(striped_hash(reader, &m) == behind);
     reader_close(reader);
     uint64_t occurrence_count = 0;
     st = reader_words_count(o, o->schema.field[1].name, 1, word_check, &occurrence_count);

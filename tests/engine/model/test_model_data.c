@@ -18,8 +18,8 @@ static const char *file_of(const char *name, const char *text)
 static void assert_differ(const char *saved_paths, const char *present_paths, const char *message)
 {
     struct model_data saved, present;
-    assert_ok(model_data_look(&saved, saved_paths));
-    assert_ok(model_data_look(&present, present_paths));
+    assert_ok(model_data_look(&saved, saved_paths, NULL));
+    assert_ok(model_data_look(&present, present_paths, NULL));
     status st = model_data_compare("M", &saved, &present);
     assert_int_equal(st, message ? ST_INVALID : ST_OK);
     if (message) assert_message(message);
@@ -101,7 +101,7 @@ static void manifest__data__is_read_as_it_was_written(void **state)
     struct manifest got;
     snprintf(a, sizeof a, "%s", file_of("odd \xff.tsv", "1\n")); /* no UTF-8 */
     snprintf(list, sizeof list, "%s,%s", a, file_of("b.tsv", "2222\n"));
-    assert_ok(model_data_look(&data, list));
+    assert_ok(model_data_look(&data, list, NULL));
     struct reader_mark mark[] = {
         {.example = 3, .byte = 1, .line = 9, .bad_count = 4, .cut_count = 5, .unknown_count = 6},
         {.example = 7, .byte = 4, .line = 2, .path = 1}};

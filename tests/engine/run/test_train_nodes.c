@@ -60,7 +60,7 @@ static void *member_main(void *context)
     bool is_shared = false;
     if (is_open) m->st = train_data_share(&m->session, m->train.data, &is_shared);
     if (m->st == ST_OK && !is_shared && node_computes(m->session.node))
-        m->st = model_data_look(&m->session.setup.model.data, m->train.data);
+        m->st = model_data_look(&m->session.setup.model.data, m->train.data, NULL);
     if (m->st == ST_OK && m->train.out && m->nodes.place.rank == 0)
         m->st = model_dir_check(&m->session.setup.graph, m->train.out);
     if (m->st == ST_OK)

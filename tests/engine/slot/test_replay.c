@@ -112,7 +112,7 @@ static void replay__steps__are_those_of_the_front_in_turn(void **state)
         /* From the front again, and behind what is passed over. */
         assert_ok(reader_start(&r.reader, 8));
         assert_int_equal(r.given, 0);
-        assert_ok(reader_skip(&r.reader, 12, &is_end));
+        assert_ok(reader_skip(&r.reader, 12, NULL, &is_end));
         assert_false(is_end);
         assert_int_equal(r.given, 12);
         micro_batch_clear(&m);

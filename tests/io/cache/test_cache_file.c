@@ -228,7 +228,7 @@ static void cache_file_find__garbled_or_of_other_data__says_why(void **state)
         bool cuts;
         const char *why;
     } cases[] = {{0, false, "it is no data cache"},
-                 {8, false, "it is of version 258, and this program's is 2"},
+                 {8, false, "it is of version 259, and this program's is 3"},
                  {24, false, "its head is not what was written"},
                  {32, false, "its head is not what was written"},
                  {-8, false, "its end is not what was written"},

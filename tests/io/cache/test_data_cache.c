@@ -79,7 +79,7 @@ static struct digest pass_digest(struct reader *reader, uint64_t epoch, uint64_t
         micro_batch_place(&m, &arena, batch, criteo_shape);
     }
     assert_ok(reader_start(reader, epoch));
-    if (skip) assert_ok(reader_skip(reader, skip, &is_end));
+    if (skip) assert_ok(reader_skip(reader, skip, NULL, &is_end));
     while (!is_end) {
         micro_batch_clear(&m);
         assert_ok(reader_fill(reader, &m, 300, &is_end));
@@ -493,7 +493,7 @@ static uint32_t examples_of(struct reader *reader, uint64_t epoch, uint64_t skip
         micro_batch_place(&m, &arena, batch, criteo_shape);
     }
     assert_ok(reader_start(reader, epoch));
-    if (skip) assert_ok(reader_skip(reader, skip, &is_end));
+    if (skip) assert_ok(reader_skip(reader, skip, NULL, &is_end));
     while (!is_end) {
         micro_batch_clear(&m);
         assert_ok(reader_fill(reader, &m, 300, &is_end));

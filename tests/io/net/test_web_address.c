@@ -153,6 +153,24 @@ static void web_range_parse__texts__bytes_or_none(void **state)
                  web_length_parse(&length, NULL));
 }
 
+static void web_date_parse__texts__seconds_or_none(void **state)
+{
+    (void)state;
+    int64_t seconds;
+    assert_true(web_date_parse(&seconds, "Sun, 06 Nov 1994 08:49:37 GMT") && seconds == 784111777);
+    assert_true(web_date_parse(&seconds, " Thu, 01 Jan 1970 00:00:00 GMT ") && seconds == 0);
+    static const char *const none[] = {"",
+                                       "now",
+                                       "784111777",
+                                       "Sun, 06 Nov 1994 08:49:37",
+                                       "Sun, 06 Nov 1994",
+                                       "Sun, 06 Nov 1994 08:49:37 GMT+1",
+                                       "Sunday, 06-Nov-94 08:49:37 GMT",
+                                       "Sun, 46 Nov 1994 08:49:37 GMT"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) assert_false(web_date_parse(&seconds, none[i]));
+    assert_false(web_date_parse(&seconds, NULL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +179,7 @@ int main(void)
         cmocka_unit_test(web_address_parse__bounds__to_the_byte),
         cmocka_unit_test(web_address_follow__locations__from_where_they_are),
         cmocka_unit_test(web_range_parse__texts__bytes_or_none),
+        cmocka_unit_test(web_date_parse__texts__seconds_or_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

@@ -4,6 +4,7 @@
 #define HETERPS_TESTS_WEB_SERVER_H
 
 #include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
@@ -25,7 +26,9 @@ struct web_server {
     size_t cut_bytes;                           /* of a body; then the connection is closed, as long as …     */
     size_t range_bytes_max;                     /* that an answer has; 0: as many as are asked for            */
     size_t length_more;                         /* Content-Length is so much larger                           */
-    uint32_t together;                          /* from request 1 on so many have to be there before one is answered */
+    const char *modified, *date;                /* Last-Modified and Date, or NULL                            */
+    uint32_t together;                          /* so many have to be there before one is answered …          */
+    uint64_t together_from;                     /* … from this request on, but for number 0                   */
     uint64_t silent_from;                       /* number of the first request that is not answered …         */
     _Atomic int status_count, cut_count, silent_count;
     const char *etag_later; /* from request etag_from on                                  */
@@ -120,7 +123,7 @@ static bool web_server_answer(struct web_server *s, int fd, const char *request)
     pthread_mutex_lock(&s->target_lock);
     memcpy(s->last_target, target, sizeof target);
     pthread_mutex_unlock(&s->target_lock);
-    if (number > 0) web_server_together(s);
+    if (number > 0 && number >= s->together_from) web_server_together(s);
     if (s->early && !web_server_send(fd, s->early, strlen(s->early))) return false;
     if (s->late && number >= s->late_from) return web_server_send(fd, s->late, strlen(s->late));
     if (strstr(target, "missing")) return web_server_text(fd, "404 Not Found", "", "nothing here");
@@ -165,6 +168,8 @@ static bool web_server_answer(struct web_server *s, int fd, const char *request)
                                s->bytes);
     const char *etag = s->etag_later && number >= s->etag_from ? s->etag_later : s->etag;
     if (etag) at += (size_t)snprintf(head + at, sizeof head - at, "ETag: %s\r\n", etag);
+    if (s->modified) at += (size_t)snprintf(head + at, sizeof head - at, "Last-Modified: %s\r\n", s->modified);
+    if (s->date) at += (size_t)snprintf(head + at, sizeof head - at, "Date: %s\r\n", s->date);
     if (s->closes) at += (size_t)snprintf(head + at, sizeof head - at, "Connection: close\r\n");
     at += (size_t)snprintf(head + at, sizeof head - at, "\r\n");
     return web_server_send(fd, head, at) && web_server_body(s, fd, s->data + first, bytes) && !s->no_length &&
@@ -198,6 +203,8 @@ static void *web_server_main(void *argument)
     for (;;) {
         const int fd = accept(s->fd, NULL, NULL);
         if (fd < 0 || atomic_load(&s->shared_is_over) || s->connection_count == WEB_SERVER_CONNECTIONS) break;
+        const int one = 1; /* or every second answer waits 40 ms for an acknowledgement */
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
         struct web_client *c = malloc(sizeof *c);
         *c = (struct web_client){s, s->connection_count};
         atomic_store(&s->connection_fd[c->index], fd);

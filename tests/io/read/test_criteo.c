@@ -21,7 +21,7 @@ static status read_line(struct reader_options options, const char *line, size_t 
     options.paths = test_file("line.tsv", text, first_bytes + bytes);
     assert_ok(reader_open(&reader, &options));
     assert_ok(reader_start(reader, 0));
-    assert_ok(reader_skip(reader, 1, &end));
+    assert_ok(reader_skip(reader, 1, NULL, &end));
     micro_batch_clear(&b->m);
     status st = reader_fill(reader, &b->m, TEST_MICRO, &end);
     reader_close(reader);

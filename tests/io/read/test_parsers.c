@@ -13,7 +13,7 @@ static uint64_t files_hash(struct reader_options options, uint32_t readers, uint
     for (uint64_t epoch = 0; epoch < 2; epoch++) {
         bool end = false;
         assert_ok(reader_start(reader, epoch));
-        if (skip) assert_ok(reader_skip(reader, skip, &end));
+        if (skip) assert_ok(reader_skip(reader, skip, NULL, &end));
         for (uint32_t n = 0; !end; n++) {
             micro_batch_clear(&b.m);
             status st = reader_fill(reader, &b.m, 1 + n % TEST_MICRO, &end);

@@ -393,7 +393,7 @@ static void reader_skip__any_count__continues_as_without_skip(void **state)
             bool end;
             uint64_t rest = counts[i] < 5000 ? 5000 - counts[i] : 0;
             assert_ok(reader_start(reader, 3));
-            assert_ok(reader_skip(reader, counts[i], &end));
+            assert_ok(reader_skip(reader, counts[i], NULL, &end));
             assert_int_equal(end, counts[i] > 5000);
             assert_int_equal(pass_numbers(reader, number, 6000), rest);
             if (rest) assert_memory_equal(number, whole + counts[i], rest * sizeof *number);
@@ -436,6 +436,116 @@ static status numbers_next(struct reader *reader, struct reader_example *place, 
     return ST_OK;
 }
 
+/* Every third run of examples of a pass, the first of each three; the runs between are passed over. */
+static size_t pass_striped(struct reader *reader, uint64_t *out, uint64_t *all)
+{
+    struct test_batch b;
+    size_t count = 0;
+    bool end = false;
+    test_batch_open(&b, criteo_shape, TEST_MICRO);
+    assert_ok(reader_start(reader, 0));
+    for (*all = 0; !end;) {
+        uint64_t passed = 0;
+        micro_batch_clear(&b.m);
+        assert_ok(reader_fill(reader, &b.m, TEST_MICRO, &end));
+        for (uint32_t i = 0; i < b.m.example_count; i++) out[count++] = example_check(&b.m, i);
+        if (!end) assert_ok(reader_skip(reader, 2 * TEST_MICRO, &passed, &end));
+        assert_true(end || passed == 2 * TEST_MICRO);
+        *all += b.m.example_count + passed;
+    }
+    test_batch_close(&b);
+    return count;
+}
+
+static void reader_skip__behind_a_whole_pass__gives_the_same(void **state)
+{
+    (void)state;
+    static uint64_t striped[10000];
+    char paths[4096];
+    size_t bytes, gzip_bytes;
+    char *lines = criteo_lines(3000, "\r\n", &bytes);
+    memcpy(lines + bytes, "\n\r\n\n", 4); /* which do not count */
+    uint8_t *gzip = test_gzip(lines, bytes, &gzip_bytes);
+    snprintf(paths, sizeof paths, "%s,%s,%s", test_file("a.tsv", lines, bytes + 4), test_file("b.gz", gzip, gzip_bytes),
+             test_file("c.tsv", lines, bytes - 2));
+    for (int way = 0; way < 4; way++) {
+        struct reader_options options = criteo_options(paths);
+        struct reader *reader;
+        uint64_t first_all, again_all;
+        options.marks = true;
+        options.readers = way == 1 ? 2 : 1;
+        options.shuffle = way == 2 ? 100 : 0;
+        options.lines = way == 3 ? READER_TRAIN : READER_ALL;
+        options.held_out = 0.25f;
+        assert_ok(reader_open(&reader, &options));
+        const size_t first = pass_striped(reader, number, &first_all),
+                     again = pass_striped(reader, striped, &again_all);
+        assert_int_equal(first, again);
+        assert_int_equal(first_all, again_all);
+        assert_true(way == 3 ? first_all > 6000 && first_all < 7500 : first_all == 9000);
+        assert_memory_equal(number, striped, first * sizeof *number);
+        const struct reader_counts counts = reader_counts(reader);
+        assert_int_equal(counts.line_count, 18000);
+        assert_int_equal(counts.byte_count, 2 * (bytes + 4 + gzip_bytes + bytes - 2));
+        reader_close(reader);
+    }
+    free(gzip);
+    free(lines);
+}
+
+/* Lines 0 to 999 with a malformed one. */
+static void bad_at(uint32_t bad)
+{
+    size_t bytes;
+    char *lines = criteo_lines(1000, "\n", &bytes), *at = lines;
+    for (uint32_t i = 0; i < bad; i++) at = strchr(at, '\n') + 1;
+    if (bad < 1000) *at = 'x';
+    test_file("passed.tsv", lines, bytes);
+    free(lines);
+}
+
+/* What is not parsed cannot be malformed; what is, is told by its line. */
+static void reader_skip__behind_a_whole_pass__parses_nothing(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t bad;
+        bool whole_first, bad_skip, is_told;
+    } cases[] = {
+        {500, true, false, false}, {500, false, false, true}, {99, true, false, true},
+        {700, true, false, true},  {500, true, true, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct reader_options options = criteo_options(test_path("passed.tsv"));
+        struct reader *reader;
+        struct test_batch b;
+        uint64_t passed;
+        char where[40];
+        bool end = false;
+        options.bad_skip = cases[i].bad_skip;
+        bad_at(1000);
+        options.paths = strdup(options.paths);
+        assert_ok(reader_open(&reader, &options));
+        test_batch_open(&b, criteo_shape, 200);
+        assert_ok(reader_start(reader, 0));
+        const size_t first = pass_numbers(reader, number, cases[i].whole_first ? 2000 : 999);
+        assert_int_equal(first, cases[i].whole_first ? 1000 : 999);
+        bad_at(cases[i].bad);
+        assert_ok(reader_start(reader, 1));
+        snprintf(where, sizeof where, "passed.tsv:%u: ", cases[i].bad + 1);
+        status st = reader_fill(reader, &b.m, 100, &end);
+        if (st == ST_OK) st = reader_skip(reader, 500, &passed, &end);
+        micro_batch_clear(&b.m);
+        if (st == ST_OK) st = reader_fill(reader, &b.m, 200, &end);
+        assert_int_equal(st, cases[i].is_told ? ST_INVALID : ST_OK);
+        if (cases[i].is_told && !strstr(status_message(), where)) fail_msg("%s", status_message());
+        if (!cases[i].is_told) assert_int_equal(example_check(&b.m, 0), 600 + cases[i].bad_skip);
+        reader_close(reader);
+        test_batch_close(&b);
+        free((void *)(uintptr_t)options.paths);
+    }
+}
+
 static void reader__only_what_is_required__has_the_rest(void **state)
 {
     (void)state;
@@ -447,7 +557,7 @@ static void reader__only_what_is_required__has_the_rest(void **state)
     bool end;
     test_batch_open(&b, shape, TEST_MICRO);
     assert_ok(reader_start(&n.reader, 1));
-    assert_ok(reader_skip(&n.reader, 1, &end));
+    assert_ok(reader_skip(&n.reader, 1, NULL, &end));
     assert_ok(reader_fill(&n.reader, &b.m, 2, &end));
     assert_false(end);
     assert_ok(reader_fill(&n.reader, &b.m, TEST_MICRO, &end));
@@ -455,7 +565,7 @@ static void reader__only_what_is_required__has_the_rest(void **state)
     assert_int_equal(b.m.example_count, 4);
     for (uint32_t i = 0; i < 4; i++) assert_true(b.m.label[i] == 101 + (float)i);
     assert_ok(reader_start(&n.reader, 0));
-    assert_ok(reader_skip(&n.reader, 9, &end));
+    assert_ok(reader_skip(&n.reader, 9, NULL, &end));
     assert_true(end);
     assert_int_equal(reader_counts(&n.reader).line_count, 0);
     assert_false(reader_is_mixed(&n.reader));
@@ -492,6 +602,8 @@ int main(void)
         cmocka_unit_test(reader_start__stream__is_read_once),
         cmocka_unit_test(reader_fill__stream_that_gives_early__gives_what_is_there),
         cmocka_unit_test(reader_skip__any_count__continues_as_without_skip),
+        cmocka_unit_test(reader_skip__behind_a_whole_pass__gives_the_same),
+        cmocka_unit_test(reader_skip__behind_a_whole_pass__parses_nothing),
         cmocka_unit_test(reader__only_what_is_required__has_the_rest),
         cmocka_unit_test(reader_line_counts__hash_at_the_bound__is_trained_on),
     };

@@ -42,7 +42,7 @@ static struct rest rest_read(const struct reader_options *options, struct reader
     assert_ok(reader_pass_start(reader, (struct reader_pass){.number = 0, .epoch = 3}));
     assert_ok(reader_seek(reader, count, mark, mark_count, &rest.passed));
     assert_true(rest.passed <= count);
-    if (count > rest.passed) assert_ok(reader_skip(reader, count - rest.passed, &end));
+    if (count > rest.passed) assert_ok(reader_skip(reader, count - rest.passed, NULL, &end));
     while (!end) {
         micro_batch_clear(&b.m);
         assert_ok(reader_fill(reader, &b.m, TEST_MICRO, &end));
@@ -280,7 +280,7 @@ static status stream_read(const char *text, size_t bytes, uint64_t count, uint32
     assert_ok(reader_pass_start(reader, (struct reader_pass){0}));
     status st = reader_seek(reader, count, mark, *mark_count, &passed);
     assert_int_equal(passed, 0);
-    if (st == ST_OK) st = reader_skip(reader, count, &end);
+    if (st == ST_OK) st = reader_skip(reader, count, NULL, &end);
     for (*examples = count; st == ST_OK && !end; *examples += !end) st = reader_next(reader, NULL, &found, &end);
     if (*mark_count == 0) {
         const struct reader_mark *kept = reader_marks(reader, mark_count);

@@ -104,7 +104,8 @@ static void source_read__address__is_read_by_several_connections_at_once(void **
 {
     (void)state;
     static uint8_t large[SOURCE_WEB_CONNECTIONS * SOURCE_WEB_PIECE_BYTES];
-    struct web_server s = {.data = large, .bytes = sizeof large, .together = SOURCE_WEB_CONNECTIONS};
+    struct web_server s = {
+        .data = large, .bytes = sizeof large, .together = SOURCE_WEB_CONNECTIONS, .together_from = 2};
     struct opened o;
     size_t all = 0;
     web_server_open(&s);
@@ -158,6 +159,25 @@ static void source_open__addresses_without_ranges__are_told_once_each(void **sta
     close_paths(&o);
     web_server_close(&s);
     web_server_close(&other);
+}
+
+static void source_open__address__fetches_its_first_bytes_alone(void **state)
+{
+    (void)state;
+    for (int no_ranges = 0; no_ranges < 2; no_ranges++) {
+        struct web_server s;
+        struct opened o;
+        server_of(&s);
+        s.no_ranges = no_ranges;
+        assert_ok(open_paths(&o, web_server_address(&s, "/a")));
+        usleep(20000); /* what is asked for ahead would come */
+        assert_int_equal(atomic_load(&s.request_count), 2);
+        assert_true(no_ranges || atomic_load(&s.body_bytes) < 20000);
+        assert_int_equal(read_file(&o.source), BYTES);
+        assert_memory_equal(copy, data, BYTES);
+        close_paths(&o);
+        web_server_close(&s);
+    }
 }
 
 static void source_seek__address__fetches_no_more_than_follows(void **state)
@@ -336,12 +356,59 @@ static void data_sources_look__address_again__asks_for_its_version_alone(void **
     web_server_close(&s);
 }
 
+/* What a second run asks of an address, beside a look of the first: some KiB where the version proves it the same, and
+ * all samples where it does not, or the KiB are others. */
+static void data_sources_look__address_of_an_earlier_run__is_sampled_unless_its_version_proves_it(void **state)
+{
+    (void)state;
+    static const char *const at = "Sun, 06 Nov 1994 08:49:37 GMT", *const later = "Sun, 06 Nov 1994 08:49:39 GMT",
+                             *const soon = "Sun, 06 Nov 1994 08:49:38 GMT";
+    static const struct {
+        const char *etag, *modified, *date;
+        bool is_proved;
+    } cases[] = {
+        {"\"one\"", NULL, NULL, true},     {"W/\"one\"", NULL, NULL, false}, {NULL, NULL, later, false},
+        {NULL, at, later, true},           {NULL, at, soon, false},          {NULL, at, NULL, false},
+        {NULL, "yesterday", later, false}, {"\"one\"", at, later, true},     {"\"one\"", at, soon, false},
+    };
+    enum { SIZE = 1 << 20 }; /* all of it is sampled */
+    static uint8_t other[SIZE];
+    data_fill();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct web_server s;
+        struct look first, second;
+        char why[1000];
+        server_of(&s);
+        s.bytes = SIZE;
+        s.etag = cases[i].etag, s.modified = cases[i].modified, s.date = cases[i].date;
+        look_open(&first, web_server_address(&s, "/a"));
+        for (int round = 0; round < 4; round++) {
+            memcpy(other, data, SIZE);
+            if (round) other[round == 1 ? 0 : round == 2 ? SIZE / 2 : SIZE - 1] ^= 1;
+            s.data = other;
+            look_place(&second, web_server_address(&s, "/a"));
+            *second.sources.source = *first.sources.source;
+            second.sources.source_is_earlier = true;
+            const uint64_t before = atomic_load(&s.body_bytes);
+            assert_ok(data_sources_look(&second.sources, second.sources.source));
+            assert_int_equal(atomic_load(&s.body_bytes) - before < 20000, cases[i].is_proved && round == 0);
+            assert_false(second.sources.source_is_earlier);
+            const bool differs = data_sources_differ(&second.sources, first.sources.source, why, sizeof why);
+            assert_int_equal(differs, round > 0);
+            look_close(&second);
+        }
+        look_close(&first);
+        web_server_close(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(source_read__address__gives_the_bytes_of_a_file),
         cmocka_unit_test(source_read__address__is_read_by_several_connections_at_once),
         cmocka_unit_test(source_open__addresses_without_ranges__are_told_once_each),
+        cmocka_unit_test(source_open__address__fetches_its_first_bytes_alone),
         cmocka_unit_test(source_seek__address__fetches_no_more_than_follows),
         cmocka_unit_test(source_read__packed_address__is_unpacked),
         cmocka_unit_test(source_read__address_without_size__is_a_stream),
@@ -350,6 +417,7 @@ int main(void)
         cmocka_unit_test(source_open__lists_that_are_refused__show_no_query),
         cmocka_unit_test(data_sources_look__address__is_known_as_its_file_is),
         cmocka_unit_test(data_sources_look__address_again__asks_for_its_version_alone),
+        cmocka_unit_test(data_sources_look__address_of_an_earlier_run__is_sampled_unless_its_version_proves_it),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
 }

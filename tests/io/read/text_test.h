@@ -31,7 +31,7 @@ static inline struct reader_counts text_pass(const struct reader_options *option
     bool end = false;
     assert_ok(reader_open(&reader, options));
     assert_ok(reader_start(reader, epoch));
-    if (skip) assert_ok(reader_skip(reader, skip, &end));
+    if (skip) assert_ok(reader_skip(reader, skip, NULL, &end));
     micro_batch_clear(&b->m);
     assert_ok(reader_fill(reader, &b->m, TEXT_MICRO, &end));
     assert_true(end);
