@@ -427,6 +427,7 @@ static bool thread_end(struct feed *feed)
     if (atomic_compare_exchange_strong_explicit(&feed->shared_phase, &phase, LEFT_BEHIND, memory_order_acq_rel,
                                                 memory_order_relaxed)) {
         pthread_detach(feed->thread);
+        numberers_stop(feed->numberers); /* they would number in a store that is gone */
         return false;
     }
     pthread_join(feed->thread, NULL);

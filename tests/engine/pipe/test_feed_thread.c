@@ -147,7 +147,7 @@ static uint32_t thread_count(void)
     return count;
 }
 /* Keeps the memory of feeds that were left behind reachable, for the sanitizer that looks for lost blocks. */
-static struct feed *left_behind[2];
+static struct feed *left_behind[4];
 
 static void feed_close__pipe_is_silent__leaves_the_thread_which_then_touches_nothing(void **state)
 {
@@ -170,6 +170,42 @@ static void feed_close__pipe_is_silent__leaves_the_thread_which_then_touches_not
     assert_int_equal(thread_count(), threads);
     assert_memory_equal(&f.bell, &gone, sizeof gone);
     pipe_close(&pipe);
+}
+
+/* A file whose reading does not come back, as one on a disk that is not reached. */
+static struct pipe_file stuck_file;
+static status stuck_start(struct reader *reader, struct reader_pass pass)
+{
+    (void)reader, (void)pass;
+    return ST_OK;
+}
+static status stuck_fill(struct reader *reader, struct micro_batch *m, uint32_t limit, bool *end)
+{
+    char byte;
+    (void)reader, (void)m, (void)limit;
+    while (read(stuck_file.fd, &byte, 1) != 1) continue;
+    *end = true;
+    return ST_OK;
+}
+static void feed_close__file_is_stuck__leaves_its_reading_thread_alone(void **state)
+{
+    (void)state;
+    static const struct reader_vt stuck_vt = {.start = stuck_start, .fill = stuck_fill};
+    struct reader stuck = {.vt = &stuck_vt, .paths = "stuck"};
+    static struct fixture f;
+    const uint32_t threads = thread_count();
+    pipe_open(&stuck_file, "file");
+    open_options(&f, MODEL, (struct feed_options){.training = true, .epochs = 1, .source = &stuck});
+    assert_int_equal(feed_start(f.feed, NULL), ST_OK);
+    assert_int_equal(thread_count(), threads + 1 + numberers);
+    left_behind[2 + (numberers > 0)] = f.feed;
+    pause_ns(50000000);
+    close_all(&f);
+    assert_int_equal(thread_count(), threads + 1); /* nobody numbers keys in a store that is gone */
+    assert_int_equal(write(stuck_file.fd, "x", 1), 1);
+    for (int i = 0; i < 500 && thread_count() > threads; i++) pause_ns(10000000);
+    assert_int_equal(thread_count(), threads);
+    pipe_close(&stuck_file);
 }
 
 /* --- the thread ----------------------------------------------------------------------------------- */
@@ -373,6 +409,7 @@ int main(void)
         cmocka_unit_test(feed_wake__pipe_is_silent_between_two_calls__interrupts),
         cmocka_unit_test(feed_interrupt__consumer_sleeps__wakes_it_with_the_end),
         cmocka_unit_test(feed_close__pipe_is_silent__leaves_the_thread_which_then_touches_nothing),
+        cmocka_unit_test(feed_close__file_is_stuck__leaves_its_reading_thread_alone),
         cmocka_unit_test(feed_start__processors__thread_is_pinned),
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
         cmocka_unit_test(feed__files_and_passes_change__thread_allocates_and_locks_nothing),
