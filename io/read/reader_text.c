@@ -380,6 +380,17 @@ static status block_example_next(struct reader_text *text, struct reader_example
     return ST_OK;
 }
 
+/* At the end of a pass some of whose lines were not parsed: it has as many examples as the whole one. */
+static status passed_end(const struct reader_text *text)
+{
+    if (!text->has_passed || text->example_number == text->plain_count) return ST_OK;
+    FAIL(MISMATCH,
+         "%s:%" PRIu64 ": the data ends after %" PRIu64 " examples, and had %" PRIu64 " in the pass before: the data has "
+         "changed while it was read; start anew",
+         source_path_name(&text->source, text->source.path_index), text->line_number, text->example_number,
+         text->plain_count);
+}
+
 /* Where each line of a whole pass was an example lines are cut, and not parsed; a malformed line would have ended the
  * run. By one thread alone: others parse blocks before anybody knows whose examples they hold. */
 static status lines_pass(struct reader_text *text, uint64_t count, uint64_t *passed, bool *over)
@@ -394,6 +405,7 @@ static status lines_pass(struct reader_text *text, uint64_t count, uint64_t *pas
         text->is_over = *over;
         *passed += st == ST_OK && !*over;
         text->example_number += st == ST_OK && !*over;
+        if (st == ST_OK && *over) st = passed_end(text);
     }
     text->is_passing = false;
     return st;
@@ -409,7 +421,11 @@ static status text_next(struct reader *reader, struct reader_example *place, con
     *found = text->parsers ? &text->parsed : place;
     TRY(text->parsers ? block_example_next(text, &text->parsed, over) : file_example_next(text, place, over));
     text->example_number += !*over;
-    text->was_plain |= *over && text->is_plain;
+    if (*over && text->is_plain) {
+        text->was_plain = true;
+        text->plain_count = text->example_number;
+    }
+    if (*over) TRY(passed_end(text));
     if (text->few_are_cut) TRY(reader_lists_count(text, *over ? NULL : *found));
     if (*over || text->listener == NULL) return ST_OK;
     return text->listener->example(text->listener->context, text->line, text->line_bytes);

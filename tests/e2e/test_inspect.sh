@@ -33,6 +33,6 @@ check 'a model of few things compiles' "$HETERPS" compile "$work/few.cfg" -o "$w
 has() { check "a model of few things: $1" grep -qE -- "$2" "$work/few"; }
 has 'its batch' '^  batch  8 examples = 1 micro-batch of 8, in 1 lane$'
 has 'its input' '^  input  1 numeric column, 1 sparse field with at most 1 key an example$'
-has 'its rates' '^  rates  times the schedule constant'
+has 'its rates' '^  rates  times the schedule passes'
 check 'a model of few things: no parameters, no lives' sh -c "! grep -qE '^Parameters|^life of' '$work/few'"
 finish

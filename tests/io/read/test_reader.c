@@ -546,6 +546,45 @@ static void reader_skip__behind_a_whole_pass__parses_nothing(void **state)
     }
 }
 
+/* Data that is shorter or longer than in the whole pass, by whole lines or by half a line, where nobody parses. */
+static void reader_skip__data_of_another_length__is_told(void **state)
+{
+    (void)state;
+    size_t bytes;
+    char *lines = criteo_lines(1200, "\n", &bytes), *end_of[1200];
+    for (char *at = lines, **end_at = end_of; *at; at = *end_at++) *end_at = strchr(at, '\n') + 1;
+    const struct {
+        size_t bytes;
+        uint32_t count;
+    } cases[] = {{(size_t)(end_of[999] - lines), 1000},
+                 {(size_t)(end_of[499] - lines), 500},
+                 {(size_t)(end_of[699] - lines - 20), 700},
+                 {(size_t)(end_of[1099] - lines), 1100}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct reader *reader;
+        struct test_batch b;
+        char expected[80];
+        bool end = false;
+        char *path = strdup(test_file("length.tsv", lines, (size_t)(end_of[999] - lines)));
+        struct reader_options options = criteo_options(path);
+        assert_ok(reader_open(&reader, &options));
+        test_batch_open(&b, criteo_shape, 100);
+        assert_ok(reader_start(reader, 0));
+        assert_int_equal(pass_numbers(reader, number, 2000), 1000);
+        test_file("length.tsv", lines, cases[i].bytes);
+        assert_ok(reader_start(reader, 1));
+        assert_ok(reader_fill(reader, &b.m, 100, &end));
+        const status st = reader_skip(reader, 2000, NULL, &end);
+        assert_int_equal(st, cases[i].count == 1000 ? ST_OK : ST_MISMATCH);
+        snprintf(expected, sizeof expected, "ends after %u examples, and had 1000 in the pass before", cases[i].count);
+        if (st != ST_OK && !strstr(status_message(), expected)) fail_msg("%s", status_message());
+        reader_close(reader);
+        test_batch_close(&b);
+        free(path);
+    }
+    free(lines);
+}
+
 static void reader__only_what_is_required__has_the_rest(void **state)
 {
     (void)state;
@@ -604,6 +643,7 @@ int main(void)
         cmocka_unit_test(reader_skip__any_count__continues_as_without_skip),
         cmocka_unit_test(reader_skip__behind_a_whole_pass__gives_the_same),
         cmocka_unit_test(reader_skip__behind_a_whole_pass__parses_nothing),
+        cmocka_unit_test(reader_skip__data_of_another_length__is_told),
         cmocka_unit_test(reader__only_what_is_required__has_the_rest),
         cmocka_unit_test(reader_line_counts__hash_at_the_bound__is_trained_on),
     };
