@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "cfg/key.h"
+#include "cfg/settings.h"
 #include "graph/optimizer.h"
 
 /* A typical gradient of one example's logit, |p - y|. */
@@ -55,9 +56,24 @@ void optimizer_auto(const struct ini *ini, uint32_t rules, uint32_t batch, uint3
                  seen * seen_once * seen_once);
 }
 
+/* Whether a section of this kind may stand in a linear model. */
+static bool kind_is_linear(const char *kind)
+{
+    static const char *const kinds[] = {"embedding", "concat",     "add",       "sum_pool", "slice", "reshape",
+                                        "dropout",   "batch_norm", "data_norm", "fc",       "loss",  "metric"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kind, kinds[i]) == 0) return true;
+    return false;
+}
+
 const char *schedule_auto(const struct ini *ini)
 {
-    for (uint32_t i = 0; i < ini->section_count; i++)
-        if (strcmp(ini->sections[i].kind, "table") == 0 && !is_one(&ini->sections[i], "dim")) return "constant";
+    for (uint32_t i = 0; i < ini->section_count; i++) {
+        const struct ini_section *section = &ini->sections[i];
+        size_t key_count;
+        const bool is_table = strcmp(section->kind, "table") == 0;
+        const bool is_op = settings_keys(section->kind, &key_count) == NULL;
+        if (is_table ? !is_one(section, "dim") : is_op && !kind_is_linear(section->kind)) return "constant";
+    }
     return has_hidden_layers(ini) ? "constant" : "passes";
 }

@@ -7,6 +7,7 @@
 
 #include "cfg/settings.h"
 #include "engine/base/log.h"
+#include "graph/optimizer.h"
 
 enum recipe_class { CLASS_RECIPE, CLASS_MODEL, CLASS_SEQUENCE, CLASS_LATER_SEQUENCE, CLASS_LENGTH, CLASS_RUNNING };
 
@@ -106,7 +107,10 @@ static status side_read(struct side *side, const char *path, const char *text, s
     for (uint32_t i = 0; i < side->ini.section_count; i++)
         if (is_named(side->ini.sections[i].kind))
             TRY(settings_read_named(&side->ini, &side->ini.sections[i], side->ini.sections[i].kind, &ignored));
-    return settings_read(&side->ini, &side->settings);
+    TRY(settings_read(&side->ini, &side->settings));
+    const char **schedule = &side->settings.train_schedule;
+    if (strcmp(*schedule, OPTIMIZER_AUTO) == 0) *schedule = schedule_auto(&side->ini);
+    return ST_OK;
 }
 
 /* Compares a key's fields in two structs that cfg_read has filled: 2k and 2000 are equal. */
@@ -126,11 +130,13 @@ static bool is_equal(const struct cfg_key *key, const void *a_struct, const void
     return false;
 }
 
-/* A key's value as it was written, or its default. */
-static const char *value_text(const struct ini *ini, const struct ini_section *section, const struct cfg_key *key)
+/* A key's value as it was written, or its default; of a text, which `fields` has, what it stands for. */
+static const char *value_text(const struct ini *ini, const struct ini_section *section, const struct cfg_key *key,
+                              const void *fields)
 {
     const struct ini_entry *entry = section ? ini_entry_find(section, key->name) : NULL;
     const char *text = entry ? entry->value : cfg_default(ini, key);
+    if (key->type == CFG_TEXT) text = *(const char *const *)((const char *)fields + key->offset);
     return text && *text ? text : "(none)";
 }
 
@@ -182,8 +188,8 @@ static status keys_compare(const struct recipe *r, enum round round, const char 
     for (size_t i = 0; i < key_count; i++)
         if (!is_equal(&keys[i], saved, present))
             TRY(difference(r, round, class_of(kind, keys[i].name), name, keys[i].name,
-                           value_text(&r->saved.ini, saved_section, &keys[i]),
-                           value_text(&r->present.ini, present_section, &keys[i])));
+                           value_text(&r->saved.ini, saved_section, &keys[i], saved),
+                           value_text(&r->present.ini, present_section, &keys[i], present)));
     return ST_OK;
 }
 
@@ -335,7 +341,7 @@ static void keys_tell(const struct teller *t, const char *kind, const char *name
         if (!is_shared(kind, keys[i].name)) continue;
         snprintf(what, sizeof what, "%s.%s", name, keys[i].name);
         t->tell(t->context, what,
-                value_counts(&keys[i], settings, value_text(ini, section, &keys[i]), buffer, sizeof buffer));
+                value_counts(&keys[i], settings, value_text(ini, section, &keys[i], settings), buffer, sizeof buffer));
     }
 }
 

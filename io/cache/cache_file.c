@@ -288,6 +288,7 @@ static bool head_fits(struct cache_file *f, char *why, size_t bytes)
         return false;
     else if (head.schema != f->o.schema)
         snprintf(why, bytes, "columns, settings or the program have changed");
+    if (*why == 0) f->head = head; /* whose hash the rest of the file has: probes may have been too recent to note */
     return *why == 0;
 }
 

@@ -154,7 +154,7 @@ status data_cache_open(struct data_cache **out, const struct data_cache_options 
     c->notices = o->notices;
     status st = cache_file_open(&c->file, &arena);
     if (st == ST_OK) st = cache_file_check(&c->file);
-    if (st == ST_OK && o->budget.ssd_bytes) cache_file_know(c->path, &c->sources);
+    if (st == ST_OK && o->budget.ssd_bytes && !o->is_stream) cache_file_know(c->path, &c->sources);
     if (st == ST_OK) st = data_sources_look(&c->sources, c->sources.source);
     if (st != ST_OK) {
         data_cache_close(c);

@@ -274,8 +274,8 @@ MUST_USE status reader_start(struct reader *reader, uint64_t epoch);
 MUST_USE status reader_fill(struct reader *reader, struct micro_batch *m, uint32_t limit, bool *end);
 
 /* Drops the next `count` examples of the pass, or those that are left of it, and says how many in *passed (NULL: nobody
- * asks), and in *end as reader_fill: those that a resumed run has seen, or another node computes. Where the pass before
- * has shown that each line is an example, with nothing to count besides, no line is parsed. */
+ * asks), and in *end as reader_fill: those that a resumed run has seen, or another node computes. Where a whole
+ * pass since open has shown that each line is an example, with nothing to count besides, no line is parsed. */
 MUST_USE status reader_skip(struct reader *reader, uint64_t count, uint64_t *passed, bool *end);
 /* At the beginning of a pass: drops as many of its first `count` examples as marks of this text allow without reading
  * them all, and says in *passed how many; reader_skip drops the rest. The examples and counts that follow are the same.

@@ -21,6 +21,7 @@
     "[data]\ndense = I1..I3\nsparse = C1..C4\n[table emb]\ndim = 1\n[embedding e]\ntable = emb\ninput = sparse\n"
 #define WEIGHTS      ONE "[concat x]\ninput = e, dense\n[fc y]\ninput = x\nunits = 1\n[loss bce]\ninput = y\n"
 #define WEIGHTS_DEEP ONE "[fc h]\ninput = e\nunits = 2\n[fc y]\ninput = h\nunits = 1\n[loss bce]\ninput = y\n"
+#define BENT ONE "[relu x]\ninput = e\n[fc y]\ninput = x\nunits = 1\n[loss bce]\ninput = y\n"
 #define DEEP   HEAD "[fc h]\ninput = x\nunits = 1\n[fc y]\ninput = h\nunits = 1\n[loss bce]\ninput = y\n"
 #define WIDE   HEAD "[fc h]\ninput = x\nunits = 2\n[slice y]\ninput = h\nend = 1\n[loss bce]\ninput = y\n"
 /* What a node says is made by products of its cells. */
@@ -121,12 +122,17 @@ static void schedule_auto__linear_models__have_passes(void **state)
     assert_int_equal(schedule_of("[data]\ndense = I1..I3\n[fc y]\ninput = dense\nunits = 1\n[loss bce]\ninput = y\n",
                                  NULL),
                      SCHEDULE_ID_passes);
-    static const char *const others[] = {LINEAR, WEIGHTS_DEEP, DEEP, WIDE, CELLS};
+    static const char *const others[] = {LINEAR, WEIGHTS_DEEP, BENT, DEEP, WIDE, CELLS};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         assert_int_equal(schedule_of(others[i], NULL), SCHEDULE_ID_constant);
     assert_int_equal(schedule_of(WEIGHTS, "model.rules=13"), SCHEDULE_ID_constant);
     assert_int_equal(schedule_of(WEIGHTS, "train.schedule=constant"), SCHEDULE_ID_constant);
     assert_int_equal(schedule_of(DEEP, "train.schedule=linear"), SCHEDULE_ID_linear);
+    struct graph g;
+    const char *keyed = "train.schedule=auto warmup=400";
+    assert_int_not_equal(graph_compile(&g, "m.cfg", WEIGHTS, strlen(WEIGHTS), &keyed, 1, NULL), ST_OK);
+    assert_non_null(strstr(status_message(), "expected auto alone, which takes no keys, found \"auto warmup=400\"; it "
+                                             "stands for passes here"));
 }
 
 static void optimizer_auto__older_rules__have_their_defaults(void **state)

@@ -76,6 +76,16 @@ static void model_resume__same_settings__says_nothing(void **state)
     const char *other[] = {"train.l2=5e-1", "data.shuffle=0500"};
     assert_ok(resume_with(fixture_path("same"), other, 2));
     assert_string_equal(told, "");
+    /* A word of the newest rules for what the older ones' default is here; and what it stands for, where it differs. */
+    const char *older[] = {"model.rules=13"}, *slower[] = {"train.schedule=passes"};
+    save_of(fixture_path("older"), older, 1, 40);
+    assert_ok(resume_with(fixture_path("older"), NULL, 0));
+    assert_null(strstr(told, "schedule"));
+    assert_ok(resume_with(fixture_path("older"), slower, 1));
+    assert_non_null(strstr(told, "train.schedule: constant when it was saved, passes now"));
+    save_of(fixture_path("slower"), slower, 1, 40);
+    assert_ok(resume_with(fixture_path("slower"), NULL, 0));
+    assert_non_null(strstr(told, "train.schedule: passes when it was saved, constant now"));
 }
 
 static void model_resume__another_recipe__one_warning_a_key(void **state)
@@ -101,7 +111,7 @@ static void model_resume__another_recipe__one_warning_a_key(void **state)
         "warning: data.bad_lines: error when it was saved, skip now",
         "warning: side.car.optimizer: adagrad 0.1 initial_accumulator=0.5 when it was saved, adagrad 0.3 now",
         "warning: train.lanes: 1 when it was saved, 2 now",
-        "warning: train.schedule: auto when it was saved, linear steps=9 now",
+        "warning: train.schedule: constant when it was saved, linear steps=9 now",
         "warning: train.clip_norm: 0 when it was saved, 2 now",
         "warning: emb.clip_value: 0 when it was saved, 3 now",
         "warning: train.l1: 0 when it was saved, 0.5 now",

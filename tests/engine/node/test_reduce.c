@@ -155,6 +155,20 @@ static void nodes__norm_bounded__one_nodes_bytes(void **state)
     for (size_t i = 0; i < 3; i++) assert_same(expected, &sixteen[i], sets[1], i);
 }
 
+/* Each knows in which pass it is, also who reads nothing. */
+static void nodes__slower_from_pass_to_pass__one_nodes_bytes(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"train.schedule=passes", NULL};
+    text = tables_text;
+    const struct outcome expected = alone(set), even = alone(NULL);
+    assert_true(expected.model != even.model);
+    assert_same(expected, &cuts[0], set, 3);
+    for (size_t i = 0; i < SERVER_CUT_COUNT; i += SERVER_CUT_COUNT - 1)
+        assert_same_served(expected, &server_cuts[i], set, i);
+    text = model_text;
+}
+
 /* Every sum of gradients is rounded, of lanes and of branches, on one node too; other sums are not. */
 static void nodes__sums_in_bfloat16__one_nodes_bytes(void **state)
 {
@@ -552,6 +566,7 @@ int main(void)
         cmocka_unit_test(nodes__some_without_lanes__one_nodes_bytes),
         cmocka_unit_test(nodes__passes_of_any_length__one_nodes_bytes),
         cmocka_unit_test(nodes__norm_bounded__one_nodes_bytes),
+        cmocka_unit_test(nodes__slower_from_pass_to_pass__one_nodes_bytes),
         cmocka_unit_test(nodes__sums_in_bfloat16__one_nodes_bytes),
         cmocka_unit_test(nodes__tables__one_nodes_bytes),
         cmocka_unit_test(nodes__rows_come_and_go__one_nodes_bytes),

@@ -451,6 +451,22 @@ static void data_cache__stream__can_be_read_again(void **state)
     saved = test_stdin_replace(open(path, O_RDONLY));
     assert_fails(INVALID, "cache.path", open_reader(&cached, &o));
     test_stdin_restore(saved);
+    /* In the place of the cache of a file. */
+    char *kept = strdup(test_path("data.cache"));
+    compare(options_make(path, 0, BUDGET), 1, 0);
+    o.cache.path = kept;
+    saved = test_stdin_replace(open(path, O_RDONLY));
+    const struct cached_options text = options_make(path, 0, 0);
+    assert_ok(open_reader(&plain, &text));
+    assert_ok(open_reader(&cached, &o));
+    for (uint64_t epoch = 0; epoch < 2; epoch++) {
+        struct digest expected = pass_digest(plain, epoch, 0), found = pass_digest(cached, epoch, 0);
+        assert_memory_equal(&found, &expected, sizeof found);
+    }
+    reader_close(cached);
+    reader_close(plain);
+    test_stdin_restore(saved);
+    free(kept);
 }
 
 /* What is no data cache stays, in the file's place and beside it. */
