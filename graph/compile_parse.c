@@ -190,22 +190,6 @@ static void life_labels_find(struct compiler *c)
     }
 }
 
-static status schedule_read(struct compiler *c, const struct ini_section *train)
-{
-    const struct settings *s = &c->settings;
-    const struct ini_entry *entry = train ? ini_entry_find(train, "schedule") : NULL;
-    const bool is_auto = strcmp(s->train_schedule, OPTIMIZER_AUTO) == 0;
-    if (!is_auto && strncmp(s->train_schedule, OPTIMIZER_AUTO " ", sizeof OPTIMIZER_AUTO) == 0)
-        return ini_fail(&c->ini, train, entry,
-                        "expected " OPTIMIZER_AUTO " alone, which takes no keys, found \"%s\"; it stands for %s here, "
-                        "which takes them",
-                        s->train_schedule, schedule_auto(&c->ini));
-    const char *schedule = is_auto ? schedule_auto(&c->ini) : s->train_schedule;
-    if (schedule_parse(schedule, s->model_rules, &c->header.schedule) != ST_OK)
-        return ini_fail(&c->ini, train, entry, "%s", status_message());
-    return ST_OK;
-}
-
 static status tables_parse(struct compiler *c)
 {
     const struct ini_section *train = ini_find(&c->ini, "train", "");
@@ -220,7 +204,8 @@ static status tables_parse(struct compiler *c)
             "expected a rule for parameters, found \"%s\", which works on rows of tables only; write it into "
             "[table NAME], and another here",
             s->train_optimizer);
-    TRY(schedule_read(c, train));
+    if (schedule_choose(&c->ini, s->train_schedule, s->model_rules, &c->header.schedule) != ST_OK)
+        return ini_fail(&c->ini, train, train ? ini_entry_find(train, "schedule") : NULL, "%s", status_message());
     for (uint32_t i = 0; i < c->ini.section_count; i++) {
         const struct ini_section *section = &c->ini.sections[i];
         if (strcmp(section->kind, "table") != 0) continue;

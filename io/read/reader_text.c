@@ -385,8 +385,8 @@ static status passed_end(const struct reader_text *text)
 {
     if (!text->has_passed || text->example_number == text->plain_count) return ST_OK;
     FAIL(MISMATCH,
-         "%s:%" PRIu64 ": the data ends after %" PRIu64 " examples, and had %" PRIu64 " in the pass before: the data has "
-         "changed while it was read; start anew",
+         "%s:%" PRIu64 ": the data ends after %" PRIu64 " examples, and had %" PRIu64
+         " in the pass before: the data has changed while it was read; start anew",
          source_path_name(&text->source, text->source.path_index), text->line_number, text->example_number,
          text->plain_count);
 }
