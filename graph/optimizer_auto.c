@@ -19,6 +19,7 @@
 #include "cfg/key.h"
 #include "cfg/settings.h"
 #include "graph/optimizer.h"
+#include "graph/schedule.h"
 
 /* A typical gradient of one example's logit, |p - y|. */
 #define GRADIENT_OF_ONE 0.4
