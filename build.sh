@@ -66,7 +66,9 @@ compile() {
     *.emu.o | *.emu.pic.o) extra='-x c -fno-sanitize=all -fsanitize=thread' ;;
     # The emulation itself checks every access of a kernel, and takes most of its tests' time.
     */gpu/emu/*.o) extra='-O2 -fno-sanitize=all' ;;
-    */tests/*/test_*.o) extra=-O1 ;; # tests need no speed, and -O3 takes nearly twice as long; the library has the mode's
+    # Tests' own sources need no speed, and -O3 takes nearly twice as long; nor checks of undefined behaviour, a third of
+    # the time. The library has the mode's.
+    */tests/*/test_*.o) extra='-O1 -fno-sanitize=undefined' ;;
     *.base.o) extra='-DISA=base' ;;
     *.avx2.o) extra='-DISA=avx2 -mavx2 -mfma' ;;
     *.avx512.o) extra='-DISA=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512' ;;
