@@ -240,6 +240,9 @@ static status life_check(const struct check *c, const struct row_life *l)
             return bad(c, l, "expected scores of 0 to %g, found %g", (double)LIFE_SCORE_MAX, (double)factor[i]);
     if (!(l->decay > 0 && l->decay <= 1))
         return bad(c, &l->decay, "expected a decay above 0, to 1, found %g", (double)l->decay);
+    /* The compiler sets counts for each of these; what trains looks at one or the other. */
+    if (l->counts == 0 && (l->row_max > 0 || l->ttl > 0 || l->delete_score > 0 || l->vector_score > 0))
+        return bad(c, &l->counts, "expected counts for a table with rows, ttl, delete_score or vector_score, found 0");
     return ST_OK;
 }
 

@@ -98,10 +98,33 @@ static void graph_check__any_word_of_a_record_replaced__is_told_as_ever(void **s
     assert_true(is_good);
 }
 
+/* Each rule that goes by a row's counters needs them. */
+static void graph_check__rule_of_life_without_counters__refused(void **state)
+{
+    (void)state;
+    static const char text[] = "[data]\nsparse = C1\n[table emb]\ndim = 2\n[embedding e]\ntable = emb\ninput = C1\n"
+                               "[fc y]\ninput = e\nunits = 1\n[loss bce]\ninput = y\n";
+    for (int i = 0; i < 4; i++) {
+        struct told told = {0};
+        struct graph g;
+        assert_int_equal(graph_compile(&g, "m.cfg", text, strlen(text), NULL, 0, NULL), ST_OK);
+        struct row_life *life = (struct row_life *)&g.tables[0].life;
+        if (i == 0) life->row_max = 7;
+        if (i == 1) life->ttl = 1;
+        if (i == 2) life->delete_score = 0.5f;
+        if (i == 3) life->vector_score = 0.5f;
+        told_add(&told, (uint8_t *)g.header, g.bytes);
+        assert_int_equal(told.refused_count, 1);
+        assert_non_null(strstr(status_message(), "expected counts for a table with rows, ttl, "));
+        graph_close(&g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graph_check__any_word_of_a_record_replaced__is_told_as_ever),
+        cmocka_unit_test(graph_check__rule_of_life_without_counters__refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }
