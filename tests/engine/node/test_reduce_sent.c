@@ -404,6 +404,41 @@ static void reduce_place__another_message_than_the_next__refused(void **state)
     training_close(&t);
 }
 
+static status place_one(struct reduce *r, uint16_t kind, uint64_t step, uint64_t bytes)
+{
+    struct iovec part[REDUCE_PARTS_MAX];
+    uint32_t part_count;
+    TRY(reduce_place(r, 0, kind, step, bytes, part, &part_count));
+    for (uint32_t i = 0; i < part_count; i++) memset(part[i].iov_base, 0, part[i].iov_len);
+    return ST_OK;
+}
+
+/* The second of two nodes, whom the first one sends messages. */
+static struct reduce *second_open(struct training *t)
+{
+    const struct setup setup = {
+        .threads = 1,
+        .nodes = {.rank = 1, .node_count = 2, .lane_begin = (const uint32_t[]){0, 4, 8}, .post = &net.node[1].post}};
+    post_open(&net, 2, 1, 0);
+    assert_ok(training_open(t, tables_text, NULL, data_path, &setup));
+    reduce_start(t->reduce, 7);
+    return t->reduce;
+}
+
+static void reduce_place__letter_two_steps_too_soon__refused(void **state)
+{
+    (void)state;
+    struct training t;
+    struct reduce *r = second_open(&t);
+    const uint64_t bytes = 16; /* of three tables, no keys */
+    for (uint64_t step = 7; step < 9; step++) {
+        assert_ok(place_one(r, KIND_LETTER, step, bytes));
+        assert_ok(reduce_arrived(r, 0));
+    }
+    assert_int_equal(place_one(r, KIND_LETTER, 9, bytes), ST_INVALID);
+    training_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -417,6 +452,7 @@ int main(void)
         cmocka_unit_test(exchange_buckets__any_least__each_float_in_one),
         cmocka_unit_test(pipeline_open__what_one_node_alone_does__refused_by_name),
         cmocka_unit_test(reduce_place__another_message_than_the_next__refused),
+        cmocka_unit_test(reduce_place__letter_two_steps_too_soon__refused),
     };
     return cmocka_run_group_tests(tests, group_open, fixture_close);
 }
