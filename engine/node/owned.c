@@ -15,7 +15,7 @@ struct owned_letter {
     uint8_t *bytes; /* [asked_letter_bytes_max] */
     struct asked_letter letter;
     float **span;     /* [keys of all tables]: of the rows                 */
-    uint64_t *shared; /* a bit a key: whether the step before has the row */
+    uint64_t *shared; /* a bit a key: whether the step before has the row; NULL where rows come and go */
     bool is_here;
 };
 
@@ -35,13 +35,14 @@ struct owned {
     const struct fold_lanes *runs;
     struct arena arena;
     struct owned_step step[2];
-    struct row_numbers *numbers[2]; /* of even and of odd steps: [table_count] */
+    struct row_numbers *numbers[2]; /* of even and of odd steps: [table_count]; the same where rows come and go */
     struct ticket_table resolved;   /* what the store fills, a stretch of keys at a time */
     uint32_t resolved_max;
     uint32_t *step_row;  /* [resolved_max] */
     uint32_t *unique;    /* likewise       */
     float *unseen;       /* a row's first values */
-    bool lives;          /* rows of some table come and go */
+    bool lives;          /* rows of some table come and go                                     */
+    bool is_ahead;       /* the letter being settled: the step before is not updated for here */
     uint32_t *piece_row; /* [node_count, table_count]: lane row of the asker's first piece of the table */
     struct gradients gradients;
     uint32_t tickets;      /* of the letter being settled: those that are done */
@@ -76,7 +77,7 @@ static void letter_layout(struct owned *owned, struct layout *l, uint32_t asker,
     const size_t keys = asked_keys_max(&owned->shape[asker]);
     LAYOUT_TAKE(l, taken.bytes, asked_letter_bytes_max(&owned->shape[asker]));
     LAYOUT_TAKE(l, taken.span, keys);
-    LAYOUT_TAKE(l, taken.shared, asked_bits_bytes(keys) / sizeof *taken.shared);
+    if (!owned->lives) LAYOUT_TAKE(l, taken.shared, asked_bits_bytes(keys) / sizeof *taken.shared);
     if (l->arena) *letter = taken;
 }
 
@@ -131,11 +132,14 @@ static void owned_layout(struct owned *owned, struct layout *l)
     struct ticket_table *resolved = &owned->resolved;
     uint32_t span_floats = 0;
     for (int i = 0; i < 2; i++) step_layout(owned, l, &owned->step[i]);
-    for (int i = 0; i < 2; i++) LAYOUT_TAKE(l, owned->numbers[i], g->table_count);
+    const int numbers = owned->lives ? 1 : 2; /* then no step is looked at while another one is numbered */
+    for (int i = 0; i < numbers; i++) LAYOUT_TAKE(l, owned->numbers[i], g->table_count);
+    if (l->arena && owned->lives) owned->numbers[1] = owned->numbers[0];
     for (uint32_t t = 0; t < g->table_count; t++) {
         size_t keys = 0;
         for (uint32_t a = 0; a < owned->node_count; a++) keys += rows_max(owned, a, t);
-        for (int i = 0; i < 2; i++) row_numbers_layout(l->arena ? &owned->numbers[i][t] : NULL, l, (uint32_t)keys, 2);
+        for (int i = 0; i < numbers; i++)
+            row_numbers_layout(l->arena ? &owned->numbers[i][t] : NULL, l, (uint32_t)keys, 2);
     }
     LAYOUT_TAKE(l, resolved->row, owned->resolved_max);
     LAYOUT_TAKE(l, resolved->span, owned->resolved_max);
@@ -151,6 +155,13 @@ static void owned_layout(struct owned *owned, struct layout *l)
     resolved->step_row = owned->step_row;
 }
 
+bool owned_lives(const struct graph *graph)
+{
+    bool lives = false;
+    for (uint32_t t = 0; t < graph->table_count; t++) lives |= row_life_is_on(&graph->tables[t].life);
+    return lives;
+}
+
 status owned_open(struct owned **out, const struct owned_options *o)
 {
     struct owned *owned = calloc(1, sizeof *owned);
@@ -163,7 +174,7 @@ status owned_open(struct owned **out, const struct owned_options *o)
     owned->shape = o->shape;
     owned->runs = o->runs;
     for (uint32_t a = 0; a < o->node_count; a++) owned->run_count += o->shape[a].run_count;
-    for (uint32_t t = 0; t < o->graph->table_count; t++) owned->lives |= row_life_is_on(&o->graph->tables[t].life);
+    owned->lives = owned_lives(o->graph);
     owned->resolved_max = graph_batch(o->graph).micro * graph_example(o->graph).key_count_max;
     owned_layout(owned, &sum);
     status st = arena_open(&owned->arena, "rows of nodes", sum.bytes);
@@ -279,7 +290,9 @@ static status stretch_resolve(struct owned *owned, struct owned_step *step, uint
     numbered.lane_rows = NULL;
     step_rows_add(&owned->numbers[number % 2][table], &numbered, resolved, 0);
     rows->row_count = numbered.row_count;
-    row_numbers_find(&owned->numbers[(number + 1) % 2][table], resolved->row, count, step->letter[asker].shared, key);
+    if (owned->is_ahead)
+        row_numbers_find(&owned->numbers[(number + 1) % 2][table], resolved->row, count, step->letter[asker].shared,
+                         key);
     for (uint32_t i = 0; i < count && rows->key; i++) rows->key[owned->step_row[i]] = asked.key[i];
     if (rows->click_count) clicks_add(owned, rows, &asked, letter->clicks[table] + first, rows_before);
     if (rows->lane_rows) pieces_link(owned, rows, asker, table, first, count, rows_before);
@@ -352,11 +365,12 @@ status owned_settle(struct owned *owned, uint64_t updated)
 {
     for (bool is_over;;) {
         struct owned_step *step = of_step(owned, owned->settled_step);
-        if (owned->lives && owned->settled_step > updated) return ST_OK;
+        owned->is_ahead = owned->settled_step > updated;
+        if (owned->lives && owned->is_ahead) return ST_OK;
         if (!step->letter[owned->settled].is_here) return ST_OK;
         for (uint32_t t = 0; t < owned->graph->table_count && owned->settled == 0 && owned->tickets == 0; t++)
             step_rows_begin(&owned->numbers[owned->settled_step % 2][t], &step->rows[t]);
-        if (owned->tickets == 0) shared_clear(owned, &step->letter[owned->settled]);
+        if (owned->is_ahead && owned->tickets == 0) shared_clear(owned, &step->letter[owned->settled]);
         TRY(letter_resolve(owned, step, owned->settled, updated, &is_over));
         if (!is_over) return ST_OK;
         step->letter[owned->settled].is_here = false;

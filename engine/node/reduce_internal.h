@@ -135,7 +135,7 @@ struct peer {
     float *values;                                      /* copies of rows that it asked for                   */
     uint64_t early_until;                               /* it has the early rows of letters below this step   */
     size_t early_floats;                                /* floats of the early rows of step rows_sent         */
-    uint64_t *shared;                                   /* the bits that it has sent of the own letter        */
+    uint64_t *shared;                                   /* bits that come with its early rows, if any come    */
     size_t early_come;                                  /* floats of early rows that it has sent for `asked`  */
     uint64_t *row_count;                                /* [table_count]: of it, after its last step          */
     /* looks */
@@ -166,7 +166,7 @@ struct reduce {
     struct asked_shape *shapes; /* [node_count]: of each node as asker                                     */
     struct fold_lanes *runs;    /* [piece_count]: of all nodes                                             */
     float **own_pieces;         /* [table_count]                                                           */
-    float *late;                /* [asked_floats_max]: rows of others that come behind early ones          */
+    float *late;                /* [asked_floats_max]: rows of others that come behind early ones, if any  */
     uint64_t *row_count;        /* [table_count]: of all nodes                                             */
     uint64_t *own_rows;         /* [table_count]: of this one, after the last step that it has updated for */
     uint64_t apart;             /* the main thread's: nodes that do not share rank 0's directory (save.h)  */

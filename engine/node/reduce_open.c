@@ -74,13 +74,14 @@ static void rows_layout(struct reduce *r, struct layout *l, const struct reduce_
     LAYOUT_TAKE(l, r->own_rows, o->graph->table_count);
     const size_t own = asked_floats_max(&rows->shape);
     for (int i = 0; i < 2; i++) LAYOUT_TAKE(l, rows->values[i], own);
-    LAYOUT_TAKE(l, r->late, own);
+    const bool has_early = !owned_lives(o->graph);
+    if (has_early) LAYOUT_TAKE(l, r->late, own);
     LAYOUT_TAKE(l, rows->pieces, asked_piece_floats_max(&rows->shape) * rows->shape.run_count);
     for (uint32_t n = 0; n < o->node_count; n++) {
         struct peer peer = {0};
         const struct asked_shape asker = {.graph = o->graph, .example_max = examples_of(o, n)};
         if (n != o->rank) LAYOUT_TAKE(l, peer.values, asked_floats_max(&asker));
-        if (n != o->rank)
+        if (n != o->rank && has_early)
             LAYOUT_TAKE(l, peer.shared, asked_bits_bytes(asked_keys_max(&rows->shape)) / sizeof *peer.shared);
         if (n != o->rank) LAYOUT_TAKE(l, peer.row_count, o->graph->table_count);
         looks_layout(r, l, n, &peer);

@@ -275,7 +275,7 @@ static bool early_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_
     struct peer *peer = &r->peers[from];
     size_t floats;
     (void)step;
-    if (r->asked == NULL || has_rows_of(r, from) || peer->early_come > 0) return false;
+    if (r->asked == NULL || has_rows_of(r, from) || peer->shared == NULL || peer->early_come > 0) return false;
     float *values = values_of(r, from, &floats);
     const size_t bits = asked_bits_bytes(asked_keys_count(r->graph, counts_of(r, from)));
     if (bytes <= bits) bytes = bits + sizeof *values; /* one row at least */

@@ -118,7 +118,7 @@ static void owned_shared__rows_of_two_steps__those_of_both(void **state)
     assert_ok(letter_give(1, 5, (const uint64_t[]){30, 40}, 2));
     assert_ok(letter_give(0, 6, (const uint64_t[]){50, 20}, 2));
     assert_ok(letter_give(1, 6, (const uint64_t[]){40, 50, 60, 10}, 4)); /* 50: its own step's is none before */
-    assert_ok(owned_settle(owned, 5));
+    assert_ok(owned_settle(owned, 4));
     assert_int_equal(owned_shared(owned, 0, 6, &bytes)[0], 2);
     assert_int_equal(owned_shared(owned, 1, 6, &bytes)[0], 1 | 8);
     assert_int_equal(bytes, 8);
@@ -142,9 +142,13 @@ static void owned_shared__rows_of_two_steps__those_of_both(void **state)
     assert_ok(owned_settle(owned, 6));
     assert_int_equal(owned_shared(owned, 0, 7, &bytes)[0], 1);
     owned_start(owned, 9);
-    assert_ok(letter_give(0, 9, (const uint64_t[]){10, 30}, 2));
-    assert_ok(owned_settle(owned, 9));
+    assert_ok(letter_give(0, 9, (const uint64_t[]){30, 10}, 2));
+    assert_ok(owned_settle(owned, 8));
     assert_int_equal(owned_shared(owned, 0, 9, &bytes)[0], 0);
+    assert_ok(letter_give(1, 9, (const uint64_t[]){10}, 1));
+    assert_ok(letter_give(0, 10, (const uint64_t[]){10, 40}, 2));
+    assert_ok(owned_settle(owned, 10));
+    assert_int_equal(owned_shared(owned, 0, 10, &bytes)[0], 2); /* as of step 6: behind the update nobody looks */
     close_all();
 }
 
