@@ -278,13 +278,13 @@ static bool early_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_
     if (r->asked == NULL || has_rows_of(r, from) || peer->shared == NULL || peer->early_come > 0) return false;
     float *values = values_of(r, from, &floats);
     const size_t bits = asked_bits_bytes(asked_keys_count(r->graph, counts_of(r, from)));
-    if (bytes <= bits) bytes = bits + sizeof *values; /* one row at least */
-    if (bytes < bits + floats * sizeof *values) floats = (bytes - bits) / sizeof *values;
+    /* One row at least, all at most; how many, the bits say (early_arrived). */
+    if (bytes <= bits || bytes > bits + floats * sizeof *values || (bytes - bits) % sizeof *values > 0) return false;
     message->step = r->asked->step;
-    message->bytes = bits + floats * sizeof *values;
+    message->bytes = bytes;
     message->part_count = 2;
     message->part[0] = (struct iovec){peer->shared, bits};
-    message->part[1] = (struct iovec){values, floats * sizeof *values};
+    message->part[1] = (struct iovec){values, bytes - bits};
     return true;
 }
 
@@ -297,7 +297,9 @@ static status early_arrived(struct reduce *r, uint32_t from, const struct reduce
     size_t floats;
     float *values = values_of(r, from, &floats);
     if (come != expected)
-        FAIL(INVALID, "node %u sent %zu floats of rows of step %" PRIu64 " early; expected %zu, as its bits say",
+        FAIL(INVALID,
+             "node %u sent %zu floats of rows of step %" PRIu64
+             " early; expected %zu, as its bits say: it does not train the same graph in the same way",
              reduce_name(r, from), come, message->step, expected);
     asked_part_spread(r->graph, count, peer->shared, false, values, values);
     peer->early_come = come;

@@ -310,7 +310,8 @@ static void nodes__rows_that_come_early_spoilt__refused(void **state)
     for (uint32_t n = 0; n < 2; n++) {
         assert_int_equal(runners[n].st, ST_INVALID);
         assert_non_null(strstr(runners[n].failure.message, " early; expected "));
-        assert_non_null(strstr(runners[n].failure.message, ", as its bits say"));
+        assert_non_null(strstr(runners[n].failure.message,
+                               ", as its bits say: it does not train the same graph in the same way"));
     }
     nodes_close();
     text = model_text;
@@ -425,6 +426,39 @@ static struct reduce *second_open(struct training *t)
     return t->reduce;
 }
 
+/* The second node asks for rows of its first step: three of table emb, of the first node, and none of its own. */
+#define ASKED_FLOATS 12u
+#define BITS         8u /* bytes */
+static void three_ask(struct reduce *r)
+{
+    static uint8_t letters[2 * 16 + 3 * 8];
+    static size_t letter_begin[] = {0, 40, 56}, float_begin[] = {0, ASKED_FLOATS, ASKED_FLOATS};
+    static uint32_t count[2 * 3] = {3};
+    static const struct asked_step asked = {
+        .step = 7, .letters = letters, .letter_begin = letter_begin, .count = count, .float_begin = float_begin};
+    r->exchange.vt->ask(&r->exchange, &asked);
+    assert_ok(reduce_look(r));
+}
+
+/* Some of the rows at least, whole floats. */
+static void reduce_place__early_rows_of_no_such_size__refused(void **state)
+{
+    (void)state;
+    static const uint64_t wrong[] = {0, 4, BITS, BITS + 3, BITS + 6, BITS + 4 * ASKED_FLOATS + 4, UINT64_MAX};
+    struct training t;
+    struct reduce *r = second_open(&t);
+    assert_int_equal(place_one(r, KIND_EARLY, 7, BITS + 16), ST_INVALID); /* it has asked for none */
+    three_ask(r);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(place_one(r, KIND_EARLY, 7, wrong[i]), ST_INVALID);
+        assert_non_null(strstr(status_message(), "; expected none of that kind"));
+    }
+    assert_int_equal(place_one(r, KIND_EARLY, 8, BITS + 16), ST_INVALID);
+    assert_ok(place_one(r, KIND_EARLY, 7, BITS + 4 * ASKED_FLOATS));
+    assert_ok(place_one(r, KIND_EARLY, 7, BITS + 16));
+    training_close(&t);
+}
+
 static void reduce_place__letter_two_steps_too_soon__refused(void **state)
 {
     (void)state;
@@ -452,6 +486,7 @@ int main(void)
         cmocka_unit_test(exchange_buckets__any_least__each_float_in_one),
         cmocka_unit_test(pipeline_open__what_one_node_alone_does__refused_by_name),
         cmocka_unit_test(reduce_place__another_message_than_the_next__refused),
+        cmocka_unit_test(reduce_place__early_rows_of_no_such_size__refused),
         cmocka_unit_test(reduce_place__letter_two_steps_too_soon__refused),
     };
     return cmocka_run_group_tests(tests, group_open, fixture_close);
