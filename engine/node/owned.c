@@ -263,6 +263,20 @@ static void clicks_add(const struct owned *owned, struct step_rows *rows, const 
     }
 }
 
+/* No asker may make a row at the wrong owner. */
+static status keys_check(const struct owned *owned, uint32_t asker, uint32_t table, const struct asked_keys *asked)
+{
+    const struct model_share *share = &owned->model->share;
+    for (uint32_t i = 0; i < asked->count; i++)
+        if (!model_share_has(share, table, asked->key[i]))
+            FAIL(INVALID,
+                 "node %u asks for a row of table \"%s\" whose owner is node %u; expected rows of this node, which is "
+                 "node %u: they do not share rows in the same way",
+                 asker, graph_string(owned->graph, owned->graph->tables[table].name),
+                 model_share_owner(share, table, asked->key[i]), share->owner);
+    return ST_OK;
+}
+
 /* Finds the rows of a stretch of an asker's keys, the letter's from `key` on, and numbers them among the step's. */
 static status stretch_resolve(struct owned *owned, struct owned_step *step, uint32_t asker, uint32_t table,
                               uint32_t first, uint32_t count, size_t key)
@@ -273,6 +287,7 @@ static status stretch_resolve(struct owned *owned, struct owned_step *step, uint
     struct ticket_table *resolved = &owned->resolved;
     struct step_rows *rows = &step->rows[table];
     const struct asked_keys asked = {.key = letter->key[table] + first, .count = count, .unique = owned->unique};
+    TRY(keys_check(owned, asker, table, &asked));
     TRY(store_resolve(owned->model->store, table, STORE_CREATE, &asked, resolved));
     if (resolved->unique_count != count)
         FAIL(INVALID, "a request for rows of table \"%s\" has a key twice; expected each once",

@@ -38,7 +38,8 @@ uint8_t *owned_letter_place(struct owned *owned, uint32_t asker, uint64_t step);
 /* The letter is there. INVALID: it is no such letter. */
 MUST_USE status owned_letter_arrived(struct owned *owned, uint32_t asker, uint64_t step, size_t bytes);
 /* Finds and makes the rows of letters whose turn it is. This node has updated for all steps before `updated`; where
- * rows come and go (owned_lives), a step's letters wait until the step before has ended. FULL, as store_prepare. */
+ * rows come and go (owned_lives), a step's letters wait until the step before has ended. FULL, as store_prepare.
+ * INVALID: a letter has a key twice, or one of another owner. */
 MUST_USE status owned_settle(struct owned *owned, uint64_t updated);
 /* This node has updated for the step: keys without a row in it are counted, and dead rows go. FULL likewise. */
 MUST_USE status owned_step_end(struct owned *owned, uint64_t step);

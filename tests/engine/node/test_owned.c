@@ -169,12 +169,33 @@ static void owned__out_of_turn_or_twice__refused(void **state)
     close_all();
 }
 
+static void owned_settle__key_of_another_owner__refused(void **state)
+{
+    (void)state;
+    static uint8_t owner_of[SHARD_COUNT];
+    uint64_t key[] = {1, 2};
+    open_all();
+    for (uint32_t shard = 0; shard < SHARD_COUNT; shard++) owner_of[shard] = shard >= SHARD_COUNT / 2;
+    model.share = (struct model_share){.owner = 1, .owner_count = 2, .owner_of = owner_of};
+    while (owner_of[shard_of(key[0])] == 0) key[0]++;
+    while (owner_of[shard_of(key[1])] == 1) key[1]++;
+    assert_ok(letter_give(0, 5, key, 1));
+    assert_ok(owned_settle(owned, 5));
+    assert_ok(letter_give(1, 5, key, 2));
+    assert_int_equal(owned_settle(owned, 5), ST_INVALID);
+    assert_string_equal(status_message(), "node 1 asks for a row of table \"emb\" whose owner is node 0; expected rows of "
+                                          "this node, which is node 1: they do not share rows in the same way");
+    assert_int_equal(store_row_count(model.store, 0), 1);
+    close_all();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(owned__letters_in_any_order__rows_by_step_and_asker),
         cmocka_unit_test(owned_shared__rows_of_two_steps__those_of_both),
         cmocka_unit_test(owned__out_of_turn_or_twice__refused),
+        cmocka_unit_test(owned_settle__key_of_another_owner__refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
