@@ -253,6 +253,25 @@ static void pieces_link(struct owned *owned, struct step_rows *rows, uint32_t as
     }
 }
 
+/* Whether the asker's earlier stretches have a row of the stretch's; before pieces_link. Pieces lie in order of askers:
+ * such a row's last piece is one of this asker's. */
+static bool has_earlier(const struct owned *owned, const struct step_rows *rows, uint32_t asker, uint32_t table,
+                        uint32_t count, uint32_t rows_before)
+{
+    const uint32_t first = owned->piece_row[asker * owned->graph->table_count + table];
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t row = owned->step_row[i];
+        if (row < rows_before && (rows->lane_rows == NULL || rows->last_lane_row[row] >= first)) return true;
+    }
+    return false;
+}
+
+static status twice_fail(const struct owned *owned, uint32_t table)
+{
+    FAIL(INVALID, "a request for rows of table \"%s\" has a key twice; expected each once",
+         graph_string(owned->graph, owned->graph->tables[table].name));
+}
+
 /* Counts the clicks of the keys, which are the step's rows `step_row`. */
 static void clicks_add(const struct owned *owned, struct step_rows *rows, const struct asked_keys *asked,
                        const uint32_t *clicks, uint32_t rows_before)
@@ -289,9 +308,7 @@ static status stretch_resolve(struct owned *owned, struct owned_step *step, uint
     const struct asked_keys asked = {.key = letter->key[table] + first, .count = count, .unique = owned->unique};
     TRY(keys_check(owned, asker, table, &asked));
     TRY(store_resolve(owned->model->store, table, STORE_CREATE, &asked, resolved));
-    if (resolved->unique_count != count)
-        FAIL(INVALID, "a request for rows of table \"%s\" has a key twice; expected each once",
-             graph_string(owned->graph, owned->graph->tables[table].name));
+    if (resolved->unique_count != count) return twice_fail(owned, table);
     resolved->occurrence_begin[0] = 0;
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t occurrences = letter->occurrences[table] ? letter->occurrences[table][first + i] : 0;
@@ -305,6 +322,7 @@ static status stretch_resolve(struct owned *owned, struct owned_step *step, uint
     numbered.lane_rows = NULL;
     step_rows_add(&owned->numbers[number % 2][table], &numbered, resolved, 0);
     rows->row_count = numbered.row_count;
+    if (first > 0 && has_earlier(owned, rows, asker, table, count, rows_before)) return twice_fail(owned, table);
     if (owned->is_ahead)
         row_numbers_find(&owned->numbers[(number + 1) % 2][table], resolved->row, count, step->letter[asker].shared,
                          key);

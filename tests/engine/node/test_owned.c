@@ -169,6 +169,21 @@ static void owned__out_of_turn_or_twice__refused(void **state)
     close_all();
 }
 
+/* A ticket takes a micro-batch's six keys; those of other askers may be the same. */
+static void owned_settle__key_twice_in_two_tickets__refused(void **state)
+{
+    (void)state;
+    open_all();
+    assert_ok(letter_give(0, 5, (const uint64_t[]){1, 2, 7, 8}, 4));
+    assert_ok(letter_give(1, 5, (const uint64_t[]){1, 3, 4, 5, 6, 9, 7, 10}, 8));
+    assert_ok(letter_give(0, 6, (const uint64_t[]){1, 2}, 2));
+    assert_ok(letter_give(1, 6, (const uint64_t[]){1, 3, 4, 5, 6, 9, 7, 3}, 8));
+    assert_int_equal(owned_settle(owned, 4), ST_INVALID);
+    assert_string_equal(status_message(), "a request for rows of table \"emb\" has a key twice; expected each once");
+    assert_true(owned_is_whole(owned, 5));
+    close_all();
+}
+
 static void owned_settle__key_of_another_owner__refused(void **state)
 {
     (void)state;
@@ -195,6 +210,7 @@ int main(void)
         cmocka_unit_test(owned__letters_in_any_order__rows_by_step_and_asker),
         cmocka_unit_test(owned_shared__rows_of_two_steps__those_of_both),
         cmocka_unit_test(owned__out_of_turn_or_twice__refused),
+        cmocka_unit_test(owned_settle__key_twice_in_two_tickets__refused),
         cmocka_unit_test(owned_settle__key_of_another_owner__refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
