@@ -318,6 +318,8 @@ static void nodes_put(struct scrape *s, struct node *node, struct evbuffer *to)
         steps * reduce_least_bytes(reduce) + rows.least_bytes + reduce_stream_bytes(reduce));
     exposition_u64(to, "heterps_train_asked_rows_total", "counter",
                    "Rows that all nodes have asked this node for, itself included.", rows.asked);
+    exposition_u64(to, "heterps_train_early_rows_total", "counter",
+                   "Of these rows, those sent before the update of the step in front.", rows.early);
     others_put(node, to);
 }
 

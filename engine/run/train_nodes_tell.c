@@ -185,8 +185,10 @@ static void accounts_tell(const struct trainer *t, uint32_t count, uint64_t step
     log_info(
         "nodes    the node with the most rows has %.2f times the mean; the node asked for the most rows, %.2f times",
         rows, asked);
+    const double early = early_share(all, count);
+    if (early == 0) return;
     log_info("nodes    of the rows that nodes were asked for, %.0f%% were sent before the update of the step in front",
-             100 * early_share(all, count));
+             100 * early);
 }
 
 status train_nodes_tell(const struct trainer *t, uint64_t steps)

@@ -278,7 +278,7 @@ def nodes_asked(t):
         last = m[f'heterps_train_round_last_seconds_total{{node="{1 - rank}"}}']
         assert 0 < last <= m["heterps_train_round_seconds_total"], m
         assert m[f'heterps_train_waits_for{{node="{1 - rank}"}}'] in (0, 1), m
-        assert m["heterps_train_asked_rows_total"] > 0, m
+        assert 0 <= m["heterps_train_early_rows_total"] <= m["heterps_train_asked_rows_total"] > 0, m
     t.process.send_signal(signal.SIGTERM)
     same(t.end(), 75, read("run.err")[-500:])
 

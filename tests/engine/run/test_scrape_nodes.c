@@ -22,7 +22,7 @@ static const uint32_t ranks[] = {0, 2, 5};
 #define reduce_sent_bytes(r)   ((void)(r), UINT64_C(70000))
 #define reduce_least_bytes(r)  ((void)(r), UINT64_C(1000))
 #define reduce_stream_bytes(r) ((void)(r), UINT64_C(30))
-#define reduce_rows(r)         ((void)(r), (struct reduce_rows){.asked = 4321, .least_bytes = 200})
+#define reduce_rows(r)         ((void)(r), (struct reduce_rows){.asked = 4321, .early = 1234, .least_bytes = 200})
 #define reduce_rounds(r)                                                                                               \
     ((void)(r), (struct reduce_rounds){.ns = UINT64_C(4500000000), .last_ns = {1500000000, 999, 250000000}})
 #include "engine/run/scrape.c"
@@ -47,6 +47,7 @@ static void scrape__several_nodes__what_each_has_done(void **state)
         "# TYPE heterps_train_sent_bytes_total counter\nheterps_train_sent_bytes_total 70000\n",
         "# TYPE heterps_train_sent_bytes_least_total counter\nheterps_train_sent_bytes_least_total 20230\n",
         "# TYPE heterps_train_asked_rows_total counter\nheterps_train_asked_rows_total 4321\n",
+        "# TYPE heterps_train_early_rows_total counter\nheterps_train_early_rows_total 1234\n",
         "# TYPE heterps_train_round_seconds_total counter\nheterps_train_round_seconds_total 4.5\n",
         "# TYPE heterps_train_round_last_seconds_total counter\n"
         "heterps_train_round_last_seconds_total{node=\"0\"} 1.5\n"

@@ -175,6 +175,7 @@ static void accounts_tell__no_tables_or_one_node__no_word_about_rows(void **stat
     accounts_told(&tables, LOG_TEXT, all, 2, 5);
     assert_told(&told, "nodes    the node with the most rows has 2.00 times the mean; the node asked for the most "
                        "rows, 1.50 times\n");
+    assert_null(strstr(told.text, "of the rows that nodes were asked for")); /* none was early */
     json_decref(told.events);
 }
 
