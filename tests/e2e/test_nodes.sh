@@ -326,10 +326,11 @@ for node in e["each"]:
     assert 0.9 <= node["sent_bytes_a_step"] / node["sent_bytes_least"] <= 1.03, node
 assert e["sent_bytes_a_step"] == e["each"][0]["sent_bytes_a_step"] and e["sent_bytes_least"] == e["each"][0]["sent_bytes_least"]
 if sys.argv[1:]:
-    dim, counters, steps, params, (own, asked) = *map(int, sys.argv[1:5]), ([n[k] for n in e["each"]] for k in ("rows", "asked_rows"))
+    dim, counters, steps, params, (own, asked, early) = *map(int, sys.argv[1:5]), ([n[k] for n in e["each"]] for k in ("rows", "asked_rows", "early_rows"))
     n = len(own)
     assert 1 <= e["rows_skew"] <= 1.1 and 1 <= e["asked_skew"] <= 1.1 and abs(max(asked) / sum(asked) * n - e["asked_skew"]) < 1e-9, e
     assert len({x["lanes"] for x in e["each"]}) == 1 and min(own) > 0
+    assert all(0 < x < a for x, a in zip(early, asked)) if counters == 0 else not any(early), e # rows that come and go: none
     # A key is asked of its owner by each node alike, so of what is asked 1 / n is asked by the owner itself.
     remote = sum(asked) / n * (n - 1) / n / steps
     least = 2 * 4 * params * (n - 1) / n + remote * (8 + counters + 8 * dim)

@@ -448,6 +448,13 @@ static void assert_checked(struct store *all)
     assert_int_equal(checked, 1);
 }
 
+static _Atomic uint32_t early_messages;
+static void early_see(struct post_net *of, uint32_t from, uint32_t to, const struct reduce_message *m, uint8_t *copy)
+{
+    (void)of, (void)from, (void)to, (void)copy;
+    if (m->kind == KIND_EARLY) early_messages++;
+}
+
 /* Each node has a disk, and RAM for little more than a step: rows go and come, and are looked at and saved from
  * there. are_counted: none of them dies on disk, where nobody knows before a save. */
 static void rows_on_disk(const char *const *set, size_t stride, bool are_counted)
@@ -458,6 +465,8 @@ static void rows_on_disk(const char *const *set, size_t stride, bool are_counted
     struct training whole;
     uint64_t fetched = 0;
     snprintf(saved, sizeof saved, "%s", fixture_path("from_disk"));
+    early_messages = 0;
+    post_seen = early_see;
     const struct outcome expected = alone(set);
     const uint64_t ram_bytes = ram_least(set);
     for (size_t i = 0; i < sizeof by / sizeof *by; i += stride) {
@@ -484,7 +493,9 @@ static void rows_on_disk(const char *const *set, size_t stride, bool are_counted
         fixture_tree_remove("from_disk");
     }
     assert_true(fetched > 0);
-    printf("# rows fetched from disks: %lu\n", (unsigned long)fetched);
+    assert_true((early_messages > 0) == are_counted); /* no row that may die is early */
+    printf("# rows fetched from disks: %lu; messages of early rows: %u\n", (unsigned long)fetched, early_messages);
+    post_seen = NULL;
     node_ram_bytes = 0;
 }
 

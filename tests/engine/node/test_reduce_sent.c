@@ -459,6 +459,66 @@ static void reduce_place__early_rows_of_no_such_size__refused(void **state)
     training_close(&t);
 }
 
+/* Early rows of the step; bit k of the bits: not row k. The values: 1, 2, … */
+static status early_give(struct reduce *r, uint64_t bits, uint32_t floats)
+{
+    struct iovec part[REDUCE_PARTS_MAX];
+    uint32_t part_count;
+    TRY(reduce_place(r, 0, KIND_EARLY, 7, BITS + floats * sizeof(float), part, &part_count));
+    assert_int_equal(part_count, 2);
+    assert_int_equal(part[0].iov_len, BITS);
+    memcpy(part[0].iov_base, &bits, BITS);
+    for (uint32_t i = 0; i < floats; i++) ((float *)part[1].iov_base)[i] = (float)(i + 1);
+    return reduce_arrived(r, 0);
+}
+
+static void rows_give(struct reduce *r, uint32_t floats)
+{
+    struct iovec part[REDUCE_PARTS_MAX];
+    uint32_t part_count;
+    assert_ok(reduce_place(r, 0, KIND_ROWS, 7, floats * sizeof(float), part, &part_count));
+    assert_int_equal(part_count, 1);
+    for (uint32_t i = 0; i < floats; i++) ((float *)part[0].iov_base)[i] = (float)(100 + i);
+    assert_ok(reduce_arrived(r, 0));
+}
+
+static bool is_open(const struct reduce *r) { return atomic_load(&r->exchange.rows.shared_step) == 8; }
+
+/* Early rows come once at most, and before the others, which are then so many fewer. */
+static void reduce_place__early_rows_out_of_turn__refused(void **state)
+{
+    (void)state;
+    static const float expected[ASKED_FLOATS] = {100, 101, 102, 103, 1, 2, 3, 4, 104, 105, 106, 107};
+    struct training t;
+    struct reduce *r = second_open(&t);
+    three_ask(r);
+    assert_ok(early_give(r, 1 | 4, 4));
+    assert_int_equal(early_give(r, 1 | 4, 4), ST_INVALID); /* twice */
+    assert_non_null(strstr(status_message(), "; expected none of that kind"));
+    assert_int_equal(place_one(r, KIND_ROWS, 7, 4 * ASKED_FLOATS), ST_INVALID); /* all rows, as if none was early */
+    assert_non_null(strstr(status_message(), "; expected 32 of rows of step 7: "));
+    assert_false(is_open(r));
+    rows_give(r, 8);
+    assert_true(is_open(r));
+    assert_memory_equal(r->exchange.rows.values[7 % 2], expected, sizeof expected);
+    assert_int_equal(place_one(r, KIND_ROWS, 7, 32), ST_INVALID);
+    training_close(&t);
+
+    r = second_open(&t);
+    three_ask(r);
+    rows_give(r, ASKED_FLOATS);
+    assert_true(is_open(r));
+    assert_int_equal(early_give(r, 1 | 4, 4), ST_INVALID); /* behind the others */
+    training_close(&t);
+
+    r = second_open(&t);
+    three_ask(r);
+    assert_ok(early_give(r, 0, ASKED_FLOATS)); /* all */
+    assert_true(is_open(r));
+    assert_int_equal(place_one(r, KIND_ROWS, 7, 0), ST_INVALID);
+    training_close(&t);
+}
+
 static void reduce_place__letter_two_steps_too_soon__refused(void **state)
 {
     (void)state;
@@ -487,6 +547,7 @@ int main(void)
         cmocka_unit_test(pipeline_open__what_one_node_alone_does__refused_by_name),
         cmocka_unit_test(reduce_place__another_message_than_the_next__refused),
         cmocka_unit_test(reduce_place__early_rows_of_no_such_size__refused),
+        cmocka_unit_test(reduce_place__early_rows_out_of_turn__refused),
         cmocka_unit_test(reduce_place__letter_two_steps_too_soon__refused),
     };
     return cmocka_run_group_tests(tests, group_open, fixture_close);
