@@ -638,6 +638,7 @@ void reduce_start(struct reduce *r, uint64_t step)
         struct peer *peer = &r->peers[n];
         for (uint32_t round = 0; round < ROUNDS; round++) peer->next[round] = (struct cursor){.step = step};
         peer->next_letter = peer->next_rows = peer->rows_sent = peer->early_until = step;
+        peer->early_floats = peer->early_come = 0;
     }
     r->step = r->open_until = r->updated_until = r->values_until = r->news_until = step;
     for (uint32_t t = 0; r->own_rows && t < r->graph->table_count; t++)

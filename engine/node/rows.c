@@ -7,9 +7,11 @@
  *     asker   ──letter──▶  owner  ──EARLY: bits, values──▶  asker        while the step before is computed
  *                                 ──ROWS: the other values──▶            behind its update
  *
- * EARLY has a bit for each key of the letter: whether the row is shared. Where rows come and go, or RAM lacks room for
- * the rows of two steps, an owner finds the rows behind the update, and sends all of them in ROWS. A step is open when
- * all its rows, and the values of the step before, have come. */
+ * EARLY has a bit for each key of the letter: whether the row is shared. Where rows of any table come and go, or RAM
+ * lacks room for the rows of two steps, an owner finds the rows of all tables behind the update, and sends all of them
+ * in ROWS. Letters are settled in order of askers, so rows have the same numbers in every run: all rows of a step wait
+ * for a letter that is late, but for those of askers before its own. A step is open when all its rows, and the values
+ * of the step before, have come. */
 #include <inttypes.h>
 #include <string.h>
 
