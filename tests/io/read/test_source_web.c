@@ -371,9 +371,13 @@ static void data_sources_look__address_of_an_earlier_run__is_sampled_unless_its_
         {NULL, at, later, true},           {NULL, at, soon, false},          {NULL, at, NULL, false},
         {NULL, "yesterday", later, false}, {"\"one\"", at, later, true},     {"\"one\"", at, soon, false},
     };
-    enum { SIZE = 1 << 20 }; /* all of it is sampled */
-    static uint8_t other[SIZE];
+    enum { SIZE = 1 << 16, ROUNDS = 4 }; /* all of it is sampled */
+    static uint8_t other[ROUNDS][SIZE];
     data_fill();
+    for (int round = 0; round < ROUNDS; round++) {
+        memcpy(other[round], data, SIZE);
+        if (round) other[round][round == 1 ? 0 : round == 2 ? SIZE / 2 : SIZE - 1] ^= 1;
+    }
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct web_server s;
         struct look first, second;
@@ -382,10 +386,8 @@ static void data_sources_look__address_of_an_earlier_run__is_sampled_unless_its_
         s.bytes = SIZE;
         s.etag = cases[i].etag, s.modified = cases[i].modified, s.date = cases[i].date;
         look_open(&first, web_server_address(&s, "/a"));
-        for (int round = 0; round < 4; round++) {
-            memcpy(other, data, SIZE);
-            if (round) other[round == 1 ? 0 : round == 2 ? SIZE / 2 : SIZE - 1] ^= 1;
-            s.data = other;
+        for (int round = 0; round < ROUNDS; round++) {
+            s.data = other[round];
             look_place(&second, web_server_address(&s, "/a"));
             *second.sources.source = *first.sources.source;
             second.sources.source_is_earlier = true;
