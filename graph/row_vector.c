@@ -30,7 +30,7 @@ void row_vector_begin(const struct graph_table *t, float *span, uint32_t count, 
 
 struct random_stream row_noise(uint64_t seed, uint32_t table, uint64_t step)
 {
-    _Static_assert(GRAPH_TABLES_MAX <= 1u << 8, "a table's number has so many bits of a stream's");
+    _Static_assert(GRAPH_TABLES_MAX <= 1u << 8, "a stream's number has enough bits for every table's number");
     return random_stream(seed, RANDOM_ROUND, step << 8 | table);
 }
 

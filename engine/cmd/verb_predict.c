@@ -308,7 +308,8 @@ static status piece_take(void *context, const void *piece, uint32_t bytes)
     struct predictions *p = context;
     const size_t query_bytes = p->rank ? rank_query_bytes(&p->query) : 0;
     if (p->rank == NULL) return file_writer_put(&p->writer, piece, bytes);
-    if (bytes != query_bytes) FAIL(INVALID, "a node has sent a query that is none: not all nodes run the same program");
+    if (bytes != query_bytes)
+        FAIL(INVALID, "a node has sent bytes that are no query: not all nodes run the same program");
     return rank_query_add(p->rank, piece);
 }
 

@@ -115,7 +115,7 @@ static void metric_add(const struct seen *s, uint32_t b, double sums[2])
     sums[0] = (double)at(op_out(s->c, s->n), b, 0);
 }
 
-/* --- what follows from the means of those ------------------------------------------------------ */
+/* --- figures computed from means ------------------------------------------------------------- */
 
 static void means_finish(const double means[2], double *values)
 {

@@ -101,7 +101,8 @@ void node_letter_send(struct node *n, uint32_t link, enum node_kind kind, uint64
     n->link[link].letters++;
 }
 
-/* On a node that has failed: takes a message of steps off the link, since behind it comes what ends the job. */
+/* On a node that has failed: takes a message of steps off the link, because the message that ends the job comes after
+ * it. */
 static void message_drain(struct node *n, const struct link_event *e)
 {
     struct node_link *l = &n->link[e->link];

@@ -82,7 +82,7 @@ struct grants {
     uint64_t wish;              /* the last job that a node wants to end: on rank 0 any node, on others this one */
     uint64_t stopped;           /* the last job that a wish has ended                                            */
     uint64_t halted;            /* of workers, bit n: node n begins nothing more; 0: the job is not halted       */
-    uint64_t begun;             /* these nodes have begun no steps but those below it                            */
+    uint64_t begun;             /* these nodes have begun only steps below this number                           */
     uint64_t body[GRANT_CELLS]; /* of messages under way                                                         */
     uint32_t body_count;
 };

@@ -13,7 +13,7 @@
 
 /* The slots of a pipeline of one stage: one in flight and four ready. */
 #define SLOT_COUNT 5u
-/* At most so many rounds, and passes of a turn. */
+/* The most rounds of a measurement, and the most passes of a turn. */
 #define ROUNDS_MAX 48u
 #define PASSES_MAX 64u
 /* Turns where only reading is measured. */

@@ -102,8 +102,8 @@ static status labels_take(const struct places *p, struct piece line, struct piec
     return ST_OK;
 }
 
-/* Writes one line of columns with the labels in their places; a label without a place goes behind. `value` NULL: writes
- * nothing. */
+/* Writes one line of columns with the labels in their places; a label without a place goes to the end. `value` NULL:
+ * writes nothing. */
 static status columns_put(const struct places *p, const char **at, const char *end, const struct piece *value,
                           bool has_header, struct evbuffer *to)
 {

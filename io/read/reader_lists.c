@@ -5,7 +5,7 @@
 
 /* With as many keys the lost part is checked at once, with fewer at the end of the pass. */
 #define LISTS_WINDOW 10000u
-/* At most one key in so many may be lost. */
+/* At most one key of this number may be lost. */
 #define LOST_PART 100u
 
 #define LOST_HELP                                                                                                     \

@@ -20,7 +20,8 @@ static uint64_t created_max_of(const struct store_options *o)
     return (uint64_t)o->ticket_max * o->batch.micro * o->example.key_count_max;
 }
 
-/* Entries for these rows. An entry that comes late, behind those of later tickets, goes when these go. */
+/* Entries for these rows. A late entry stays after the entries of later tickets, and is
+ * freed when these entries are freed. */
 static uint64_t created_entries(const struct store_options *o) { return 2 * created_max_of(o); }
 
 void room_layout(struct store *store, struct layout *l, const struct store_options *o)

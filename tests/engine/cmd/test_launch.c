@@ -33,7 +33,7 @@ static status prepare(struct launch *l, uint32_t rank, bool is_again, int *input
     *input = -1;
     return ST_OK;
 }
-/* Node 1 ends well; node 0 is killed behind that, and then needs it once more. */
+/* Node 1 ends well; node 0 is killed afterwards, and needs one more start. */
 static void become_late(struct launch *l, uint32_t rank, bool is_again)
 {
     (void)l;

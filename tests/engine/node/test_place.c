@@ -119,6 +119,7 @@ static void place_from_environment__slurm__node_0_is_on_the_first_host(void **st
     static const struct {
         const char *hosts, *first;
     } cases[] = {{"10.0.0.[7,9-12],10.0.1.1", "10.0.0.7:4711"},
+                 {"10.0.0.[1,3-5]", "10.0.0.1:4711"},
                  {"10.0.0.[21-22]", "10.0.0.21:4711"},
                  {"10.0.[2-3].1[0-4]", "10.0.2.10:4711"},
                  {"10.0.0.5", "10.0.0.5:4711"},
