@@ -1,4 +1,4 @@
-/* What kernels need besides the tensors of their node: known from the graph, before the first step. */
+/* Memory and words that kernels need besides the tensors of their node, known from the graph before the first step. */
 #include <string.h>
 
 #include "cfg/settings.h"

@@ -1,5 +1,5 @@
 /* Vectors of floats for the kernels, one text for every instruction set: GNU vector extensions, and intrinsics
- * for what those cannot say, or not well (fused multiply-add, square root, prefetch, a part of a vector, the
+ * for what these cannot say, or not well (fused multiply-add, square root, prefetch, a part of a vector, the
  * sum of its lanes).
  *
  *   VF    floats a vector: 4 (base), 8 (avx2), 16 (avx512)
