@@ -1,24 +1,24 @@
-/* What the device and its kernels agree on. isa/ is compiled once for each width of vectors, isa/bf16 once for each
- * instruction set, with ISA defined as its name; each compilation exports one table. */
+/* The contract between the device and its kernels. isa/ is compiled once for each width of vectors, isa/bf16 once for
+ * each instruction set, with ISA defined as its name; each compilation exports one table. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_KERNELS_H
 #define HETERPS_ENGINE_DEVICE_CPU_KERNELS_H
 
 #include "engine/device/cpu/team.h"
 #include "graph/device.h"
 
-/* What every kernel is given besides its node. Set once at open. */
+/* Every kernel gets this besides its node. Set once at open. */
 struct cpu_work {
     struct team *team;
     const struct graph *graph;
     float *dz; /* [micro, dz_stride]: fc's gradient before its activation   */
     uint32_t dz_stride;
-    /* [packed_floats]: right factors of an fc's products in bfloat16, or a tree's, in one pass */
+    /* [packed_floats]: an op's scratch in a pass: packed right factors, a shared_softmax's arrays, a tree's batches */
     float *packed;
     size_t packed_floats;
     uint64_t *product_count; /* the latest product's number */
     const struct bf16_products *bf16;
-    bool bf16_pairs;                   /* how these are packed (isa/bf16/pack_bf16.h) */
-    const uint32_t *const *node_words; /* [node]: what cpu_need.words_fill says of it; NULL: nothing */
+    bool bf16_pairs;                   /* how bf16's factors are packed (isa/bf16/pack_bf16.h) */
+    const uint32_t *const *node_words; /* [node]: the words of cpu_need.words_fill; NULL: none */
 };
 
 /* Runs one node on the team: gets the forward node in both passes (graph/op.h). */
@@ -39,21 +39,21 @@ struct cpu_kernels {
     float (*greatest)(const float *x, size_t count);
     /* Sum of exp(x - greatest), blocks of a thousand added in double. */
     double (*exp_sum)(const float *x, size_t count, float greatest);
-    /* How many are above x0, and how many equal to it. */
+    /* Counts the numbers above x0, and those equal to it. */
     void (*above_count)(const float *x, size_t count, float x0, uint64_t *above, uint64_t *equal);
-    /* The first index from `from` on whose x is above x0; count: there is none. */
+    /* The first index from `from` on whose x is above x0; `count` if there is none. */
     size_t (*above_next)(const float *x, size_t from, size_t count, float x0);
 };
 const struct cpu_kernels *cpu_kernels_of(const struct device *device);
 extern const struct cpu_kernels cpu_kernels_base, cpu_kernels_avx2, cpu_kernels_avx512;
 
 struct product; /* isa/product.h */
-/* Where a piece is: rows, of each of its groups of rows, and columns. */
+/* A piece's place: rows of each of its groups of rows, and columns. */
 struct product_place {
     uint32_t row, rows, col, cols, group, groups;
 };
-/* What product_cut, product_pack and product_piece (isa/product.h) do of a product in bfloat16. The right factor is
- * packed once, by pieces that come before. */
+/* product_cut, product_pack and product_piece (isa/product.h) for a product in bfloat16. Pieces of packing, if there
+ * are any, come before those that multiply. */
 struct bf16_products {
     uint32_t rows;                                         /* multiplied at a time: a piece begins at a multiple */
     void (*cut)(struct product *p, uint32_t members);      /* sets pack_count, pack_panels and packed_floats      */
@@ -66,14 +66,14 @@ struct bf16_products {
 extern const struct bf16_products bf16_products_base, bf16_products_avx2, bf16_products_avx512,
     bf16_products_avx512bf16, bf16_products_amx;
 
-/* What interact (isa/interact.c) puts into a member's scratch: an example's vectors, a multiple of INTERACT_PAD
- * floats apart, and room for some more behind the last. */
+/* A member's scratch in interact (isa/interact.c): an example's vectors, a multiple of INTERACT_PAD floats apart, and
+ * room for INTERACT_ROWS_MORE vectors behind the last. */
 #define INTERACT_PAD       16u
 #define INTERACT_ROWS_MORE 3u
 static inline uint32_t interact_stride(uint32_t dim) { return (dim + INTERACT_PAD - 1) / INTERACT_PAD * INTERACT_PAD; }
 
-/* What shared_softmax (isa/shared_softmax.c) has in cpu_work's packed: N words of D numbers, for a micro-batch that
- * is full. Strides are whole panels of any set. */
+/* The arrays of shared_softmax (isa/shared_softmax.c) in cpu_work's packed, for a full micro-batch: N words of D
+ * numbers. N_stride is whole panels of any set, D_stride whole cache lines. */
 struct shared_scratch {
     uint32_t N_stride, D_stride;
     uint64_t *key;  /* [N]                                                            */
@@ -82,14 +82,14 @@ struct shared_scratch {
     float *queries; /* [micro, D]: likewise                                           */
     float *G;       /* [micro, N_stride]: gradients of similarities                   */
 };
-/* Its examples of a piece have their vectors and logits in a member's scratch. */
+/* A member's scratch has the vectors and logits of a piece's examples. */
 #define SHARED_PIECE_ROWS 16u
-/* Places them from `packed` (NULL: only counts); returns how many floats they take. */
+/* Places the arrays in `packed` (NULL: only counts); returns the floats that they take. */
 size_t shared_scratch_place(struct shared_scratch *at, float *packed, uint32_t micro, uint32_t words, uint32_t D);
 
-/* A member's scratch, unless an interact or a shared_softmax needs more: blocks of the right factor of a product
- * (isa/product.c), packed, a tile of the left one and of sums, of the widest and highest of all sets, and which
- * blocks these are. */
+/* A member's scratch, unless an interact or a shared_softmax needs more: packed blocks of a product's right factor
+ * (isa/product.c), a packed tile of the left one, a tile of sums, and which blocks are there. It has room for the
+ * widest and highest tiles of all sets. */
 #define PRODUCT_TERMS      512u /* of a block                                                                        */
 #define PRODUCT_COLS       256u
 #define PRODUCT_LEFT       32u
@@ -98,20 +98,20 @@ size_t shared_scratch_place(struct shared_scratch *at, float *packed, uint32_t m
 /* floats of the blocks: half of a usual second cache */
 #define PRODUCT_KEPT       (2u * PRODUCT_TERMS * PRODUCT_COLS)
 #define PRODUCT_KEPT_BYTES 16u
-/* Floats of a right factor that is packed whole (isa/product_whole.c), of any set. */
+/* Floats of a right factor that is packed whole (isa/product_whole.c), for any set. */
 static inline size_t product_whole_floats(size_t terms, size_t cols)
 {
     return terms * ((cols + FC_PANEL_MAX - 1) / FC_PANEL_MAX * FC_PANEL_MAX);
 }
-/* Products are numbered from here: the upper half is a signalling NaN, as no arithmetic and no rounding leaves
- * one in a scratch. */
+/* Products are numbered from here. The upper half is a signalling NaN, which no arithmetic and no rounding leaves in a
+ * scratch. */
 #define PRODUCT_NUMBERS (UINT64_C(0x7fa00000) << 32)
 #define CPU_SCRATCH_BYTES                                                                                              \
     ((PRODUCT_KEPT + PRODUCT_TERMS * PRODUCT_LEFT) * sizeof(float) + PRODUCT_TILE_BYTES + PRODUCT_KEPT_BYTES)
 
 /* --- what kernels need besides the tensors of their node, in every instruction set (needs.c) ----- */
 
-/* The most that a node of a graph needs. */
+/* The most scratch that any node of a graph needs. */
 struct cpu_scratch {
     uint32_t dz_stride; /* of cpu_work */
     size_t packed_floats;
@@ -119,11 +119,11 @@ struct cpu_scratch {
 };
 struct cpu_scratch cpu_scratch_of(const struct graph *graph);
 
-/* An op's; ops.def. NULL: nothing. */
+/* The needs of an op, as ops.def lists them. NULL: none. */
 struct cpu_need {
     /* Raises `most` to what the forward node and its backward node need. */
     void (*scratch)(const struct graph *graph, const struct graph_node *n, struct cpu_scratch *most);
-    /* Words that kernels know of a forward node beforehand: how many, and what they are. False: this one has none. */
+    /* Words about a forward node, made once at open: how many, and which. False: this node has none. */
     uint32_t (*word_count)(const struct graph *graph, const struct graph_node *n);
     bool (*words_fill)(const struct graph *graph, const struct graph_node *n, uint32_t *words);
 };

@@ -1,4 +1,4 @@
-/* What kernels need besides the tensors of their node: known from the graph, before the first step. */
+/* Memory and words that kernels need besides the tensors of their node, known from the graph before the first step. */
 #include <string.h>
 
 #include "cfg/settings.h"
@@ -12,14 +12,14 @@
         if ((value) > (most)) (most) = (value);                                                                        \
     } while (0)
 
-/* Words of a column of `count` packed terms, of the way that takes most. */
+/* Words of a column of `count` packed terms, in the way of packing that takes most. */
 static size_t words(size_t count)
 {
     size_t even = (count + 1) / 2 * 2, tiles = (count + 31) / 32 * 16;
     return even > tiles ? even : tiles;
 }
 
-/* The packed factors are those of the pass that needs more, whichever way they are packed. */
+/* Room for the packed factors of the pass that needs more, in any way of packing. */
 static void fc_scratch(const struct graph *g, const struct graph_node *n, struct cpu_scratch *most)
 {
     struct fc_attr attr;
@@ -69,7 +69,7 @@ static void shared_softmax_scratch(const struct graph *g, const struct graph_nod
     RAISE(most->member_bytes, SHARED_PIECE_ROWS * ((size_t)at.D_stride + at.N_stride + at.D_stride) * sizeof(float));
 }
 
-/* The weights of all products, packed whole, of the pass that needs more. */
+/* Room for the weights of all products, packed whole, in the pass that needs more; or for batches (tree_batches.h). */
 static void tree_scratch(const struct graph *g, const struct graph_node *n, struct cpu_scratch *most)
 {
     struct tree_attr attr;
@@ -92,7 +92,7 @@ static void tree_scratch(const struct graph *g, const struct graph_node *n, stru
     if (attr.batching != TREE_BY_HEIGHT) RAISE(most->packed_floats, (batches + sizeof(float) - 1) / sizeof(float));
 }
 
-/* [field]: the column of its output where a field begins, or NONE. */
+/* [field]: the column of the op's output where the field begins, or GRAPH_NONE. */
 static uint32_t embed_bag_word_count(const struct graph *g, const struct graph_node *n)
 {
     (void)n;

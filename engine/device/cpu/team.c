@@ -1,18 +1,16 @@
 /* The gang of threads behind team.h.
  *
- * A run is a generation. Each member has a share of its pieces, the same part of every run, so that what it has
- * written is mostly what it reads next; one that has done its own helps the next members. A share is a word of
- * (generation, pieces left); who claims a piece lowers the word by one, and only while the generation is the
- * one whose work it has read. Finished pieces are counted, so the caller waits for pieces and never for
- * members: one that sleeps, or that the system has taken off its core between two pieces, is not missed, and
- * when it comes late it finds another generation or no piece left.
- *
- *        caller    work, context, count │ each share = (g, its count) │ job++ │ wake │ claim … claim │
+ * A run is a generation. Each member has a share of its pieces, the same part of every run, so a member mostly reads
+ * what it has written itself; a member whose share is done helps the next ones. A share is a word of (generation,
+ * pieces left). To claim a piece, a member lowers the word by one, but only while the generation is the one whose work
+ * the member has read. Finished pieces are counted: the caller waits for pieces, never for members. Nobody misses a
+ * member that sleeps, or that the system has taken off its core between two pieces; when it comes late, it finds
+ * another generation or no piece left.
  *                  finished == count?
  *        member                                                       │ claim (g, left → left - 1) │ work │ … none left
  *                  finished += its pieces
  *
- * Called about ten times a micro-batch, some 20 to 2000 us apart. */
+ * team_run is called about ten times a micro-batch, some 20 to 2000 us apart. */
 #include "engine/device/cpu/team.h"
 
 #include <pthread.h>
@@ -108,17 +106,17 @@ static uint32_t share_work_off(struct member *m, uint32_t owner)
     for (;;) {
         uint32_t left = (uint32_t)(claim & PIECE_MASK);
         if (left == 0) return done;
-        /* Relaxed: ordered by the acquire of `claim`. They may belong to a later run than `claim` does; then all
-         * pieces of `claim` are done, the word has moved on, and the exchange below fails. If it succeeds, our piece
-         * was open until now, the run could not end, and what we read is this run's. That none is left must show in
-         * the word itself: by a count of the next run, read early, this one would seem to have more pieces. */
+        /* Relaxed: the acquire of `claim` orders these loads. The values may belong to a later run than `claim`; then
+         * all pieces of claim's run are done, the word has moved on, and the exchange below fails. If the exchange
+         * succeeds, our piece was open until now, the run could not end, and the values are this run's. The word itself
+         * must say that no piece is left: with the next run's count, read early, this run would seem to have more
+         * pieces. */
         team_work *work = atomic_load_explicit(&team->shared_work, memory_order_relaxed);
         void *context = atomic_load_explicit(&team->shared_context, memory_order_relaxed);
         uint32_t piece_count = atomic_load_explicit(&team->shared_piece_count, memory_order_relaxed);
         uint32_t piece = share_begin(team, owner + 1, piece_count) - left;
-        /* Acquire on failure: the word may have become another generation's, whose work is then read. Acquire on
-         * success for the same reason, had the value gone through another member: its exchanges continue the
-         * caller's release. */
+        /* Acquire on failure: the word may now be another generation's, whose work is read next. Acquire on success,
+         * too: another member may have written the word, and its exchange continues the caller's release. */
         if (!atomic_compare_exchange_weak_explicit(share, &claim, claim - 1, memory_order_acquire,
                                                    memory_order_acquire))
             continue;
@@ -129,8 +127,8 @@ static uint32_t share_work_off(struct member *m, uint32_t owner)
     }
 }
 
-/* Works off m's own share, then what is left of the others'. A member that looks while the caller is still
- * announcing a run may miss some; the caller itself misses none. */
+/* Works off m's own share, then what is left of the others'. A member that looks while the caller is still announcing a
+ * run may miss pieces; the caller itself misses none. */
 static uint32_t work_off(struct member *m)
 {
     uint32_t done = 0, member_count = m->team->member_count;
@@ -144,9 +142,9 @@ static bool member_work(struct member *m)
     struct team *team = m->team;
     uint32_t done = work_off(m);
     if (done == 0) return false;
-    /* Release, so that the caller who acquires the full count sees what our pieces wrote; sequentially
-     * consistent, with the caller's flag and look in caller_wait(). Read before the count: until we have added
-     * ours, the run cannot end. */
+    /* Release: the caller, who acquires the full count, sees what our pieces wrote. Sequentially consistent, as are the
+     * caller's flag and its look at the count in caller_wait(). piece_count is read before the addition: until then the
+     * run cannot end. */
     uint32_t piece_count = atomic_load_explicit(&team->shared_piece_count, memory_order_relaxed);
     uint32_t finished = atomic_fetch_add_explicit(&team->shared_finished, done, memory_order_seq_cst) + done;
     if (finished == piece_count && atomic_load_explicit(&team->shared_caller_sleeps, memory_order_seq_cst))
@@ -154,7 +152,7 @@ static bool member_work(struct member *m)
     return true;
 }
 
-/* The last member's: sleeps as long as there is a helper. */
+/* The last member sleeps here as long as there is a helper. */
 static void member_rest(struct team *team)
 {
     /* Relaxed: whether the member works decides nothing but speed. */
@@ -168,7 +166,7 @@ static void *member_main(void *argument)
     if (m->processor != NOWHERE) cores_pin(&m->processor, 1);
     for (;;) {
         if (m->index == team->member_count - 1) member_rest(team);
-        /* Acquire pairs with the increment in team_run(): who sees the job sees its claim word. */
+        /* Acquire pairs with the increment in team_run(): a member that sees the job sees the shares. */
         uint32_t job = atomic_load_explicit(&team->shared_job, memory_order_acquire);
         if (atomic_load_explicit(&team->shared_spins, memory_order_relaxed))
             for (struct spin s = {0}; job == m->job_seen && spin_more(&s);)
@@ -238,7 +236,7 @@ void team_run(struct team *team, team_work *work, void *context, uint32_t piece_
     if (sleepers > 0) futex_wake(&team->shared_job, sleepers < piece_count ? sleepers : piece_count - 1);
     if (team->helper_bell) bell_ring(team->helper_bell);
     uint32_t done = work_off(self);
-    /* Acquire (of acquire-release): with caller_wait() not needed, this is what makes the others' pieces visible. */
+    /* Acquire (of acquire-release): makes the others' pieces visible when caller_wait() is not called. */
     uint32_t finished = atomic_fetch_add_explicit(&team->shared_finished, done, memory_order_acq_rel) + done;
     if (finished != piece_count) caller_wait(team, piece_count);
 }
@@ -314,8 +312,7 @@ status team_open(struct team **out, uint32_t member_count, size_t scratch_bytes,
     team->scratch_bytes = (scratch_bytes + 127) / 128 * 128;
     uint32_t place_count = member_count > 1 ? member_count + 1 : 1; /* and the helper */
     team->block_bytes = (size_t)place_count * team->scratch_bytes;
-    /* Whole huge pages, unless most of them would stay empty: packed factors are walked through in many places
-     * at once. */
+    /* Whole huge pages, unless most of them would stay empty: a product reads packed factors in many places at once. */
     if (team->block_bytes >= HUGE_PAGE_BYTES / 4)
         team->block_bytes = (team->block_bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
     team->members = aligned_alloc(64, place_count * sizeof *team->members);

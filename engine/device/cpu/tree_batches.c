@@ -23,7 +23,7 @@ size_t tree_batches_bytes(uint32_t examples, uint32_t key_max)
 {
     struct itinerary it;
     struct itinerary_scratch scratch;
-    const size_t keys = (size_t)examples * key_max; /* a node has one, and an edge */
+    const size_t keys = (size_t)examples * key_max; /* a node has one key, and one edge */
     return place(&it, &scratch, NULL, keys, keys);
 }
 
@@ -36,7 +36,7 @@ void tree_batches_make(struct tree_run *r, void *memory, size_t bytes)
     struct itinerary it;
     struct itinerary_scratch scratch;
     const struct tree_nodes *nodes = &r->frame.nodes;
-    if (policy.id == BATCHING_ID_by_height || nodes->count == 0) return; /* they are there */
+    if (policy.id == BATCHING_ID_by_height || nodes->count == 0) return; /* the batches by height are made already */
     CHECK(place(&it, &scratch, memory, nodes->count, nodes->child_begin[nodes->count]) <= bytes);
     itinerary_make(&it, nodes, r->cells.kind_count, &policy, &scratch);
     tree_batches_set(r, it.order, it.batch_begin, it.batch_count);

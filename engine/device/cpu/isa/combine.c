@@ -1,6 +1,6 @@
-/* Ops on several inputs, element by element: add, mul, cross. Bound by memory, cut by examples. As the
- * references, operation by operation, so with their bits; but the gradient of an input of one column is summed
- * lane by lane, then over the lanes along a tree. */
+/* Ops on several inputs, element by element: add, mul, cross. Bound by memory, cut by examples. They work operation by
+ * operation as the references, so with their bits; but the gradient of an input of one column is summed lane by lane,
+ * then over the lanes along a tree. */
 #include "engine/device/cpu/isa/kernels_isa.h"
 #include "engine/device/cpu/isa/rows.h"
 
@@ -10,7 +10,7 @@ struct combine_call {
     struct view out; /* or dout */
 };
 
-/* Floats [i, i + left) of a row as wide as the output, or the only one for all of them. */
+/* Floats [i, i + left) of a row as wide as the output; the only float of a narrow row stands for all. */
 ALWAYS_INLINE vf load(const float *row, bool is_narrow, uint32_t i, size_t left)
 {
     return is_narrow ? vf_splat(*row) : vf_load_upto(row + i, left);
@@ -22,7 +22,7 @@ ALWAYS_INLINE void grad_store(float *grad, vf v, bool adds, size_t left)
     vf_store_upto(grad, v, left);
 }
 
-/* The gradient of a row of an input: of dout, times `factor` unless that is NULL. */
+/* The gradient of an input's row: dout, times `factor` unless that is NULL. */
 ALWAYS_INLINE void row_backward(struct view din, uint32_t b, bool adds, const float *dout, uint32_t cols,
                                 const float *factor, bool is_narrow_factor)
 {

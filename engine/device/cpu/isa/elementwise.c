@@ -1,6 +1,6 @@
-/* Ops that pass over their rows once: relu, leaky_relu, sigmoid, tanh, softsign, concat, dropout, busy. Bound
- * by memory (dropout by its random numbers, busy by what it is told to spend), cut by examples. Only columns of
- * the op are written: its output may be part of a wider row. */
+/* Ops that pass over their rows once: relu, leaky_relu, sigmoid, tanh, softsign, concat, dropout, busy. Bound by memory
+ * (dropout by its random numbers, busy by the time that it is told to spend), cut by examples. They write only columns
+ * of the op: its output may be part of a wider row. */
 #include "engine/device/cpu/isa/act.h"
 #include "engine/device/cpu/isa/kernels_isa.h"
 #include "engine/device/cpu/isa/philox.h"
@@ -97,7 +97,7 @@ static uint32_t concat_groups(const struct graph_node *n)
     return attr.groups;
 }
 
-/* An input that lies within the output already (graph/life.h), or its gradient within the output's. */
+/* Whether an input already lies within the output (graph/life.h), or its gradient within the output's. */
 static bool is_part(struct view part, struct view whole, uint32_t col) { return part.data == whole.data + col; }
 
 static void concat_forward_piece(void *context, uint32_t piece, void *scratch)
@@ -197,7 +197,7 @@ static void dropout_run(const struct cpu_work *work, const struct op_context *c,
     call->rate = attr.rate;
     call->stream = random_stream(c->seed, RANDOM_DROPOUT, (uint64_t)(n - c->graph->nodes));
     call->item = c->batch->step << 32 | c->example_begin;
-    rows_run(work, attr.rate > 0 ? dropout_piece : activation_piece, call, call->to.rows); /* of 0: all are kept */
+    rows_run(work, attr.rate > 0 ? dropout_piece : activation_piece, call, call->to.rows); /* at rate 0 all are kept */
 }
 
 void KERNEL(dropout_forward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)
@@ -226,7 +226,7 @@ void KERNEL(dropout_backward_f32)(const struct cpu_work *work, const struct op_c
 
 /* --- busy ------------------------------------------------------------------------------------- */
 
-/* At 1,000 rounds some 10 us: short against what a stage does, long against handing out a piece. */
+/* At 1,000 rounds a piece takes some 10 us: short against a stage's work, long against handing out a piece. */
 #define BUSY_ROWS 4u
 
 static void busy_piece(void *context, uint32_t piece, void *scratch)

@@ -1,11 +1,11 @@
-/* Gathers and pools table rows, and adds up their gradients. Bound by memory: a micro-batch of 2048 examples
- * with 26 fields touches some 53,000 rows that lie anywhere in the table, so every piece asks for rows
- * ROWS_AHEAD keys before it pools them, and a block of keys for all its rows' gradients before it adds to one.
+/* Gathers and pools table rows, and adds up their gradients. Bound by memory: a micro-batch of 2048 examples with 26
+ * fields touches some 53,000 rows anywhere in the table. So a piece asks for rows ROWS_AHEAD keys before it pools them;
+ * backward it asks for the gradients of all rows of a block of keys before it adds to one.
  *
- * Forward is cut by examples, backward by rows: a row's gradient belongs to one piece, which goes through all
- * keys in the order of the data and adds for its own. So dout is read from front to back, and nothing branches
- * on how often a key occurs: with dim 8 2.9 ns a key, where a walk from row to row takes 7.8
- * (tests/bench/sparse_bench, one core of a Xeon with AVX-512). Both give the bits of the reference
+ * Forward is cut by examples, backward by rows: a row's gradient belongs to one piece, which goes through all keys in
+ * the order of the data and adds the gradients of its own rows. So dout is read from front to back, and nothing
+ * branches on how often a key occurs: with dim 8 2.9 ns a key, where a walk from row to row takes 7.8
+ * (tests/bench/sparse_bench, one core of a Xeon with AVX-512). Both passes give the bits of the reference
  * (graph/op_embed_bag.c).
  *
  * The common case, sums and rows side by side of keys without values, of fields that follow one another, has
@@ -31,7 +31,7 @@ struct bag_call {
     const struct graph_node *n;
     const struct ticket_table *ticket;
     struct embed_bag_attr attr;
-    bool is_bf16;           /* the table stores vectors so: graph/row_vector.h */
+    bool is_bf16;           /* vectors are bfloat16: graph/row_vector.h */
     struct view out, saved; /* backward: out is dout */
     const uint32_t *column_of_field;
     float *table_grad;
@@ -53,8 +53,8 @@ static struct bag_call call_of(const struct op_context *c, const struct graph_no
     return call;
 }
 
-/* Of `count` things with so many keys together: so many a piece that each member gets several, but not too
- * small ones. One member takes all in one piece. */
+/* The number of things a piece, of `count` things with key_count keys together: each member gets several pieces, but
+ * not too small ones. A single member gets one piece. */
 static uint32_t piece_of(const struct cpu_work *work, uint32_t count, uint32_t key_count)
 {
     if (team_member_count(work->team) == 1) return count > 0 ? count : 1;
@@ -161,7 +161,7 @@ ALWAYS_INLINE void bag_rows(const struct bag_call *call, const float *value, flo
     memset(out, 0, (width - (end - begin) * dim) * sizeof *out);
 }
 
-/* One field of one example: `out` and `argmax` are where its columns begin; returns how many these are. */
+/* Pools one field of one example into the columns at `out` and `argmax`; returns the number of its columns. */
 ALWAYS_INLINE uint32_t bag_pool(const struct bag_call *call, const float *value, uint32_t s, float *out,
                                 uint32_t *argmax, uint32_t begin, uint32_t end)
 {
@@ -193,7 +193,7 @@ static void forward_any(const struct bag_call *call, uint32_t begin, uint32_t en
             argmax_b = (uint32_t *)(void *)(call->saved.data + (size_t)b * call->saved.stride);
         for (uint32_t s = 0, col = 0; s < call->n->input_count; s++) {
             uint32_t home = home_of(call, b, s), *argmax = argmax_b != NULL ? argmax_b + col : NULL;
-            /* Two instances: keys without values pay nothing for those with. */
+            /* Two instances: keys without values pay nothing for values. */
             if (value == NULL)
                 col += bag_pool(call, NULL, s, out_b + col, argmax, key_begin[home], key_begin[home + 1]);
             else
@@ -322,8 +322,8 @@ ALWAYS_INLINE struct bag_place place_of(const struct bag_call *call, uint32_t po
     return (struct bag_place){b, call->column_of_field[home - b * call->c->graph->field_count]};
 }
 
-/* Lists those of keys [begin, end) whose rows belong to the piece; returns how many. Whether one does nobody
- * can predict. `position` has room for VF - 1 more than that are keys. */
+/* Lists the keys of [begin, end) whose rows belong to the piece, and returns their number. No processor can predict
+ * which keys do. `position` has room for VF - 1 entries more than there are keys. */
 ALWAYS_INLINE uint32_t positions_list(const struct bag_call *call, uint32_t piece, uint32_t begin, uint32_t end,
                                       uint32_t *position)
 {
@@ -432,8 +432,8 @@ static void backward_piece(void *context, uint32_t piece, void *scratch)
     }
 }
 
-/* A power of two: each member's, twice over, but not so many that looking for a piece's keys takes longer than
- * adding. */
+/* Two pieces a member, raised to a power of two, but not so many that finding a piece's keys takes longer than adding
+ * their gradients. */
 static uint32_t backward_piece_count(const struct cpu_work *work, uint32_t key_count)
 {
     uint32_t members = team_member_count(work->team), count = 1;

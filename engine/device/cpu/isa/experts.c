@@ -72,7 +72,7 @@ static void inputs_piece(void *context, uint32_t piece, void *scratch)
     }
 }
 
-/* Of a row: the gradient of its gate, and its own, before its activation. */
+/* Returns the gradient of a row's gate, and writes the row's own, before its activation. */
 static float row_backward(const struct experts_layer *last, uint32_t row, float gate, const float *dout)
 {
     const float *out = last->out + (size_t)row * last->out_cols;
@@ -162,7 +162,8 @@ static void weights_backward(const struct cpu_work *work, struct experts_call *c
     if (product.terms && dweight.data) product_run(work, call, &product);
 }
 
-/* To the layer before, times its activation's slope, or to the examples, whose values are not needed any more. */
+/* Passes gradients to the layer before, times its activation's slope; or to the examples' rows, in place of their
+ * values, which are not needed any more. */
 static void rows_backward(const struct cpu_work *work, struct experts_call *call, uint32_t layer, uint32_t e)
 {
     const struct experts_run *r = call->run;

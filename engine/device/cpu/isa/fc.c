@@ -4,7 +4,7 @@
  *     backward  din [B,K] = dz [B,N]  W^T [N,K]                                         n
  *               dW  [K,N] += in^T [K,B]  dz [B,N]                                       b
  *
- * Each is a product of isa/product.h. With groups, the first two have rows of their own, the third more terms. */
+ * Each is a product of isa/product.h. A group has rows of its own in the first two, terms of its own in the third. */
 #include "engine/device/cpu/isa/product.h"
 
 #include "cfg/settings.h"
@@ -18,7 +18,8 @@ struct fc_call {
     uint32_t parts; /* members of the team */
 };
 
-/* Whether `piece` is in this part of `count` pieces, and then which of them; else it is counted on behind them. */
+/* Whether `piece`, counted from this part on, is in the part of `count` pieces. If so, *piece becomes its number among
+ * them; else the part's pieces are subtracted from it. */
 static bool is_in_part(uint32_t count, uint32_t part, uint32_t parts, uint32_t *piece)
 {
     uint32_t begin = (uint32_t)((uint64_t)count * part / parts), end = (uint32_t)((uint64_t)count * (part + 1) / parts);
@@ -27,8 +28,8 @@ static bool is_in_part(uint32_t count, uint32_t part, uint32_t parts, uint32_t *
     return is_in;
 }
 
-/* A member's share (engine/device/cpu/team.c) is the same part of every product: of the rows that it has
- * written itself, and will read again. */
+/* A member's share (engine/device/cpu/team.c) is the same part of every product: rows that the member has written
+ * itself, and will read again. */
 static void fc_piece(void *context, uint32_t piece, void *scratch)
 {
     const struct fc_call *call = context;

@@ -24,8 +24,7 @@ static struct fm_call call_of(const struct op_context *c, const struct graph_nod
     return call;
 }
 
-/* chains > 1: that many whole vectors of columns from e on; 1: the rest of a row's columns, `left` of them, or
- * a vector. */
+/* chains > 1: as many whole vectors of columns from e on; 1: one vector, or the `left` columns that remain of a row. */
 ALWAYS_INLINE void columns_sum(const uint32_t chains, const float *e, uint32_t cols, uint32_t dim, uint32_t left,
                                vf *sum, vf *squares)
 {

@@ -1,7 +1,7 @@
-/* Dot products of all pairs of an example's vectors (graph/op_interact.c). Its vectors, some tens of some tens
- * of numbers, are put side by side in the scratch, each on a multiple of PAD floats with zeros behind its last
- * number, and stay in the first-level cache from then on; what counts is how often they are loaded from there,
- * so both passes work on blocks:
+/* Dot products of all pairs of an example's vectors (graph/op_interact.c). The vectors, some tens of some tens of
+ * numbers, are copied side by side into the scratch, each padded with zeros to a multiple of INTERACT_PAD floats. From
+ * then on they stay in the first-level cache, and the number of loads from there is what counts, so both passes work on
+ * blocks:
  *
  *             j0   j0+PAIR_COLS
  *        ┌──────────┐               forward    PAIR_ROWS x PAIR_COLS dot products at once, a vector of sums each,
@@ -97,7 +97,7 @@ static void walk_step(const struct interact_call *call, struct walk *walk)
     if (walk->col == walk->in.cols) walk_enter(call, walk, walk->input + 1);
 }
 
-/* Asks for `count` vectors of an example that is wanted soon: a few at a time between the products of the one
+/* Asks for `count` vectors of an example that is wanted soon: a few at a time between the products of the example
  * before, because many at once would wait for one another. */
 static void vectors_prefetch(const struct interact_call *call, uint32_t b, struct walk *walk, uint32_t count)
 {
@@ -279,8 +279,7 @@ static void backward_piece(void *context, uint32_t piece, void *scratch)
         vectors_gather(call, b, e);
         for (uint32_t i = 0, rows = ROWS; i < call->vectors; i += rows) {
             while (rows > call->vectors) rows /= 2;
-            /* The last block begins earlier if it would end behind the last vector: what it sums once more goes
-             * nowhere. */
+            /* The last block begins earlier if it would end behind the last vector: sums that it repeats go nowhere. */
             uint32_t done = i + rows > call->vectors ? i + rows - call->vectors : 0;
             i -= done;
             for (uint32_t r = 0; r < done; r++) target[r].de = NULL;

@@ -1,6 +1,5 @@
-/* Random numbers by vectors: random_block() (engine/base/random.h) of many blocks at a time. A 64-bit lane is a
- * block, of whose words the lower half of a lane counts; several vectors of blocks at a time, for a round waits
- * for its products. */
+/* Random numbers in vectors: random_block() (engine/base/random.h) for many blocks at a time. A 64-bit lane holds one
+ * word of a block, in its lower half. Several vectors of blocks go side by side, as a round waits for its products. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_PHILOX_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_PHILOX_H
 

@@ -9,13 +9,13 @@
  *          │##########│ TILE   └─┴─┴─┴─┴─┘                       one multiply-add an element and term
  *          └──────────┘                                          then bias and activation, or slope, or adding
  *
- * Where all blocks of its columns fit into the member's scratch, they stay for the pieces of the same columns
- * that follow (struct kept). Such pieces are small: members end together, even if the system takes one off its
- * core for a while.
+ * If all blocks of a piece's columns fit into the member's scratch, they stay there for the next pieces of the same
+ * columns (struct kept). Such pieces are small: members end together, even if the system takes one off its core for a
+ * while.
  *
- * A block's sums are added to those of the blocks before, which wait in the result, when they are complete; by
- * then what waits has been fetched. What the result is added to (ADDS) is where each block's are. A piece has
- * as many groups of rows as it can, so that a panel that is packed once serves them all.
+ * Complete sums of a block are added to the sums of the blocks before, which wait in the result, and which by then have
+ * been fetched. With ADDS, each block's sums are added to the result itself. A piece has as many groups of rows as it
+ * can, so that a panel that is packed once serves them all.
  *
  * A block's terms are added in order, one after another, from zero, and then the blocks' sums, whatever the
  * tile, the piece or the group; blocks begin at multiples of PRODUCT_TERMS, or ADDS_TERMS. So the bytes do not
@@ -28,16 +28,16 @@
 #include "engine/device/cpu/isa/product_thin.h"
 #include "engine/device/cpu/isa/tile.h"
 
-/* Blocks of a product that ADDS, whose left factor is such tiles, are lower and wider: a tile is packed again
- * for each. */
+/* Blocks of a product that ADDS are lower and wider: its left factor is transposed, and each block packs its tiles
+ * again. */
 #define ADDS_TERMS (PRODUCT_TERMS / 2)
 #define ADDS_COLS  (PRODUCT_COLS * 2)
 
-/* A product of several lanes has one block of terms: what it adds to the result it adds at once. */
+/* A product of several lanes has one block of terms: it adds to the result only once. */
 _Static_assert(GRAPH_MICRO_USUAL <= PRODUCT_TERMS && GRAPH_MICRO_USUAL < 1u << LANE_LEVELS, "a block of lanes");
 static uint32_t adds_terms(const struct product *p) { return p->lane_terms ? PRODUCT_TERMS : ADDS_TERMS; }
 
-/* Sums of lanes that wait for others: after lane i one for each bit of i + 1. */
+/* Sums of lanes that wait for others: after lane i one sum for each bit of i + 1. */
 struct lane_sums {
     float sums[LANE_LEVELS][TILE * PANEL] __attribute__((aligned(CACHE_LINE_BYTES)));
     uint32_t count;
@@ -49,8 +49,8 @@ _Static_assert(TILE *PANEL * sizeof(float) <= PRODUCT_TILE_BYTES && LEFT_STEP <=
 
 static uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
-/* Hands finished sums of rows [row_begin, row_begin + rows) and columns [col, col + cols) on to the result. What is
- * a constant in an instance costs nothing in its loop: the end, the usual activations, and that the panel is full. */
+/* Passes finished sums of rows [row_begin, row_begin + rows) and columns [col, col + cols) on to the result. An
+ * instance's constants cost nothing in its loop: the end, the usual activations, a full panel. */
 ALWAYS_INLINE void finish(const struct product *p, enum product_end end, enum activation activation, uint32_t cols,
                           const float *sums, uint32_t row_begin, uint32_t rows, uint32_t col)
 {
@@ -125,18 +125,18 @@ void KERNEL(product_finish)(const struct product *p, uint32_t group, const float
     sums_finish(&of_group, sums, row_begin, rows, col, p->cols - col < PANEL ? p->cols - col : PANEL);
 }
 
-/* Which rows and columns, and of the block's terms whether there are some before and some behind. */
+/* Rows, columns and terms of a block; is_first and is_last: there are no terms before, and none behind. */
 struct place {
     uint32_t row, rows, col, cols, begin, terms;
     bool is_first, is_last;
 };
 
-/* What a row of tiles asks for: each tile the result of its neighbour, the last one that of the next row's
- * first, and its left factor. */
+/* Memory that a row of tiles asks for. Each tile asks for its neighbour's result; the last one for that of the next
+ * row's first tile, and for the next row's left factor. */
 struct row_ahead {
     const float *left;                 /* the next row's, terms side by side; or NULL */
     const float *result, *result_next; /* of this row, and of the next one or NULL */
-    const float *output, *output_next; /* the same of what they meet; or NULL */
+    const float *output, *output_next; /* the outputs that these meet; or NULL */
     size_t result_row, output_row;
     struct tile_far right; /* of the next block's first panel, some terms; the same of its other columns */
     uint32_t right_cols;
@@ -145,7 +145,7 @@ struct row_ahead {
     uint32_t left_far_terms, left_far_each; /* all, and of a tile */
 };
 
-/* What the tile from column c on asks for. */
+/* Memory that the tile from column c on asks for. */
 ALWAYS_INLINE struct tile_ahead tile_ahead_of(const struct row_ahead *row, uint32_t c, bool is_last)
 {
     struct tile_ahead ahead = {.left = is_last ? row->left : NULL,
@@ -204,9 +204,9 @@ ALWAYS_INLINE void lanes_multiply(const struct tile_row *f, size_t left_row, siz
     }
 }
 
-/* The whole panels of a row of whole tiles: their sums, added to what waits in the result if they go on, to
- * their end there. In one loop, for while one tile's last sums are added the processor must already have come
- * to the next one's first. */
+/* Multiplies the whole panels of a row of whole tiles, and brings the sums to their end in the result, added to what
+ * waits there if goes_on. All in one loop: while one tile's last sums are added, the processor must already be at the
+ * next one's first. */
 ALWAYS_INLINE void tiles_whole(const struct tile_row *f, size_t left_row, size_t left_term, bool goes_on,
                                enum tile_end end, size_t panel_term, bool packs, bool has_lanes)
 {
@@ -236,7 +236,7 @@ ALWAYS_INLINE void tiles_whole(const struct tile_row *f, size_t left_row, size_t
     }
 }
 
-/* The three kinds of left factor, each with panels that are packed already, and with such that these tiles pack. */
+/* The three kinds of left factor, each with panels that are packed already, and with panels that these tiles pack. */
 typedef void row_whole(const struct tile_row *f, bool goes_on, enum tile_end end);
 #define ROW_WHOLE(name, left_row, left_term, panel_term, packs, has_lanes)                                             \
     static __attribute__((noinline)) void name(const struct tile_row *f, bool goes_on, enum tile_end end)              \
@@ -249,14 +249,14 @@ ROW_WHOLE(row_packed, 1, LEFT_STEP, PANEL, false, false)
 ROW_WHOLE(row_along_packs, f->left_row, 1, f->panel_term, true, false)
 ROW_WHOLE(row_across_packs, 1, f->left_term, f->panel_term, true, false)
 ROW_WHOLE(row_packed_packs, 1, LEFT_STEP, f->panel_term, true, false)
-/* The left factor of what ADDS is transposed, and of more than one row. */
+/* With ADDS, the left factor is transposed, and has more than one row. */
 ROW_WHOLE(lanes_across, 1, f->left_term, PANEL, false, true)
 ROW_WHOLE(lanes_packed, 1, LEFT_STEP, PANEL, false, true)
 ROW_WHOLE(lanes_across_packs, 1, f->left_term, f->panel_term, true, true)
 ROW_WHOLE(lanes_packed_packs, 1, LEFT_STEP, f->panel_term, true, true)
 
-/* A part of a tile, fewer rows or columns, with `panel`, whose terms lie panel_term apart. Its sums come and go
- * through `sums`, PANEL apart. */
+/* A part of a tile, fewer rows or columns, with `panel`, whose terms lie panel_term apart. Writes its sums
+ * to `sums`, PANEL apart. */
 static void tile_part(const struct tile_row *f, const struct tile_ahead *ahead, const float *panel, size_t panel_term,
                       uint32_t rows, uint32_t cols, float *sums)
 {
@@ -277,7 +277,7 @@ static void tile_part(const struct tile_row *f, const struct tile_ahead *ahead, 
     }
 }
 
-/* The same of several lanes. */
+/* tile_part() for several lanes. */
 static __attribute__((noinline)) void lanes_part(const struct tile_row *f, const struct tile_ahead *ahead,
                                                  const float *panel, size_t panel_term, uint32_t rows, uint32_t cols,
                                                  float *sums)
@@ -301,7 +301,8 @@ static __attribute__((noinline)) void lanes_part(const struct tile_row *f, const
     }
 }
 
-/* Adds to a part's sums, rows x cols, those that wait in the result; and has them wait there. */
+/* If goes_on, adds the sums that wait in the result to a part's sums, rows x cols. Unless is_last, the sums wait in the
+ * result again. */
 static void sums_wait(float *result, size_t result_row, float *sums, uint32_t rows, uint32_t cols, bool goes_on,
                       bool is_last)
 {
@@ -316,15 +317,15 @@ static void sums_wait(float *result, size_t result_row, float *sums, uint32_t ro
         }
 }
 
-/* A block of the right factor, columns side by side, that will be packed after this one; no terms: none. Of one
- * whose terms are side by side nothing is asked for: pack_cols does, and in tiles it costs more than it gains
- * (d input, M = N = K = 512: 2 % of the time). */
+/* A block of the right factor, columns side by side, that will be packed after this one; no terms: none. Nothing is
+ * asked for of a block whose terms are side by side: pack_cols asks, and asking in tiles costs more than it gains (d
+ * input, M = N = K = 512: 2 % of the time). */
 struct block_ahead {
     const float *right;
     uint32_t terms, cols;
 };
 
-/* What the i-th of `tiles` one below the other asks for of the next block's first panel: some terms. */
+/* Some terms of the next block's first panel: the part that tile i of `tiles`, one below the other, asks for. */
 static struct tile_far right_ahead(const struct product *p, const struct block_ahead *next, uint32_t i, uint32_t tiles)
 {
     uint32_t begin = (uint32_t)((uint64_t)next->terms * i / tiles),
@@ -332,8 +333,8 @@ static struct tile_far right_ahead(const struct product *p, const struct block_a
     return (struct tile_far){next->right + begin * p->right_term, p->right_term, end - begin};
 }
 
-/* A block of the right factor. Its whole panels are packed, or few rows read them where they lie, or the first
- * tile that reads each there packs it: the sums leave time for that. What is left of a panel is packed. */
+/* A block of the right factor. Its whole panels are packed before; or few rows read them in place; or the first tile
+ * that reads a panel packs it, for which the sums leave time. A part of a panel is packed before. */
 enum block_way { BLOCK_PACKED, BLOCK_IN_PLACE, BLOCK_PACKS };
 struct block {
     enum block_way way;
@@ -366,10 +367,10 @@ static uint32_t strips_multiply(const struct product *p, struct place at, const 
     return c;
 }
 
-/* What row i of `tiles` rows of tiles asks for, whose left factor is f's: of the next row, if there is one, and
- * of what comes behind this block. The next tile of a transposed left factor, of these terms, or the first one
- * of the next block's, has rows so far apart that nothing else fetches them ahead (M = 2048, N = 64, K = 1024:
- * 0.70 of the peak, without 0.39). */
+/* Memory that row i of `tiles` rows of tiles asks for, whose left factor is f's: the next row's, if there is one, and
+ * what comes behind this block. The rows of a transposed left factor, of the next tile or of the next block's first
+ * one, lie so far apart that nothing else fetches them ahead (M = 2048, N = 64, K = 1024: 0.70 of the peak, without
+ * 0.39). */
 static struct row_ahead row_ahead_of(const struct product *p, struct place at, const struct block *block,
                                      const struct tile_row *f, uint32_t i, uint32_t tiles, bool is_last)
 {
@@ -461,7 +462,7 @@ static void block_multiply(const struct product *p, struct place at, const struc
     }
 }
 
-/* Which blocks lie in a member's scratch. Other ops may write there, but never such a number (PRODUCT_NUMBERS). */
+/* The blocks that lie in a member's scratch. Other ops may write there, but never such a number (PRODUCT_NUMBERS). */
 struct kept {
     uint64_t number;
     uint32_t col;
@@ -478,8 +479,8 @@ static uint32_t row_begin(const struct product *p, uint32_t chunk)
     return row < p->rows ? row : p->rows;
 }
 
-/* Where a piece is. Of a member's share (engine/device/cpu/team.c), which is some units of rows and groups,
- * those of the first columns come first. */
+/* A piece's place. A member's share (engine/device/cpu/team.c) is some units of rows and groups; its pieces of the
+ * first columns come first. */
 static struct product_place place_of(const struct product *p, uint32_t piece)
 {
     uint32_t begin = piece / (p->share_units * p->col_chunks) * p->share_units, left = p->units - begin;
@@ -497,8 +498,8 @@ static struct product_place place_of(const struct product *p, uint32_t piece)
 
 void KERNEL(product_pack)(const struct product *p, uint32_t piece) { p->bf16->pack(p, piece); }
 
-/* What will be packed after the block that begins at `right`, of group t of terms: its next terms, the next
- * group's, or the next piece's columns, which most often are the same member's. */
+/* The block that will be packed after the one that begins at `right`, of group t of terms: its next terms, the next
+ * group's, or the next piece's columns, which are most often the same member's. */
 static struct block_ahead block_after(const struct product *p, struct place at, uint32_t t, uint32_t block_terms,
                                       const float *right)
 {
@@ -568,9 +569,9 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
     *kept = (struct kept){keeps ? p->number : 0, at.col};
 }
 
-/* Cuts columns into blocks, each of which one member packs, then groups, then rows: so that every member has
- * the same number of units. Each piece packs its columns again unless they are kept, so there are no more of
- * them than keep the members busy, and in step. */
+/* Cuts columns into blocks, each of which one member packs, then groups, then rows, so that every member has the same
+ * number of units. Each piece packs its columns again unless they are kept, so there are no more pieces than keep the
+ * members busy, and in step. */
 #define PIECES_EACH       2u
 #define PIECES_EACH_KEPT  8u
 /* The first of a piece's strips is packed before anything is multiplied (bf16/block_amx.c). */
@@ -580,7 +581,7 @@ void KERNEL(product_cut)(struct product *p, uint32_t members)
     uint32_t col_chunks =
         divide_up(p->cols, (p->end == PRODUCT_ADDS && p->lane_terms == 0) || p->bf16 != NULL ? ADDS_COLS
                                                                                              : PRODUCT_COLS);
-    /* What nobody has to pack can be cut by columns as well: few rows would not keep all members busy. */
+    /* A right factor that is packed already can be cut by columns as well: few rows would not keep all members busy. */
     if (p->whole != NULL && members > 1 && divide_up(p->rows, TILE) < PIECES_EACH * members)
         col_chunks = divide_up(col_chunks, members) * members;
     p->piece_cols = divide_up(divide_up(p->cols, PANEL), col_chunks) * PANEL;

@@ -1,5 +1,5 @@
-/* How products (product.c) pack their factors: panels of the right one, tiles of a transposed left one; and the
- * sums of the right one's columns, on the way, which are a layer's gradient of its bias. */
+/* How products (product.c) pack their factors: the right one into panels, a transposed left one into tiles. Packing
+ * also sums the right factor's columns: a layer's gradient of its bias. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_PRODUCT_PACK_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_PRODUCT_PACK_H
 
@@ -26,7 +26,7 @@ ALWAYS_INLINE size_t whole_cols(uint32_t cols)
 }
 
 /* Packs terms x cols of a factor whose columns are side by side, panel after panel, a panel term after term;
- * columns beyond become zeros. Adds the sums of the columns to col_sums unless that is NULL. */
+ * columns beyond become zeros. Adds the columns' sums to col_sums unless that is NULL. */
 #define PACK_VECTORS 8u
 ALWAYS_INLINE void pack_rows_strip(float *panels, const float *right, size_t right_term, uint32_t terms,
                                    float *col_sums)
@@ -68,7 +68,7 @@ static inline void pack_rows(float *panels, const float *right, size_t right_ter
     }
 }
 
-/* Adds sums of lanes, a vector each, in their order along the tree, to *to. */
+/* Adds sums of lanes, a vector each, in their order along the tree; lane_vectors_end() returns the sum of all. */
 struct lane_vectors {
     vf sum[LANE_LEVELS];
     uint32_t count, lane;
@@ -86,7 +86,7 @@ ALWAYS_INLINE vf lane_vectors_end(const struct lane_vectors *l)
     return sum;
 }
 
-/* What pack_rows() adds to col_sums, lane by lane. */
+/* Adds to col_sums the sums of pack_rows(), lane by lane. */
 static __attribute__((noinline, unused)) void lanes_col_sums(const float *right, size_t right_term, uint32_t terms,
                                                      uint32_t cols, uint32_t lane_terms, float *col_sums)
 {
@@ -102,8 +102,8 @@ static __attribute__((noinline, unused)) void lanes_col_sums(const float *right,
     }
 }
 
-/* The same of a factor whose terms are side by side: VF columns by a line of terms at a time through registers.
- * Where there are fewer, they are copied among zeros first. */
+/* pack_rows(), without sums, for a factor whose terms are side by side: VF columns by a line of terms at a time through
+ * registers. Fewer columns or terms are first copied among zeros. */
 static inline void pack_cols(float *panels, const float *right, size_t right_col, uint32_t terms, uint32_t cols)
 {
     float edge[VF * LINE_FLOATS];
@@ -149,7 +149,7 @@ ALWAYS_INLINE void panel_sum(const float *panel, uint32_t terms, vf both[2])
     for (uint32_t v = 0; v < 2; v++) both[v] = sum[0][v] + sum[1][v];
 }
 
-/* Adds them to col_sums, those of lanes along the tree. */
+/* Adds a packed panel's column sums to col_sums; sums of lanes are added along the tree first. */
 static __attribute__((noinline, unused)) void panel_sums(const float *panel, uint32_t terms, uint32_t lane_terms,
                                                  float *col_sums)
 {

@@ -1,5 +1,5 @@
-/* Vectors of rows in bfloat16 (graph/row_vector.h): two numbers in the place of a float, read as the floats
- * whose upper halves they are, and rounded at random when they are stored. `at` counts columns. */
+/* Vectors of rows in bfloat16 (graph/row_vector.h): two numbers in the place of a float. A number is read as the upper
+ * half of a float, and rounded at random when it is stored. `at` counts columns. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_ROW_BF16_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_ROW_BF16_H
 
@@ -32,7 +32,7 @@ ALWAYS_INLINE vu vu_load_halves(const void *p)
 {
     return (vu)_mm_unpacklo_epi16(_mm_loadl_epi64((const __m128i_u *)p), _mm_setzero_si128());
 }
-/* What saturates is what the sign extends, so nothing does. */
+/* Packing saturates numbers of more than 16 signed bits; after the sign extension there are none. */
 ALWAYS_INLINE void vu_store_halves(void *p, vu v)
 {
     const __m128i extended = _mm_srai_epi32(_mm_slli_epi32((__m128i)v, 16), 16);
@@ -40,7 +40,7 @@ ALWAYS_INLINE void vu_store_halves(void *p, vu v)
 }
 #endif
 
-/* Columns from `at` on, of `left`; the rest of the vector is zero. */
+/* The next columns from `at` on, of which there are `left`; the rest of the vector is zero. */
 ALWAYS_INLINE vf bf16_load_upto(const float *words, uint32_t at, uint32_t left)
 {
     const char *from = (const char *)words + (size_t)at * sizeof(uint16_t);

@@ -1,4 +1,4 @@
-/* Kernels that are cut by examples: rows of views, and pieces of PIECE_ROWS of them. */
+/* For kernels that are cut by examples: a view's rows, and pieces of PIECE_ROWS rows. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_ROWS_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_ROWS_H
 
@@ -14,7 +14,7 @@ static inline void rows_run(const struct cpu_work *work, team_work *piece, void 
     team_run(work->team, piece, call, (rows + PIECE_ROWS - 1) / PIECE_ROWS);
 }
 
-/* The end of the examples of a piece, which begin at piece * PIECE_ROWS. */
+/* The end of a piece's examples, which begin at piece * PIECE_ROWS. */
 static inline uint32_t piece_end(uint32_t piece, uint32_t rows)
 {
     return (piece + 1) * PIECE_ROWS < rows ? (piece + 1) * PIECE_ROWS : rows;

@@ -6,15 +6,15 @@
  *   score    PIECE_ROWS queries at a time: logits, then losses; backward dlogits G [B, N] and dq
  *   spread   PIECE_ROWS words at a time: dc = G' q
  *
- * Gradients are taken of the normalised vectors first: with q^ = u q, dq = u (dq^ - (q^ . dq^) q^), and so for
- * words. A logit's terms are added in order, as are a gradient's, whatever the piece. */
+ * Gradients are first taken of the normalised vectors: with q^ = u q, dq = u (dq^ - (q^ . dq^) q^), and so for words.
+ * The terms of a logit, and of a gradient, are added in order, whatever the piece. */
 #include "engine/base/fmath.h"
 #include "engine/device/cpu/isa/rows.h"
 #include "engine/device/cpu/isa/tile.h"
 #include "graph/op_rules.h"
 
 _Static_assert(PIECE_ROWS == SHARED_PIECE_ROWS, "what needs.c plans");
-#define ABSENT (-1e30f) /* the logit of what is no candidate: its exp is taken as 0 */
+#define ABSENT (-1e30f) /* the logit of a word that is no candidate: its exp is taken as 0 */
 #define ROWS   4u       /* sums of vectors that share the loads of these */
 #define CHAINS 4u       /* vectors of each                               */
 
@@ -69,7 +69,7 @@ static void scaled(float *to, const float *x, float factor, uint32_t D)
     for (uint32_t d = 0; d < D; d += VF) vf_store_upto(to + d, vf_load_upto(x + d, D - d) * factor, D - d);
 }
 
-/* Word j: whose it is, and its vector. */
+/* Returns word j's vector; *owner is its example, *place the vector's number there. */
 static const float *word_of(const struct shared_call *call, uint32_t j, uint32_t *owner, uint32_t *place)
 {
     *owner = j / call->K;
@@ -102,7 +102,7 @@ static void pack_piece(void *context, uint32_t piece, void *scratch)
     }
 }
 
-/* Of a piece: queries times scale and inverse norm [PIECE_ROWS, D], then logits [PIECE_ROWS, N_stride]. */
+/* Makes a piece's queries, times scale and inverse norm [PIECE_ROWS, D], then its logits [PIECE_ROWS, N_stride]. */
 static float *logits_make(const struct shared_call *call, uint32_t begin, uint32_t end, void *scratch)
 {
     float *query = scratch, *logits = query + (size_t)PIECE_ROWS * call->at.D_stride;
@@ -120,7 +120,7 @@ static float *logits_make(const struct shared_call *call, uint32_t begin, uint32
     return logits;
 }
 
-/* Of b's own target; *similarity without scale. */
+/* The logit of b's own target; *similarity is it without scale. */
 static float target_logit(const struct shared_call *call, uint32_t b, float *similarity)
 {
     const struct shared_keys own = shared_keys_of(call->c, call->n, b);
@@ -197,7 +197,7 @@ static void sums_make(uint32_t rows, const float *weight, size_t row, size_t ste
     }
 }
 
-/* grad = (or +=) norm * (dhat - (hat . dhat) * hat), of dot norm * dhat. */
+/* grad = (or +=) norm * (dhat - (hat . dhat) * hat) for cosine; for dot, norm * dhat. */
 static void gradient_put(const struct shared_call *call, float *grad, bool adds, const float *dhat, const float *hat,
                          float norm)
 {
@@ -212,7 +212,7 @@ static void gradient_put(const struct shared_call *call, float *grad, bool adds,
     }
 }
 
-/* A row of logits becomes G's: times scale, what the loss changes by. Returns that of b's own target. */
+/* Makes G's row from a row of logits: the loss's gradient, times scale. Returns the gradient of b's own target. */
 static float dlogits_make(const struct shared_call *call, uint32_t b, const float *logits, float *G)
 {
     const float *row = row_of(call->row, b), scale = loss_scale(call->c, call->n, b) * call->attr.scale;
@@ -232,7 +232,7 @@ static void backward_piece(void *context, uint32_t piece, void *scratch)
     const struct shared_call *call = context;
     const uint32_t begin = piece * PIECE_ROWS, end = piece_end(piece, call->q.rows), D = call->D;
     const float *logits = logits_make(call, begin, end, scratch);
-    float *target_hat = scratch, *dhat = target_hat + call->at.D_stride; /* over the queries: they have served */
+    float *target_hat = scratch, *dhat = target_hat + call->at.D_stride; /* over the queries, which nobody needs now */
     float own[PIECE_ROWS], *G = call->at.G + (size_t)begin * call->at.N_stride;
     for (uint32_t b = begin; b < end; b++)
         own[b - begin] = dlogits_make(call, b, logits + (size_t)(b - begin) * call->N_stride,

@@ -1,4 +1,4 @@
-/* What products of matrices are made of: tiles of sums in registers, and panels of the right factor.
+/* The parts of products of matrices: tiles of sums in registers, and panels of the right factor.
  *
  *              terms                PANEL
  *          ┌──────────┐        ┌─┬─┬─┬─┬─┐      a panel has PANEL columns of the right factor, packed term after term;
@@ -6,8 +6,8 @@
  *          │##########│ TILE   └─┴─┴─┴─┴─┘
  *          └──────────┘
  *
- * An element's terms are added in order, one after another, whatever the tile. Half a panel, VF columns, has
- * tiles of its own, so that few columns are not multiplied as many. */
+ * An element's terms are added in order, one after another, whatever the tile. Half a panel, VF columns, has tiles of
+ * its own, so that few columns cost less than a panel. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_TILE_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_TILE_H
 
@@ -32,9 +32,9 @@
 /* Rows of a factor between asking for their lines and packing them. */
 #define ROWS_AHEAD 8u
 
-/* VF columns of `count` terms side by side, at most a line of them, the columns *from_col apart: where they
- * lie, or, if there are fewer of either, among zeros in `edge`, [VF * LINE_FLOATS]. Of whole ones asks for the
- * next VF columns if there are so many. */
+/* Returns VF columns, *from_col apart, of `count` terms side by side, at most a line of them: in place, or, if there
+ * are fewer columns or terms, copied among zeros into `edge`, [VF * LINE_FLOATS]. In place, it asks for the next VF
+ * columns if has_next. */
 ALWAYS_INLINE const float *cols_whole(float *edge, const float *from, size_t *from_col, uint32_t count,
                                       uint32_t col_count, bool has_next)
 {
@@ -55,8 +55,8 @@ ALWAYS_INLINE void tile_terms(const bool is_pairs, const uint32_t rows, const ui
                               const float *base[(TILE + 2) / 3], size_t left_row, size_t left_term, const float *panel,
                               size_t panel_term, float *packed, vf sum[TILE][2])
 {
-    /* A third of the rows has a plain address: read by the multiply-add itself, they leave time to others. Of
-     * all rows, the reads, two for each number, would take longer than the sums. 3 % faster with AVX-512. */
+    /* A third of the rows has a plain address; the multiply-add reads their numbers itself, which leaves time for the
+     * other rows. Reading all rows so, twice a number, would take longer than the sums. 3 % faster with AVX-512. */
     const bool is_near = VF == 16 && __builtin_constant_p(left_term);
 #pragma GCC unroll 4
     for (uint32_t t = 0; t < count; t++) {
@@ -93,20 +93,20 @@ ALWAYS_INLINE void tile_terms(const bool is_pairs, const uint32_t rows, const ui
     for (uint32_t i = 0; i < (rows + 2) / 3; i++) base[i] += count * left_term;
 }
 
-/* So many rows of a panel's width, `row` apart, that are asked for into the second cache. */
+/* Rows of a panel's width, `row` floats apart, to be asked for into the second cache. */
 struct tile_far {
     const float *at;
     size_t row;
     uint32_t rows;
 };
 
-/* What a tile asks for while it multiplies. */
+/* Memory that a tile asks for while it multiplies. */
 struct tile_ahead {
     const float *left;   /* the next tile's rows, as far apart as these; or NULL */
     const float *result; /* TILE rows of a panel, where the next sums go; or NULL */
     const float *output; /* the outputs they meet; or NULL */
     size_t result_row, output_row;
-    struct tile_far far[2]; /* of the right and of the left factor, what will be packed: not by this tile's end */
+    struct tile_far far[2]; /* of the right and of the left factor: will be packed after this tile */
 };
 
 ALWAYS_INLINE void tile_far_ask(struct tile_far *far)
@@ -117,20 +117,20 @@ ALWAYS_INLINE void tile_far_ask(struct tile_far *far)
     far->rows--;
 }
 
-/* sum[rows][vectors] += left [rows, terms] x panel [terms, vectors * VF], whose terms lie panel_term apart.
- * `rows` and `vectors` are constants in every instance, `is_pairs` too: then a term is a word of two in
- * bfloat16 (product_bf16.c). Terms side by side (left_term 1) are reached from a base for each three rows,
- * which the processor's addressing multiplies by 0, 1 and 2. Lines of `ahead` are asked for meanwhile, a row's
- * at a time: all at once they take every place of the first cache that waits for memory (64 terms, M = 2048, N
- * = 2048: 0.91 of the peak, all at once when a tile begins 0.81). */
+/* sum[rows][vectors] += left [rows, terms] x panel [terms, vectors * VF], whose terms lie panel_term apart and are
+ * copied to `packed` unless that is NULL. `is_pairs`, `rows` and `vectors` are constants in every instance; with
+ * is_pairs a term is a word of two in bfloat16 (product_bf16.c). Every three rows have a base, from which the
+ * processor's addressing reaches them by 0, 1 and 2 times left_row. Lines of `ahead` are asked for a row at a time: all
+ * at once they would take every place of the first cache that waits for memory (64 terms, M = 2048, N = 2048: 0.91 of
+ * the peak, all at once when a tile begins 0.81). */
 ALWAYS_INLINE void tile_multiply(const bool is_pairs, const uint32_t rows, const uint32_t vectors, const float *left,
                                  size_t left_row, size_t left_term, const float *panel, size_t panel_term,
                                  uint32_t terms, const struct tile_ahead *ahead, float *packed, vf sum[TILE][2])
 {
     const float *result = ahead->result, *output = ahead->output;
     uint32_t rows_ahead = result != NULL ? TILE : 0;
-    /* Only a transposed left factor (a constant left_row) has a second one: every register counts. One that is
-     * not packed has few panels, in which to ask for all its terms. */
+    /* Only a transposed left factor (a constant left_row) has a second one: every register counts. If the left factor
+     * is not packed, there are few panels in which to ask for all its terms. */
     const bool has_far1 = __builtin_constant_p(left_row);
     struct tile_far far0 = ahead->far[0], far1 = has_far1 ? ahead->far[1] : (struct tile_far){0};
     const uint32_t far1_each = __builtin_constant_p(left_term) ? 1 : LEFT_PACKED_PANELS;
@@ -165,7 +165,7 @@ ALWAYS_INLINE void tile_multiply(const bool is_pairs, const uint32_t rows, const
         tile_terms(is_pairs, rows, vectors, step, base, left_row, left_term, panel, panel_term, packed, sum);
         if (packed != NULL) packed += step * PANEL;
     }
-    /* Once all is asked for, sums alone: what there is besides takes a tenth of the instructions. */
+    /* Once everything is asked for, sums alone: asking takes a tenth of the instructions. */
     for (; step > 1 && t + step <= terms; t += step, panel += step * panel_term) {
         tile_terms(is_pairs, rows, vectors, step, base, left_row, left_term, panel, panel_term, packed, sum);
         if (packed != NULL) packed += step * PANEL;
@@ -176,7 +176,7 @@ ALWAYS_INLINE void tile_multiply(const bool is_pairs, const uint32_t rows, const
     }
 }
 
-/* The same for sums in memory, rows sums_row apart: added to, or begun if is_first. */
+/* tile_multiply() for sums in memory, rows sums_row apart: added to, or begun if is_first. */
 ALWAYS_INLINE void tile_sums(const bool is_pairs, const uint32_t rows, const uint32_t vectors, const float *left,
                              size_t left_row, size_t left_term, const float *panel, size_t panel_term, uint32_t terms,
                              const struct tile_ahead *ahead, float *sums, size_t sums_row, bool is_first)
@@ -223,7 +223,7 @@ static inline enum tile_end tile_end_of(const struct product *p)
             }                                                                                                          \
         }                                                                                                              \
     }
-/* A whole tile's sums, to their end at `result`, where they meet `output`. `end` is any but TILE_BY_PARTS. */
+/* Brings a whole tile's sums to their end at `result`; slopes need `output`. `end` is any but TILE_BY_PARTS. */
 ALWAYS_INLINE void tile_sums_end(enum tile_end end, vf sum[TILE][2], float *result, size_t result_row,
                                  const float *bias, const float *output, size_t output_row)
 {
@@ -236,7 +236,7 @@ ALWAYS_INLINE void tile_sums_end(enum tile_end end, vf sum[TILE][2], float *resu
     }
 }
 
-/* One instance a number of rows: the last tile of a piece is as high as what is left. */
+/* One instance a number of rows: the last tile of a piece is as high as the rows that are left. */
 #define TILE_CASE(rows)                                                                                                \
     case rows:                                                                                                         \
         tile_sums(is_pairs, rows, vectors, left, left_row, left_term, panel, panel_term, terms, ahead, sums, sums_row, \
@@ -270,7 +270,7 @@ ALWAYS_INLINE void tile_dispatch(const bool is_pairs, uint32_t rows, const uint3
     }
 }
 
-/* Terms side by side. */
+/* tile_dispatch() for a left factor whose terms lie side by side, and a whole panel. */
 static inline void tile_along(uint32_t rows, const float *left, size_t left_row, const float *panel, uint32_t terms,
                               const struct tile_ahead *ahead, float *sums, size_t sums_row, bool is_first)
 {

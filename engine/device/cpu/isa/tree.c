@@ -33,11 +33,11 @@ struct tree_call {
 struct tree_whole {
     float *of[OP_PARAMS_MAX];
 };
-/* Batches that need them packed, to be worth it; and of how many rows. Fewer rows read them in place. */
+/* Packing is worth it for WHOLE_BATCHES batches of at least WHOLE_ROWS rows; fewer rows read the weights in place. */
 #define WHOLE_BATCHES 2u
 #define WHOLE_ROWS    5u
 
-/* Of a vector, or of a number that stands for one. */
+/* Numbers of a vector; or, with step 0, one number for all. */
 ALWAYS_INLINE vf value_load(const float *p, uint32_t step, uint32_t i, size_t left)
 {
     return step ? vf_load_upto(p + i, left) : vf_splat(*p);
@@ -132,14 +132,14 @@ static void turn_backward(const struct tree_run *r, const struct cell_step *s, c
         da[i] += s->op == CELL_SIN ? dto[i] * cell_cos(a[i * step_a]) : -dto[i] * cell_sin(a[i * step_a]);
 }
 
-/* What a step's backward pass reads and adds to. da and db may be NULL: nobody wants them. */
+/* Values that a step's backward pass reads and adds to. da and db may be NULL: nobody wants them. */
 struct step_values {
     const float *to, *a, *b, *dto;
     float *da, *db;
     uint32_t step_a, step_b;
 };
 
-/* Constants as above; is_over: `to` is a, whose gradient is where it belongs. */
+/* Constants as in vector_forward(); is_over: `to` is a, whose gradient takes the place of to's. */
 ALWAYS_INLINE void vector_backward(const enum cell_op op, const enum activation act, const bool is_over,
                                    const struct step_values *v, const uint32_t step_a, const uint32_t step_b,
                                    uint32_t i, size_t left)
@@ -262,7 +262,7 @@ static void begin_piece(void *context, uint32_t piece, void *scratch)
 
 static uint32_t pieces_of(uint32_t rows) { return (rows + TREE_ROWS - 1) / TREE_ROWS; }
 
-/* Runs what stands between two products, if anything does. */
+/* Runs the steps between two products, if there are any. */
 static void steps_flush(const struct cpu_work *work, struct tree_call *call, team_work *piece)
 {
     if (call->step_end > call->step_begin) team_run(work->team, piece, call, pieces_of(call->rows));
@@ -285,7 +285,7 @@ static void product_run(const struct cpu_work *work, struct tree_call *call, str
     team_run(work->team, product_call_piece, call, p->piece_count);
 }
 
-/* Where a product's rows lie: those of the batch's nodes, or of their edges. */
+/* A product's rows: of the batch's nodes, or of their edges. */
 struct product_rows {
     uint32_t begin, count;
     float *in; /* [rows, in_stride]: of this product, from the frame's first row on */
@@ -430,8 +430,8 @@ struct sum_rows {
     uint32_t count;
 };
 
-/* Copies them into that order, to where nothing is needed any more when all gradients are there: from whichever
- * batches, a sum is the same. */
+/* Copies the rows into the order of sums, to memory that nobody needs once all gradients are there. So a sum is the
+ * same, whichever batches its rows come from. */
 static struct sum_rows sum_rows_sort(const struct tree_call *call, const struct cell_product *p, uint32_t in_cols,
                                      uint32_t out_cols)
 {

@@ -1,10 +1,9 @@
-/* Once a step: adds up the gradients of lanes and of a table's uses, applies the optimizer's rule and clears
- * the sums, all in one visit of the memory; where a norm is bounded, in one more for the sums and their
- * squares. Bound by memory, rows of a table by its latency. The rules are those of graph/optimizer_*.c,
- * operation by operation: the same bits.
+/* Once a step: adds up the gradients of lanes and of a table's uses, applies the optimizer's rule and clears the sums,
+ * all in one visit of the memory; a bounded norm takes one more visit, for the sums and their squares. Bound by memory,
+ * rows of a table by its latency. The rules are those of graph/optimizer_*.c, operation by operation: the same bits.
  *
- * Uses are added in order, then lanes along a binary tree: level by level sum[i] = sum[2i] + sum[2i+1], an odd
- * last one passing through. Of a row only lanes that have it are there; the others' sums are zeros. */
+ * Uses are added in order, then lanes along a binary tree: level by level sum[i] = sum[2i] + sum[2i+1], an odd last one
+ * passing through. A row has sums only in the lanes that have it; the sums of other lanes are zeros. */
 #include "engine/device/cpu/isa/kernels_isa.h"
 #include "engine/device/cpu/isa/philox.h"
 #include "engine/device/cpu/isa/round_bf16.h"
@@ -17,14 +16,14 @@
 /* Rows of a piece: enough that those at its beginning, which nobody has asked for ahead, do not count. */
 #define PIECE_ROWS_MIN 128u
 #define PIECE_ROWS_MAX 4096u
-/* Rows are asked for so far ahead, but no more cache lines than these. */
+/* Rows are asked for ROWS_AHEAD ahead, but at most LINES_AHEAD cache lines, into the second cache; ... */
 #define ROWS_AHEAD  64u
 #define LINES_AHEAD 96u
-/* ... into the second cache, and from there so far ahead into the first. */
+/* ... and ROWS_NEAR ahead, from there into the first. */
 #define ROWS_NEAR   8u
 #define LANE_LEVELS 32u
 
-/* What is the same for all weights of a run. */
+/* The rule, and its numbers, for all weights of a run. */
 struct rule {
     const struct graph_optimizer *o;
     float scale;
@@ -42,7 +41,7 @@ struct sums {
     uint32_t first; /* of a row: the first lane that counts */
 };
 
-/* `rule` with the rate of the step becomes that of update t. */
+/* Turns `rule`, which has the rate of the step, into the rule of update t. */
 static void rule_count(struct rule *rule, uint64_t t)
 {
     const struct graph_optimizer *o = rule->o;
@@ -151,9 +150,9 @@ ALWAYS_INLINE vf uses_take(float *const *grad, uint32_t use_count, size_t at, si
     return sum;
 }
 
-/* The same of a row, over the lanes that have it, the last one first. A stack of the tree's parts: two are
- * joined before a lane comes that is farther from the lower one than the higher one is, and lanes are the
- * farther apart the greater the highest bit that they differ in. That of two such pairs is never the same, so
+/* uses_take() for a row, over the lanes that have it, the last one first. The stack holds parts of the tree. The top
+ * two are joined before a lane comes that is farther from the lower one than the higher one is. Lanes are the farther
+ * apart the greater the highest bit that they differ in; two neighbouring pairs never have the same highest bit, so
  * they compare as numbers. Zeros of lanes that do not have the row change nothing but a sum of -0. */
 ALWAYS_INLINE vf lane_rows_take(const struct sums *sums, size_t at, size_t left)
 {
@@ -173,9 +172,8 @@ ALWAYS_INLINE vf lane_rows_take(const struct sums *sums, size_t at, size_t left)
     return lane_count < sums->lanes ? part[0] + (vf){0} : part[0];
 }
 
-/* The same over all lanes. A stack of the tree's finished parts: after lane i, one
- * part for each bit of i + 1; at the end the parts are joined from the right, which is what passing an odd one
- * through amounts to. */
+/* uses_take() over all lanes. The stack holds the tree's finished parts: after lane i, one part for each bit of i + 1.
+ * At the end the parts are joined from the right, which passes an odd one through. */
 ALWAYS_INLINE vf lanes_take(const struct sums *sums, size_t at, size_t left)
 {
     vf part[LANE_LEVELS];
@@ -206,13 +204,13 @@ ALWAYS_INLINE vf lanes_take_bf16(const struct sums *sums, size_t at, size_t left
     return sum;
 }
 
-/* Where floats from `at` on have a place of their own: in the first lane's, or of a row the last lane's, first use. */
+/* The home of the sums of floats from `at` on: the first lane's first use; of a row, the last lane's first use. */
 ALWAYS_INLINE float *sums_home(const struct sums *sums, size_t at)
 {
     return sums->grad[0] + (sums->lane_rows ? (size_t)sums->last * sums->dim : 0) + at;
 }
 
-/* Adds floats [at, at + count) up into their home, which it returns; the others are cleared. */
+/* Adds floats [at, at + count) up into their home, and returns it; the others are cleared. */
 static float *sums_collapse(const struct sums *sums, size_t at, size_t count)
 {
     float *home = sums_home(sums, at);
@@ -220,7 +218,7 @@ static float *sums_collapse(const struct sums *sums, size_t at, size_t count)
         vf_store_upto(home + i, lanes_take(sums, at + i, count - i), count - i);
     return home;
 }
-/* The same of parameters, rounded: the first lane is all that is left. */
+/* sums_collapse() for parameters, rounded: then only the first lane is left. */
 static void sums_collapse_bf16(struct sums *sums, size_t at, size_t count)
 {
     for (size_t i = 0; i < count; i += VF)
@@ -303,7 +301,7 @@ ALWAYS_INLINE void row_ask(const struct rows_call *call, uint32_t r, uint32_t en
     for (uint32_t i = 0; i < span_floats; i += CACHE_LINE_BYTES / sizeof(float)) prefetch_far(far + i);
 }
 
-/* The row's own count of updates, one more. */
+/* Raises the row's own count of updates by one, and returns it. */
 ALWAYS_INLINE uint32_t row_count(float *counter)
 {
     uint32_t t;
@@ -337,8 +335,8 @@ ALWAYS_INLINE void rows_pair(const struct rule *rule, float *p, float *q, float 
 }
 #endif
 
-/* The usual case: one lane, one use, no norm that is bounded, no shows. Nothing is chosen a row, and the rule
- * is a copy that no store can change. */
+/* The usual case: one lane, one use, no bounded norm, no shows. Nothing is decided row by row, and the rule is a copy
+ * that no store can change. */
 ALWAYS_INLINE void rows_plain(const struct rows_call *call, uint32_t piece, rule_apply *apply, uint32_t state_count,
                               bool counts, uint32_t dim)
 {
@@ -383,7 +381,7 @@ ALWAYS_INLINE void rows_plain_of(const struct rows_call *call, uint32_t piece, r
     }
 }
 
-/* Room for the noise of some rows: of one of the widest that there may be at least. Behind it a vector may be read. */
+/* Room for the noise of some rows, at least of one of the greatest width. A vector may be read behind it. */
 struct noise_room {
     uint16_t half[ROW_BF16_DIM_MAX + VF];
 };
@@ -419,7 +417,7 @@ static __attribute__((noinline)) void noise_fill(struct noise_room *noise, struc
     }
 }
 
-/* The same of a table in bfloat16: a vector is widened, updated and rounded at random. */
+/* rows_plain() for a table in bfloat16: a vector is widened, updated and rounded at random. */
 ALWAYS_INLINE void rows_plain_bf16(const struct rows_call *call, uint32_t piece, rule_apply *apply,
                                    uint32_t state_count, bool counts, uint32_t dim)
 {
@@ -478,7 +476,7 @@ static void sums_drop(const struct sums *sums, size_t at, size_t count)
     } while (row != ROW_NONE);
 }
 
-/* Updates the first `columns` of a row's vector, of a table in bfloat16, which are widened for it. */
+/* Updates the first `columns` of a row's vector in a table in bfloat16; they are widened for it. */
 ALWAYS_INLINE void row_run_bf16(const struct table_update *u, uint32_t r, const struct rule *rule, run_update *run,
                                 const struct sums *sums, size_t at, uint32_t columns)
 {
@@ -541,8 +539,8 @@ ALWAYS_INLINE void rows_each(const struct rows_call *call, uint32_t piece, run_u
     }
 }
 
-/* Of each rule its own: run_ (of a rule without state a row the loop with its apply_; the others are written
- * above), and the pieces that threads take. A rule with state a row is never plain. */
+/* Each rule has its own run_ (without state a row, the loop with its apply_; the others are written above), and the
+ * pieces that threads take. A rule with state a row is never plain. */
 #define RUN_0(id, state_count)                                                                                         \
     ALWAYS_INLINE void run_##id(const struct rule *rule, float *weight, float *state, size_t state_stride,             \
                                 const struct sums *sums, size_t at, size_t count)                                      \

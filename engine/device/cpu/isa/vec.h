@@ -1,5 +1,5 @@
 /* Vectors of floats for the kernels, one text for every instruction set: GNU vector extensions, and intrinsics
- * for what those cannot say, or not well (fused multiply-add, square root, prefetch, a part of a vector, the
+ * for what these cannot say, or not well (fused multiply-add, square root, prefetch, a part of a vector, the
  * sum of its lanes).
  *
  *   VF    floats a vector: 4 (base), 8 (avx2), 16 (avx512)
@@ -32,7 +32,7 @@ typedef float vf __attribute__((vector_size(4 * VF)));
 typedef int32_t vi __attribute__((vector_size(4 * VF)));
 typedef uint32_t vu __attribute__((vector_size(4 * VF)));
 typedef uint64_t vw __attribute__((vector_size(4 * VF)));
-/* The same in memory, wherever it lies. */
+/* A vector in memory, at the address of any float. */
 typedef float vf_memory __attribute__((vector_size(4 * VF), aligned(4), may_alias));
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -54,9 +54,9 @@ ALWAYS_INLINE vw vw_low_product(vw a, vw b) { return (vw)_mm_mul_epu32((__m128i)
 ALWAYS_INLINE vf vf_load(const float *p) { return *(const vf_memory *)p; }
 ALWAYS_INLINE void vf_store(float *p, vf v) { *(vf_memory *)p = v; }
 ALWAYS_INLINE vf vf_splat(float x) { return x - (vf){0}; } /* x - 0 is x, the sign of zero included */
-/* The first n < VF floats; the rest of the vector is zero and stays unwritten. With masks where there are any,
- * but not under AddressSanitizer, which does not see what a mask reads; half and quarter vectors without: a
- * load behind a store with a mask that reaches beyond what the store writes waits for it. */
+/* The first n < VF floats: loading makes the rest of the vector zero, storing leaves the rest of memory as it is. Masks
+ * do both where there are any, but not under AddressSanitizer, which does not see what a mask reads. Half and quarter
+ * vectors go without masks: a load that reaches beyond what an earlier masked store writes waits for the store. */
 #if defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
 ALWAYS_INLINE vf vf_load_n(const float *p, size_t n)
 {
@@ -119,7 +119,7 @@ ALWAYS_INLINE void vf_fma_into(vf *sum, vf a, vf b)
 #endif
 }
 
-/* The same with a number in memory for all lanes of a. Best where its address is a register and a constant:
+/* The same with a number in memory for all lanes of a. Best where the number's address is a register and a constant:
  * then it is one micro-operation. */
 ALWAYS_INLINE void vf_fma_into_splat(vf *sum, const float *a, vf b)
 {
@@ -137,8 +137,8 @@ ALWAYS_INLINE void vf_fma_into_splat(vf *sum, const float *a, vf b)
 #define HAS_TILES 0
 #endif
 
-/* A word is two numbers in bfloat16: *sum += the products of the words' numbers, of the upper ones first. Sums
- * and numbers below 2^-126 count as zeros. Where there is no such instruction nothing calls it. */
+/* A word is two numbers in bfloat16: *sum += the products of the words' numbers, of the upper ones first. Sums and
+ * numbers below 2^-126 count as zeros. Without the instruction nothing calls this. */
 #ifdef __AVX512BF16__
 #define HAS_PAIRS 1
 ALWAYS_INLINE void vf_pairs_into(vf *sum, vf a, vf b) { __asm__("vdpbf16ps %2, %1, %0" : "+v"(*sum) : "v"(a), "v"(b)); }
@@ -182,7 +182,7 @@ ALWAYS_INLINE vf vf_max_or_second(vf a, vf b)
 
 ALWAYS_INLINE vf vf_abs(vf a) { return (vf)((vi)a & INT32_MAX); }
 
-/* Sum of all lanes along a binary tree: lane i and the one half of what is left behind it. */
+/* Sum of all lanes along a binary tree: each level adds the upper half of the lanes to the lower half. */
 ALWAYS_INLINE float vf_sum(vf v)
 {
 #if defined(__AVX512F__)
@@ -233,8 +233,8 @@ ALWAYS_INLINE vf vf_sums(const vf v[VF])
 #endif
 }
 
-/* Four terms of VF rows, side by side in each row, which lie `row` floats apart: out[t] is term t of all rows.
- * Parts of four floats meet in a vector, rows i, i + 4, i + 8, … in the i-th, and then change places within
+/* vf_load_transposed() loads four terms, side by side in each of VF rows that lie `row` floats apart: out[t] is term t
+ * of all rows. Vector i takes parts of four floats, from rows i, i + 4, i + 8, …; then numbers change places within
  * each part. */
 ALWAYS_INLINE vf vf_load_parts(const float *p, size_t part)
 {

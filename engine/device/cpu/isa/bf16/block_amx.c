@@ -1,4 +1,4 @@
-/* A block of terms of a product in bfloat16 by the matrix unit (product_bf16.c has what is around it, amx.h the unit).
+/* A block of terms of a product in bfloat16 by the matrix unit (amx.h); product_bf16.c goes through the blocks.
  *
  *     right   packed[panel][group of terms][step][PANEL]      a step is a word of two terms; sixteen steps of half a
  *     left    [step / 16][row][16 words]                      panel are a tile, and sixteen rows of a strip too
@@ -7,12 +7,12 @@
  *                                     for each panel (512 KiB together, stay in L2): 2 x 2 tiles of sums, 4 products
  *                                     for 4 loads
  *
- * The unit is at four products for most of the time that their loads leave. Meanwhile the core brings the sums
- * of the panel before to their end, row after row, until it stores its own there, and packs a part of the strip
- * that comes next, beside this one.
+ * Four products keep the unit busy for most of the time that their loads leave. Meanwhile the core brings the previous
+ * panel's sums to their end, row after row, until the unit's new sums are stored in their place. It also packs a part
+ * of the next strip, beside this one.
  *
- * An element's terms are added 32 at a time, as TILE_ADD has it, from the first one on of each group; a group's
- * last ones are filled up by zeros. */
+ * An element's terms are added 32 at a time, in the order of TILE_ADD, from the first term of each group on; zeros fill
+ * up a group's last 32. */
 #include "engine/device/cpu/isa/bf16/amx.h"
 #include "engine/device/cpu/isa/bf16/pack_bf16.h"
 
@@ -26,8 +26,8 @@ _Static_assert(VF == 16 && 2 * BLOCK_STEPS == PRODUCT_TERMS && 2 * STRIP <= PROD
                    SUMS * sizeof(float) <= PRODUCT_TILE_BYTES,
                "scratch");
 
-/* A strip that is being packed, unit after unit: the terms of a step's tile of one row, or, where rows lie side
- * by side, a quarter of a tile. */
+/* A strip that is being packed, unit after unit. A unit is a row's terms of one tile, or, where rows lie side by side,
+ * a quarter of a tile. */
 struct strip {
     const float *left;
     size_t left_row, left_term;
@@ -37,7 +37,7 @@ struct strip {
     uint32_t units;           /* left */
     float *words;             /* [TILE_FLOATS]: a tile on its way, where rows lie side by side */
 };
-#define PARTS 4u /* of such a tile: the first two pack its terms, the others turn it */
+#define PARTS 4u /* of such a tile: the first two pack its terms, the others transpose it */
 
 static struct strip strip_of(const struct product *p, const float *left, uint32_t rows, uint32_t terms, float *to,
                              float *words)
@@ -110,16 +110,17 @@ struct ask {
     uint32_t rows;
 };
 
-/* What the core does while the unit multiplies. */
+/* The core's work while the unit multiplies. */
 struct side {
-    /* the end of the sums of the panel before */
+    /* the end of the previous panel's sums */
     enum tile_end end;
     const float *sums;
     float *result;
     const float *bias, *output;
     size_t result_row, output_row;
     uint32_t rows, rows_each; /* left, and in a step */
-    /* what the sums that are being multiplied will meet, and the next ones go on from: to be written, and to be read */
+    /* to ask for: where this panel's sums go, to be written; outputs that they meet and the next panel's waiting sums,
+     * to be read */
     struct ask write, read[2];
     uint32_t ask_each;
     /* the next strip */
@@ -186,7 +187,7 @@ ALWAYS_INLINE void side_step(struct side *side)
     }
 }
 
-/* Shares what is to be done out over the steps of a panel, the last ones of `panels` before the strip is needed. */
+/* Spreads the core's work over the steps of a panel; the next strip is to be packed after `panels` panels. */
 static void side_share(struct side *side, uint32_t rows, uint32_t panels, uint32_t steps)
 {
     side->rows_each = (side->rows + steps - 1) / steps;
@@ -210,7 +211,7 @@ ALWAYS_INLINE void tiles_begin(const bool has_rows, const bool has_cols, const f
     }
 }
 
-/* to [rows, columns] = sums (zeros, if that is NULL) + strip x panel; of one tile's rows or columns, or of two's. */
+/* to [rows, columns] = sums (NULL: zeros) + strip x panel; rows and columns of one tile, or of two. */
 ALWAYS_INLINE void tiles_multiply(const bool has_rows, const bool has_cols, const float *strip, const float *panel,
                                   uint32_t steps, const float *sums, float *to, size_t to_row, struct side *side)
 {
@@ -262,7 +263,7 @@ struct amx_block {
     enum tile_end end;
 };
 
-/* Sums of a strip with panel c, which end or wait. */
+/* Multiplies a strip by panel c; the sums end or wait. */
 static void panel_multiply(const struct amx_block *b, uint32_t r, uint32_t rows, uint32_t c, struct side *side)
 {
     const struct product *p = b->p;
@@ -338,7 +339,7 @@ void SET_KERNEL(product_bf16_block)(const struct product *p, struct product_plac
     tiny_restore(before);
 }
 
-/* The one way. */
+/* Tiles take pairs alone. */
 bool SET_KERNEL(bf16_pairs_are_faster)(void) { return true; }
 
 #endif

@@ -1,5 +1,4 @@
-/* A block of terms of a product in bfloat16 by vectors of words (product_bf16.c has what is around it,
- * pack_bf16.h what a word is).
+/* A block of terms of a product in bfloat16 by vectors of words (pack_bf16.h); product_bf16.c goes through the blocks.
  *
  *     left    [row][ROW_WORDS]     where terms lie side by side:  a tile's rows, in the piece's scratch, for all panels
  *             [step][VF]           where rows lie side by side    of the piece
@@ -8,10 +7,9 @@
  *                                      for each panel (512 KiB together, stay in L2): TILE x PANEL sums in registers
  *                                          then, if this was the last block, bias and activation, or slope, or adding
  *
- * Sums and terms below 2^-126 count as zeros in both ways of packing, since VDPBF16PS knows no smaller ones;
- * without fused multiply-add (base) this holds for products, too. Which way is taken is the device's choice
- * (cpu_work.bf16_pairs): on some processors VDPBF16PS is four times slower than a fused multiply-add, on others
- * as fast. */
+ * Sums and terms below 2^-126 count as zeros in both ways of packing, since VDPBF16PS knows no smaller ones; without
+ * fused multiply-add (base) so do products. The device chooses the way (cpu_work.bf16_pairs): on some processors
+ * VDPBF16PS is four times slower than a fused multiply-add, on others as fast. */
 #include "engine/base/clock.h"
 #include "engine/device/cpu/isa/bf16/pack_bf16.h"
 
@@ -39,14 +37,14 @@ ALWAYS_INLINE void left_pack(const struct product *p, float *words, const float 
     }
 }
 
-/* A tile's factors, packed, sums that it goes on from, PANEL apart, or NULL, and what it asks for meanwhile. */
+/* A tile's packed factors, the sums that it goes on from (PANEL apart, or NULL), and what it asks for meanwhile. */
 struct bf16_tile {
     const float *left, *panel, *sums;
     uint32_t steps;
     struct tile_ahead ahead;
 };
 
-/* A whole tile, to its end in the registers. */
+/* Computes a whole tile; its sums end in the registers. */
 typedef void bf16_whole(const struct bf16_tile *f, enum tile_end end, float *result, size_t result_row,
                         const float *bias, const float *output, size_t output_row);
 #define BF16_WHOLE(name, is_pairs, left_row, left_step)                                                                \
@@ -125,7 +123,7 @@ static void panel_ask(const float *panel, uint32_t steps, uint32_t i, uint32_t p
     for (uint32_t l = lines * i / parts; l < lines * (i + 1) / parts; l++) prefetch_far(panel + l * LINE_FLOATS);
 }
 
-/* Rows x columns `at`, of one group, by one block of terms. */
+/* Multiplies rows x columns `at`, of one group, by one block of terms. */
 void SET_KERNEL(product_bf16_block)(const struct product *p, struct product_place at, struct terms of,
                                 const struct bf16_arrays *to)
 {
@@ -202,7 +200,7 @@ void SET_KERNEL(product_bf16_block)(const struct product *p, struct product_plac
 
 /* --- which way is faster ---------------------------------------------------------------------- */
 
-/* Least time of some runs of a tile, in ns: what else the machine does only adds. */
+/* Least time of some runs of a tile, in ns: other work of the machine can only add to it. */
 static uint64_t tile_ns(bf16_whole *whole, uint32_t steps)
 {
     static const float zeros[TILE * ROW_WORDS > 256 * PANEL ? TILE * ROW_WORDS : 256 * PANEL];

@@ -1,7 +1,7 @@
 /* How the factors of products in bfloat16 are packed, and how their terms are walked through (product_bf16.c).
  *
- * Everything packed is made of words of 32 bits, a word a row (left) or column (right) and step, in one of two
- * ways that give the same bits:
+ * Packed factors are words of 32 bits, one for each step of a row (left) or column (right), in one of two ways that
+ * give the same bits:
  *
  *     pairs    a step is two terms t, t + 1; a word is both of them as bfloat16; VDPBF16PS adds word times word to
  *              a sum, t + 1 first
@@ -23,8 +23,8 @@
 #define AMX_TERMS 32u /* of a tile; steps, of a pair each */
 #define AMX_STEPS 16u
 
-/* Steps of a block of terms, the most. Tiles go through smaller blocks, of which a panel and the rows it meets
- * lie in the first cache. */
+/* Most steps of a block of terms. Tiles go through smaller blocks, so that a panel and the rows it meets fit into the
+ * first cache. */
 #define BLOCK_STEPS (HAS_TILES ? PRODUCT_TERMS / 2 : PRODUCT_TERMS)
 
 /* Steps that `terms` take. */
@@ -50,7 +50,7 @@ ALWAYS_INLINE vf vf_bf16_round_swapped(vf x)
 #endif
 }
 
-/* What VDPBF16PS takes, where there is one. */
+/* The operands of VDPBF16PS, where there is one. */
 #ifdef __AVX512BF16__
 /* Words of low (lanes 0 .. VF - 1) and high (VF ..) side by side: lane i has terms 2 i and 2 i + 1. */
 ALWAYS_INLINE vf vf_pairs_along(vf low, vf high) { return (vf)(__m512i)_mm512_cvtne2ps_pbh(high, low); }
@@ -120,8 +120,8 @@ static inline size_t packed_panel_words(const struct product *p)
     return (size_t)p->term_groups * steps_of(p->terms, p->is_pairs) * PANEL;
 }
 
-/* Packs terms x cols of a factor whose columns lie side by side, and if has_sums adds the terms to col_sums in
- * order: a strip of so many vectors after another, whose sums are in registers. */
+/* Packs a strip, terms x cols and at most ACROSS_VECTORS vectors wide, of a factor whose columns lie side by side. With
+ * has_sums, adds the terms to col_sums in order; the strip's sums are in registers. */
 #define ACROSS_VECTORS 8u
 ALWAYS_INLINE void right_pack_strip(float *panels, size_t panel_words, const float *right, size_t right_term,
                                     uint32_t terms, uint32_t cols, vf *col_sums, const bool has_sums,
@@ -168,8 +168,8 @@ ALWAYS_INLINE void right_pack_across(float *panels, size_t panel_words, const fl
     }
 }
 
-/* Packs terms x cols of a factor whose terms lie side by side: VF columns by LINE_FLOATS terms at a time
- * through registers. Where there are fewer, they are copied among zeros first. */
+/* Packs terms x cols of a factor whose terms lie side by side: VF columns by LINE_FLOATS terms at a time through
+ * registers. Fewer columns or terms are first copied among zeros. */
 ALWAYS_INLINE void right_pack_along(float *panels, size_t panel_words, const float *right, size_t right_col,
                                     uint32_t terms, uint32_t cols, const bool is_pairs)
 {
@@ -205,7 +205,7 @@ ALWAYS_INLINE void words_transpose(float *to, size_t row, const float *words, co
     }
 }
 
-/* right_pack_along, whole tiles at a time: rounds first, so that half as much is transposed. */
+/* right_pack_along, whole tiles at a time: it rounds first, and so transposes half as much. */
 static void right_pack_tiles(float *panels, size_t panel_words, const float *right, size_t right_col, uint32_t terms,
                              uint32_t cols)
 {
@@ -231,7 +231,7 @@ static void right_pack_tiles(float *panels, size_t panel_words, const float *rig
 }
 #endif
 
-/* Packs terms x columns [col, col + cols), and adds the terms to col_sums unless that is NULL. */
+/* Packs terms x columns [col, col + cols). Where columns lie side by side, adds terms to col_sums, if any. */
 ALWAYS_INLINE void right_pack(const struct product *p, struct terms of, uint32_t col, uint32_t cols, float *panels,
                               size_t panel_words, vf *col_sums, const bool is_pairs)
 {
@@ -268,7 +268,8 @@ static inline void right_pack_any(const struct product *p, struct terms of, uint
     if (HAS_TILES) steps_fill(panels, panel_words, of.count, cols);
 }
 
-/* Between the two, numbers below 2^-126 are zeros, as operands and as results: MXCSR's DAZ and FTZ. */
+/* Between tiny_flush() and tiny_restore(), numbers below 2^-126 are zeros, as operands and results: MXCSR's DAZ and
+ * FTZ. */
 ALWAYS_INLINE uint32_t tiny_flush(void)
 {
     uint32_t before = _mm_getcsr(), during = before | 0x8040;

@@ -6,8 +6,8 @@
  *                                          for each block of BLOCK_STEPS steps: block_bf16.c, or block_amx.c by the
  *                                          matrix unit
  *
- * An element's terms are one chain of additions from zero, whatever the block: sums wait in the piece's scratch
- * for the next one. */
+ * An element's terms are one chain of additions from zero, whatever the block: sums wait in the piece's scratch for the
+ * next block. */
 #include "engine/device/cpu/isa/bf16/product_bf16.h"
 
 #include "engine/device/cpu/isa/bf16/pack_bf16.h"
@@ -31,14 +31,14 @@ static void pack(const struct product *p, uint32_t piece)
     if (p->col_sums != NULL) col_sums_add(p->col_sums + col, sums, cols);
 }
 
-/* Rows whose sums wait in so much room. */
+/* Rows whose sums can wait in `floats` floats. */
 static uint32_t rows_waiting(const struct product *p, uint32_t floats)
 {
     return floats / p->piece_cols / BF16_ROWS * BF16_ROWS;
 }
 
-/* Where blocks are packed beforehand and come from far, tiles leave more of the second cache to them, by fewer sums
- * that wait (heterps-run bench gemm --precision bf16). */
+/* Blocks that were packed beforehand come from far; with tiles fewer sums wait, so that the blocks have more of the
+ * second cache (heterps-run bench gemm --precision bf16). */
 #define KEPT_BESIDE (HAS_TILES ? PRODUCT_KEPT / 4 : PRODUCT_KEPT)
 
 static void multiply(const struct product *p, struct product_place at, void *scratch)
@@ -71,7 +71,7 @@ static void cut(struct product *p, uint32_t members)
     p->pack_panels = each < PACK_PANELS ? each : PACK_PANELS;
     p->pack_count = (panels + p->pack_panels - 1) / p->pack_panels;
     p->packed_floats = panels * packed_panel_words(p);
-    /* One member that needs each block once packs it before it multiplies, and finds it in its second cache. */
+    /* A single member that needs each block once packs it before it multiplies, and finds it in its second cache. */
     if (members == 1 && p->rows > 0 && p->row_groups == 1 &&
         (first.is_last || p->rows <= rows_waiting(p, PRODUCT_KEPT))) {
         p->pack_count = 0;

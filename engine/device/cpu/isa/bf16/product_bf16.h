@@ -4,8 +4,8 @@
 
 #include "engine/device/cpu/isa/tile.h"
 
-/* SET_KERNEL(product_bf16_block) is product_bf16_block_amx in the compilation for amx. KERNEL, as elsewhere, is of the
- * set's vectors. */
+/* SET_KERNEL(product_bf16_block) is product_bf16_block_amx in the compilation for amx. KERNEL names the compilation for
+ * the set's vectors, as elsewhere. */
 #define SET_KERNEL(name) KERNEL_EXPAND(name, ISA)
 
 #define BF16_ROWS (HAS_TILES ? 32u : TILE) /* bf16_products.rows */
@@ -16,16 +16,16 @@ struct terms {
     bool is_first, is_last;
 };
 
-/* Where a piece's arrays are in its scratch. Sums that wait: tile after tile, of each all panels. */
+/* A piece's arrays in its scratch. Sums that wait lie tile after tile, each with all panels. */
 struct bf16_arrays {
     float *waiting, *left, *tile;
     vf *col_sums; /* of a piece that packs the right factor itself; or NULL */
 };
 
-/* Rows x columns `at`, of one group, by one block of terms: block_bf16.c, or block_amx.c where there are tiles. */
+/* Multiplies rows x columns `at`, of one group, by one block of terms: block_bf16.c, or with tiles block_amx.c. */
 void SET_KERNEL(product_bf16_block)(const struct product *p, struct product_place at, struct terms of,
                                     const struct bf16_arrays *to);
-/* bf16_products.pairs_are_faster, there too. */
+/* bf16_products.pairs_are_faster, in the same two files. */
 bool SET_KERNEL(bf16_pairs_are_faster)(void);
 
 #endif
