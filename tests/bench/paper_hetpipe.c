@@ -3,8 +3,8 @@
  *
  *     paper_hetpipe [--waves N] [--seed N] [--jitter FILE] [--inside BYTES --between BYTES]
  *
- * --waves: of each run that measures waiting (1,000); --jitter: one more run, which draws from FILE's times of recorded
- * waves, one a line; --inside, --between: takes these bandwidths, and fits none.
+ * --waves: of each run that measures waiting (1,000); --jitter: adds a row, whose times are drawn from FILE: times of
+ * recorded waves, one a line; --inside, --between: takes these bandwidths, and fits none.
  *
  * Cards are those of cfg/hetpipe-vgg19.cfg and cfg/hetpipe-resnet152.cfg, whose heads give the sources of their rates.
  * Two numbers are fitted to the four figures of Table 4 that VGG-19 reaches under HetPipe: a card's bandwidth within

@@ -1,4 +1,4 @@
-/* A stream of a stage on a card: passes, updates, and who waits for them. */
+/* A stream of a stage on a card: passes and updates, and waiting for both. */
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -129,7 +129,7 @@ static const struct device_vt sim_vt = {
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* Raises *longest to the bytes of the list in a whole micro-batch. */
+/* Raises *longest to the bytes of the list in a whole micro-batch, if these are more. */
 static void list_measure(const struct sim_device *d, enum crossing_list list, size_t *longest)
 {
     const struct graph *g = d->graph;

@@ -9,7 +9,8 @@
  *
  * Bytes. The device behind a cut moves the cut's tensors on the way forward, and the device in front of it moves them
  * on the way back. The device that moves a tensor counts its bytes, in training only. So if both sides of a cut are on
- * sim, the cut's bytes are those of graph_cut times examples. For a sparse field, every example moves its most keys. */
+ * sim, the cut's bytes are those of graph_cut times examples. An example moves as many keys of a sparse field as it may
+ * have. */
 #ifndef HETERPS_ENGINE_DEVICE_SIM_SIM_DEVICE_H
 #define HETERPS_ENGINE_DEVICE_SIM_SIM_DEVICE_H
 
