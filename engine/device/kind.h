@@ -38,8 +38,8 @@ struct device_seat {
 
 /* Bytes and rows that the devices of a stage have moved in training so far. */
 struct device_figures {
-    uint64_t front_bytes, behind_bytes; /* across the cuts before and after the stage                */
-    uint64_t other_bytes;               /* columns of data without a cut before the stage; losses    */
+    uint64_t front_bytes, behind_bytes; /* across the cuts in front of and behind the stage          */
+    uint64_t other_bytes;               /* columns of data without a cut in front of the stage; losses */
     /* Rows of steps that were resident in the stage's own memory, and that were not; rows moved in, and moved home. */
     struct device_row_figures {
         uint64_t resident, cold, moved_in, moved_home;

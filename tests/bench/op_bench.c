@@ -1,9 +1,8 @@
-/* How near the ops on an example's vectors come to what the processor can do: multiply-adds against the peak of
- * independent ones, and bytes, each tensor that a pass reads or writes counted once, against a copy of as many
- * bytes.
+/* How near the ops on an example's vectors come to what the processor can do. Multiply-adds are compared with the peak
+ * of independent ones; bytes, which count each tensor that a pass reads or writes once, with a copy of as many bytes.
  *
  *     op_bench [ISA [OP]]       microseconds a micro-batch of 256, GFLOP/s, GB/s: medians of 7 repeats, and shares;
- *                               OP: only cases whose name begins so */
+ *                               OP: only cases whose name begins with OP */
 #include "engine/device/cpu/cpu_device.h"
 #include "engine/base/cores.h"
 #include "engine/bench/hand_graph.h"
@@ -14,7 +13,7 @@
 #define REPEATS     7
 #define THREADS_MAX 2u
 
-/* One op with its inputs' columns; of embed_bag: fields of `keys` keys, and a table of `rows`. */
+/* One op with its inputs' columns; for embed_bag, fields of `keys` keys, and a table of `rows` rows. */
 struct bench_case {
     const char *name;
     op_id op;
@@ -52,7 +51,7 @@ static const struct bench_case cases[] = {
 };
 #define CASE_COUNT (sizeof cases / sizeof *cases)
 
-/* What an op_shape says of the case, and the graph that runs it. */
+/* The case's shapes, by its op_shape, and the graph that runs it. */
 struct bench {
     struct hand_graph h;
     struct graph_table table;
@@ -134,7 +133,7 @@ static void bench_open(struct bench *x, const struct bench_case *p, uint32_t thr
     x->flops[0] = EXAMPLES * (double)shape.flops_forward;
     x->flops[1] = EXAMPLES * (double)shape.flops_backward;
     x->bytes[0] = EXAMPLES * (in_bytes + out_bytes);
-    /* Of embed_bag: dout, and sums that are read and written; of others: inputs, dout, gradients. */
+    /* embed_bag moves dout, and sums that are read and written; other ops move inputs, dout, gradients. */
     x->bytes[1] = EXAMPLES * (2 * in_bytes + out_bytes);
     struct cores cores;
     cores_allowed(&cores);
@@ -167,7 +166,7 @@ int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : isa_names[isa_best()];
     enum isa isa;
-    isa_find(name, &isa); /* bench_open refuses what is none */
+    isa_find(name, &isa); /* bench_open refuses an unknown name */
     printf("isa %s\n", name);
     for (uint32_t threads = 1; threads <= THREADS_MAX; threads++)
         for (size_t i = 0; i < CASE_COUNT; i++) {

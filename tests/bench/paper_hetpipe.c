@@ -3,17 +3,17 @@
  *
  *     paper_hetpipe [--waves N] [--seed N] [--jitter FILE] [--inside BYTES --between BYTES]
  *
- * --waves: of each run of the waiting (1,000); --jitter: besides, times of recorded waves, one a line, to draw from;
- * --inside, --between: these bandwidths, and no fit.
+ * --waves: of each run that measures waiting (1,000); --jitter: adds a row, whose times are drawn from FILE: times of
+ * recorded waves, one a line; --inside, --between: takes these bandwidths, and fits none.
  *
- * Cards are those of cfg/hetpipe-vgg19.cfg and cfg/hetpipe-resnet152.cfg, whose heads say where their rates are from.
- * Two numbers are fitted, a card's bandwidth within its node and what a node receives a second from others, to the four
- * figures of Table 4 that VGG-19 reaches under HetPipe. All else is predicted. Chosen by rules that do not look at
- * the outcome:
+ * Cards are those of cfg/hetpipe-vgg19.cfg and cfg/hetpipe-resnet152.cfg, whose heads give the sources of their rates.
+ * Two numbers are fitted to the four figures of Table 4 that VGG-19 reaches under HetPipe: a card's bandwidth within
+ * its node, and the bytes a second that a node receives from others. All else is predicted. These are chosen by rules
+ * that do not look at the outcome:
  *
- *     in flight      as many as the paper prints (Table 4), and besides as many as the planner chooses
+ *     in flight      as many as the paper prints (Table 4), and also as many as the planner chooses
  *     Horovod        each step: the slowest card's minibatch, then a ring over all cards; nothing is overlapped
- *     bytes          of a node, received and sent: so counted, Horovod's are what the paper prints
+ *     bytes          of a node, received and sent: with this count, Horovod's are the paper's
  *     a minibatch    32 images; the last layer tells 1,000 classes; all exchange each wave, a worker alone never
  *     jitter         each wave of a worker computes exp(s g - s^2 / 2) times as long, g normal; the paper tells no s */
 #include <inttypes.h>
@@ -37,7 +37,7 @@
 
 enum { VGG, RESNET };
 enum { V, R, G, Q };
-/* Which nodes the sets have: V, VR, VRQ, VRQG. */
+/* The sets' nodes: V, VR, VRQ, VRQG. */
 static const uint32_t node_order[SETS] = {V, R, Q, G};
 static const char *const set_names[SETS] = {"4[V]", "8[VR]", "12[VRQ]", "16[VRQG]"};
 /* Table 4. */
@@ -110,7 +110,7 @@ static struct proposal proposed(const struct subject *s, uint32_t set, allocatio
     return p;
 }
 
-/* Table 4's: one worker of the four V, or four of a card of each node. in_flight 0: chosen. */
+/* Table 4's workers: one of the four V, or four of a card of each node. in_flight 0: the planner chooses. */
 static struct proposal hetpipe_of(uint32_t net, uint32_t set, uint32_t in_flight)
 {
     return proposed(&subjects[net], set, set == 0 ? ALLOCATION_ID_np : ALLOCATION_ID_ed, PLACEMENT_LOCAL, in_flight);
@@ -125,7 +125,7 @@ static double horovod_of(uint32_t net, uint32_t set)
 
 /* --- the fit ------------------------------------------------------------------------------------ */
 
-/* Root of the mean square of logarithms, ours over the paper's. */
+/* Root of the mean square of the logarithms of ours over the paper's. */
 static double hetpipe_rms(uint32_t net)
 {
     double sum = 0;
@@ -211,7 +211,7 @@ static void table4(void)
     }
 }
 
-/* What follows from it, and the partitions. */
+/* Whether ResNet-152 fits one RTX 2060. */
 static void refusal(void)
 {
     const struct subject *s = &subjects[RESNET];
@@ -247,7 +247,7 @@ static void partitions(void)
 
 /* --- Figures 4 and 3 ---------------------------------------------------------------------------- */
 
-/* All nodes, with so many in flight, or as many as fit. */
+/* All nodes, with at most this many in flight. */
 static struct proposal proposed_at_most(const struct subject *s, allocation_id allocation, enum placement placement,
                                         uint32_t first_server, uint32_t in_flight)
 {
@@ -372,7 +372,7 @@ static const uint32_t distances[] = {0, 1, 2, 4, 8, 32};
 #define WORKERS      4u
 #define RECORDED_MAX 65536u
 
-/* The times in a file, each over their mean, drawn at random. */
+/* Draws at random from the times in a file, each over their mean. */
 static void jitter_read(const char *path, double *slow)
 {
     static double times[RECORDED_MAX];

@@ -1,20 +1,20 @@
-/* The experiments of RALP (sched/ralp.h) beside what we find, as Markdown: its Tables 1 and 2 from the profiler, and by
- * simulation (sched/nets/data_parallel.h) its Tables 3 and 4 and what its text says of figures 2, 3, 7, 8 and 9.
+/* The experiments of RALP (sched/ralp.h) beside what we find, as Markdown: its Tables 1 and 2 from the profiler; its
+ * Tables 3 and 4, and what its text says of figures 2, 3, 7, 8 and 9, by simulation (sched/nets/data_parallel.h).
  *
- *     paper_ralp [--steps N]       steps that every figure is of (12)
+ *     paper_ralp [--steps N]       steps that every figure is taken over (12)
  *
- * What is given, and fixed before anything is simulated:
+ * Given, and fixed before anything is simulated:
  *
  *     cluster    8 machines of 4 cards (section 6.1); a job's cards are on as many machines as can be, workers first
- *     batches    tf_cnn_benchmarks', 1,001 classes as there, or the 21,841 of section 6.3
+ *     batches    tf_cnn_benchmarks', with its 1,001 classes, or the 21,841 of section 6.3
  *     cards      images a second of a TITAN Xp alone, from figures that others have published (rates_set)
  *     links      56 Gb/s a machine each way (section 6.1)
- *     processes  one rate for all: that with which four VGG11 jobs beside four of ResNet-50, each of three workers
- *                and a server, come to 120.6 images/s, as in Table 3: what TensorFlow and copies leave of a link
+ *     processes  one rate for all: what TensorFlow and copies leave of a link. With this rate four VGG11 jobs beside
+ *                four of ResNet-50, each of three workers and a server, reach Table 3's 120.6 images/s: the one fit
  *
  * All else is a prediction: the other cells of Table 3 and everything below them. The text is the only source for the
- * figures, whose bars are not in it. How a step goes (struct rule) was chosen among the six that the end of the page
- * shows, for the order of figure 7's bars and one fit, with all predictions in sight: that is no prediction itself. */
+ * figures, and does not give their bars. How a step goes (struct rule) is no prediction: it was chosen among the six
+ * rules at the end of the page, for the order of figure 7's bars and one fit, with all predictions in sight. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static void must(status st)
 
 /* --- models ------------------------------------------------------------------------------------ */
 
-/* Those of the paper, in its order. */
+/* The paper's models, in its order. */
 enum { ALEXNET, GOOGLENET, INCEPTION3, LENET, OVERFEAT, RESNET50, VGG11, VGG19 };
 static const struct {
     const char *name, *title;
@@ -238,7 +238,7 @@ static struct two consolidated(uint32_t first, enum parallel_way first_way, uint
     return speed;
 }
 
-/* What communication takes of a step with (n, n). */
+/* The share of a step that communication takes with (n, n). */
 static double communication(uint32_t m, uint32_t n)
 {
     struct parallel_job job = job_of(m, false, PARALLEL_SERVERS, n, n);
@@ -259,7 +259,7 @@ static void rate_set(enum fitted fitted, double rate)
     machines.link_rate = fitted == PROCESS ? LINK_RATE : fitted == PROCESS_AND_LINK ? 4 * rate : rate;
 }
 
-/* The greater the rate, the faster the jobs, and the less of a step is communication. Returns the speed it comes to. */
+/* Fits the rate: at a greater rate jobs are faster, and communication is less of a step. Returns the speed reached. */
 static double rates_fit(const struct rule *rule)
 {
     machines.overlaps = rule->overlaps;
@@ -322,8 +322,8 @@ static void cells_find(double ours[TABLE_3 + TABLE_4])
     memcpy(ours, found, sizeof found);
 }
 
-/* Of the cells from first on, but for the fitted one: the ratio to the paper's that is farthest from 1, and how many
- * are within 20 %. */
+/* Returns the ratio to the paper's that is farthest from 1, among `count` cells from `first` on without the fitted one;
+ * *within: how many are within 20 %. */
 static double cells_judge(const double ours[TABLE_3 + TABLE_4], uint32_t first, uint32_t count, uint32_t *within)
 {
     double worst = 1;
@@ -390,7 +390,7 @@ static void figure_3(void)
     printf(". The paper: over 7 for LeNet, the most.\n");
 }
 
-/* What the text of section 6 says of figures 7 and 9 is counted. */
+/* Counts for what the text of section 6 says of figures 7 and 9. */
 struct claims {
     uint32_t cells, over_baseline, friendly_cells, friendly_over, other_cells, other_within, half_over, ordered;
     double greatest, least_friendly, most_friendly;
@@ -421,7 +421,7 @@ static void claims_count(struct claims *c, uint32_t m, const double speed[WAYS])
     }
 }
 
-/* Tells the figure where tells is true. */
+/* Prints the figure if `tells`. */
 static struct claims figure_7_or_9(bool is_22k, bool tells)
 {
     struct claims c = {.least_friendly = INFINITY, .least_far = INFINITY};

@@ -2,8 +2,8 @@
  *
  *     paper_tables [--seconds S] [--brute S] [--seed N] [TABLE]...
  *
- * in the root of the source; without tables: all but `times`. --seconds: of every learned and sampled method
- * (3); --brute: after how many seconds brute force is stopped and its time estimated (10).
+ * in the root of the source; without tables: all but `times`. --seconds: for every learned and sampled method (3);
+ * --brute: seconds after which brute force is stopped and its time estimated (10).
  *
  *     times     each layer of each model on a core and on a V100
  *     table2    seconds of brute force, rl and exact, 8 to 20 layers
@@ -19,9 +19,9 @@
  *     least throughput   a tenth more than all CPU cores together reach on CTRDNN: one limit for everything
  *     prices of types    in the head of cfg/paper64.cfg
  *
- * Seconds are of processor time, so that what else the machine runs counts little. Every method evaluates plans
- * with the exact provision. A cost is that of a pass over the examples of the cluster's goal, without parameter
- * servers except in figure 4. */
+ * Seconds are processor time, so other programs on the machine count little. Every method evaluates plans with the
+ * exact provision. A cost is that of a pass over the examples of the cluster's goal, without parameter servers except
+ * in figure 4. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -77,7 +77,7 @@ static const char *text(const char *format, ...)
 struct answer {
     bool is_tried, is_known, is_feasible, is_proven;
     double cost, throughput;
-    double seconds, best_seconds; /* of all; until the plan that it ends with */
+    double seconds, best_seconds; /* of the whole search; until its best plan */
     uint64_t evaluations;
     type_index types[LAYERS_MAX];
 };
@@ -121,7 +121,7 @@ static void problem_close(struct problem *p)
     cluster_free(&p->cluster);
 }
 
-/* The problem of these, made once. */
+/* The problem with these arguments, made once. */
 static struct problem *problem_of(const char *model, const char *cluster, bool has_cpu, double limit)
 {
     static struct problem problems[PROBLEMS_MAX];
@@ -137,7 +137,7 @@ static struct problem *problem_of(const char *model, const char *cluster, bool h
     return &problems[count++];
 }
 
-/* Brute force and Bayesian optimisation, which would take far longer than the others, are stopped by processor time. */
+/* Stops brute force and the sampled methods by processor time: some would take far longer than other methods. */
 static bool is_late(void *end, const struct search_standing *standing)
 {
     (void)standing;
@@ -202,7 +202,7 @@ static struct cost_result one_type(const struct instance *instance, uint32_t typ
 
 /* --- cells -------------------------------------------------------------------------------------- */
 
-/* How much more than the other, the paper's "outperforms by": "+12.3 %". */
+/* How much more than `other` a cost is, the paper's "outperforms by": "+12.3 %". */
 static const char *over(double cost, double other)
 {
     double percent = (cost / other - 1) * 100;
@@ -216,7 +216,7 @@ static const char *usd(double cost) { return text(cost < 100 ? "%.4f" : "%.1f", 
 
 static const char *paper(double figure) { return figure > 0 ? text("%g %%", figure) : ""; }
 
-/* A method's cost over rl's; a plan below the least throughput: what it reaches of it. */
+/* A method's cost over rl's; of a plan below the least throughput, the share that it reaches. */
 static const char *cost_cell(struct problem *p, uint32_t method)
 {
     const struct answer *a = answer_of(p, method), *rl = answer_of(p, METHOD_ID_rl);
@@ -370,7 +370,7 @@ static void table3(void)
 
 /* --- figure 4 ----------------------------------------------------------------------------------- */
 
-/* Rows that an example pushes and pulls, read and written by a core of a parameter server. */
+/* Adds the cost of parameter servers: a core of one reads and writes the rows that an example pushes and pulls. */
 static void servers_add(struct problem *p)
 {
     const struct cluster_type *core = &p->cluster.types[0];
@@ -380,7 +380,7 @@ static void servers_add(struct problem *p)
     p->instance.server_price = core->resource.price_per_hour;
 }
 
-/* What a provision costs more than ours, and in brackets what ours saves of it. */
+/* How much more than ours a provision costs, and in brackets the share of its cost that ours saves. */
 static const char *provision_cell(const struct cost_result *result, double ours)
 {
     if (!result->is_feasible) return "–";
@@ -462,7 +462,7 @@ static const char *first_gpu_cell(struct problem *p)
     return rl->is_feasible ? over(result.cost, rl->cost) : usd(result.cost);
 }
 
-/* The columns of figures 5 to 7: a cluster, or the paper's figures for those on its left. */
+/* A column of figures 5 to 7: a cluster, or the paper's figures for the clusters on its left. */
 struct column {
     const char *cluster; /* NULL: the paper's */
     const char *title;
@@ -480,7 +480,7 @@ static const struct column columns[] = {{"paper2", "", 0},
                                         {"paper64-speeds", ", speeds differ", 0}};
 #define COLUMN_COUNT (sizeof columns / sizeof columns[0])
 
-/* The problem of every column, NULL for the paper's, and the heading of the table. Returns the first column:
+/* Opens the problem of every column, NULL for the paper's, and prints the table's heading. Returns the first column:
  * without CPU, one type alone leaves nothing to decide. */
 static uint32_t types_open(struct problem **problems, bool has_cpu)
 {
@@ -647,7 +647,7 @@ int main(int argc, char **argv)
                 if (strcmp(argv[i], tables[t].name) == 0) is_good = is_any = is_chosen[t] = true;
         if (!is_good) usage(text("'%s' is not a table, nor an option with its value", argv[i]));
     }
-    /* No plan reaches so much: what is found is the greatest throughput. */
+    /* No plan reaches 1e30 examples a second, so the greatest throughput is found. */
     struct problem all_cpu;
     problem_open(&all_cpu, "ctrdnn16", "paper2", true, 1e30);
     double greatest = one_type(&all_cpu.instance, 0).throughput;

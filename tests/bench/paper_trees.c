@@ -3,15 +3,15 @@
  *
  *     paper_trees [--seeds N] [--episodes N]
  *
- * --seeds: agents of each kind, whose mean, least and greatest are shown (10); --episodes: of each (10,000).
+ * --seeds: agents of each kind, whose mean, least and greatest are shown (10); --episodes: of each agent (10,000).
  *
- * What the paper says of its devices are three figures, and devices are fitted to them: a node's time on the processor
- * (all there: 6.34 ms a tree), on a card (all there: 11.63 ms) and a value's way (each node on the one or the other at
- * random: 10.11 ms). Judged is what is not fitted: where its agent ends, how soon, and that noise keeps it from
- * learning. Chosen by rules that do not look at the outcome:
+ * The paper gives three figures of its devices, and three times are fitted to them: a node's on the processor (all
+ * nodes there: 6.34 ms a tree), a node's on a card (all there: 11.63 ms), and a value's way (each node on the one or
+ * the other at random: 10.11 ms). The rest is judged: where the paper's agent ends, how soon, and that noise keeps it
+ * from learning. These are chosen by rules that do not look at the outcome:
  *
  *     trees          random binary ones of 5 to 34 words, as sentences of the Stanford Sentiment Treebank mostly are;
- *                    an agent learns from the first half, and all figures but the curve are of the other
+ *                    an agent learns from the first half; all figures but the curve are of the second
  *     one at a time  nodes are not computed side by side: random placement took longer than half of each device's time
  *     output         2 of a node's 24 operations: eight maps, four sums, four gates, five products and sums, a tanh;
  *                    a map and a softmax
@@ -127,7 +127,7 @@ static struct placer split(place_id id, uint64_t seed)
     return (struct placer){.id = id, .options = {.seed = seed * TREES, .first = 0, .second = 1}};
 }
 
-/* Devices on which the forest's trees take what was published. */
+/* Devices on which the forest's trees take the published times. */
 static struct place_machine machine_fit(const struct forest *f)
 {
     struct place_machine m = {.device_count = 2, .is_synchronous = true};
@@ -145,7 +145,7 @@ static struct place_machine machine_fit(const struct forest *f)
 
 /* --- figures ----------------------------------------------------------------------------------- */
 
-/* Over seeds. */
+/* A figure over seeds. */
 struct range {
     double sum, least, greatest;
     uint32_t count;
@@ -228,7 +228,7 @@ static void curve_tell(void)
                curve[w].least, curve[w].greatest);
 }
 
-/* Trees that exact can place, and devices side by side: how far the policies are from the least there is. */
+/* On trees that exact can place, with devices side by side: how far the policies are from the least time. */
 static void small_tell(const struct place_machine *fitted)
 {
     const struct forest *f = forest_make(SMALL_MIN, SMALL_MAX, OUTPUT);

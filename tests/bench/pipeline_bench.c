@@ -16,18 +16,16 @@
  *
  *     bare       feed_try_next, forward list, backward list, feed_release for every micro-batch; at the step's end the
  *                updates. A thread of its own on the first core, with a device like the pipeline's. No loss is
- *                summed or looked at.
+ *                added up or read.
  *     pipeline   pipeline_train, from the call to its return
  *
- * All that is compared takes turns of a fraction of a second, in an order that is reversed with every round. A
- * ratio is taken between turns of one round; printed are the median of all rounds, the middle half of them, and
- * the ratio of the best turns, which on a machine that others use too comes nearest to what a quiet one would
- * show. `cpu` compares the processor time of the whole process: what else the machine runs costs it caches but
- * no time; where threads wait for each other it counts their spinning.
+ * All that is compared takes turns of a fraction of a second, in an order that is reversed with every round. A ratio is
+ * taken between turns of one round. Printed are the median of all rounds, their middle half, and the ratio of the best
+ * turns, which on a shared machine comes nearest to the ratio on a quiet one. `cpu` compares the processor time of the
+ * whole process: other programs cost it caches but no time; where threads wait for each other it counts their spinning.
  *
- * On a crowded machine many short turns, each after a rest, find some that nobody interrupts: --shorter 8
- * --rest 10 --rounds 100 makes turns an eighth as long, and sleeps 10 ms before each. What a job costs to begin
- * and to end then weighs more. */
+ * On a crowded machine nobody interrupts some of many short turns, each after a rest: --shorter 8 --rest 10 --rounds
+ * 100 makes turns an eighth as long, and sleeps 10 ms before each. A job's beginning and end then weigh more. */
 #include "engine/base/file.h"
 #include "tests/bench/pipeline_turns.h"
 
@@ -63,7 +61,7 @@ static char *text_read(const char *path)
 
 static void busy_text(char *text, size_t bytes, const uint32_t *cost, uint32_t count)
 {
-    /* The gradient of `in` passes through all that follows: without it there would be no backward passes. */
+    /* The gradient of `in` passes through all later layers: without `in` there would be no backward passes. */
     static const char head[] = "[model]\nname = busy\n[data]\ndense = I1..I4\n[fc in]\ninput = dense\nunits = 4\n";
     size_t at = (size_t)snprintf(text, bytes, "%s", head);
     for (uint32_t i = 0; i < count; i++) {
@@ -81,7 +79,7 @@ static void stages_measure(const char *shape, const uint32_t *cost, uint32_t cou
 {
     uint32_t total = 0, slowest = 0, before = 0, longest = 0, micro_rounds;
     for (uint32_t i = 0; i < count; i++) {
-        /* A stage begins when the stages before it have passed the first micro-batch, and they end after it. */
+        /* A stage begins when the stages in front of it have passed the first micro-batch, and they end after it. */
         if (MICROS * cost[i] + before > longest) longest = MICROS * cost[i] + before;
         if (cost[i] > slowest) slowest = cost[i];
         before += cost[i];
@@ -110,7 +108,7 @@ static void stages_measure(const char *shape, const uint32_t *cost, uint32_t cou
         pipeline_variant(&v[n++], "a core a stage, wsp", &wsp, MICROS * shorter, chain, count, SYNC_WSP);
     }
     turns_take(v, n);
-    /* On fewer cores than stages the cores bound it too. */
+    /* With fewer cores than stages, the cores bound the gain too. */
     double cores_allow = (double)total / two, allowed = total / (slowest > cores_allow ? slowest : cores_allow);
     double drained = (double)total * MICROS / longest;
     printf("stages     cost %s, %u micro-batches a step, %s\n", shape, MICROS,
@@ -133,8 +131,8 @@ static void stages_measure(const char *shape, const uint32_t *cost, uint32_t cou
     data_close(&wsp);
 }
 
-/* One stage as two replicas of a core, each with a lane of its own; few micro-batches a step, so that it shows
- * how both lanes end together. */
+/* One stage as two replicas of a core, each with a lane of its own. Steps of few micro-batches show how both lanes end
+ * together. */
 static void replicas_measure(void)
 {
     char text[2048];
@@ -231,7 +229,7 @@ static void trace_measure(const char *text, uint32_t threads)
     must(trace_open(path, 8));
     /* Threads that start now get their rings. */
     pipeline_variant(&v[1], "with a trace", &d, 1, whole, threads, SYNC_BSP);
-    /* Some tenths of a second, however short the turns shall be, for the rings are drained ten times a second. */
+    /* Some tenths of a second, however short other turns are: the rings are drained ten times a second. */
     v[0].steps = v[1].steps = 1000 * threads;
     v[1].is_traced = true;
     turns_take(v, 2);
@@ -239,7 +237,7 @@ static void trace_measure(const char *text, uint32_t threads)
     time_print(&v[0]);
     time_print(&v[1]);
     cost_print(&v[1], &v[0], 0);
-    must(trace_drain()); /* while the stage whose name is in it is there */
+    must(trace_drain()); /* while the stage is there whose name the rings hold */
     variant_close(&v[0]);
     variant_close(&v[1]);
     must(trace_close());

@@ -1,5 +1,5 @@
-/* What pipeline_bench compares: pipelines, the bare list of ops, and threads that share nothing, which take
- * turns; and how ratios between their turns are printed. See the head of pipeline_bench.c. */
+/* What pipeline_bench compares in turns: pipelines, the bare list of ops, and threads that share nothing; and how it
+ * prints ratios between their turns. See the head of pipeline_bench.c. */
 #ifndef HETERPS_TESTS_PIPELINE_TURNS_H
 #define HETERPS_TESTS_PIPELINE_TURNS_H
 
@@ -28,7 +28,7 @@ static int double_compare(const void *a, const void *b)
 }
 
 struct spread {
-    double low, median, high, least; /* quarter, half, three quarters of the rounds lie below; the least of all */
+    double low, median, high, least; /* a quarter, half, three quarters of the rounds lie below; the best turns' */
 };
 static struct spread spread_of(const double *values)
 {
@@ -38,7 +38,7 @@ static struct spread spread_of(const double *values)
     return (struct spread){sorted[rounds / 4], sorted[rounds / 2], sorted[rounds * 3 / 4], sorted[0]};
 }
 
-/* Of turns `of` over turns `by`, round by round; least: of the best turns. */
+/* Ratios of turns `of` to turns `by`, round by round; least: of the best turns. */
 static struct spread ratio_of(const double *of, const double *by)
 {
     double ratio[ROUNDS_MAX];
@@ -57,7 +57,7 @@ static uint64_t cpu_ns(void)
 
 /* --- what takes turns --------------------------------------------------------------------------- */
 
-/* A pipeline of its own over the data, or the bare loop over another one's feed, or threads that share nothing. */
+/* A pipeline of its own over the data, or the bare loop over another variant's feed, or threads that share nothing. */
 struct variant {
     const char *name;
     struct data *data;
@@ -134,7 +134,7 @@ static void bare_layout(struct variant *v, struct layout *l)
     LAYOUT_TAKE(l, v->scratch, gradients_scratch(g, shape.lanes));
 }
 
-/* The bare loop on the slots of a pipeline, with a gang of core_count. */
+/* The bare loop on a pipeline's slots, with a gang of core_count cores. */
 static void bare_variant(struct variant *v, const char *name, struct data *d, uint32_t steps, struct feed *feed,
                          uint32_t core_count)
 {
@@ -147,7 +147,7 @@ static void bare_variant(struct variant *v, const char *name, struct data *d, ui
     bare_layout(v, &place);
 }
 
-/* Threads that share nothing, each busy for as many rounds. */
+/* Threads that share nothing, each busy for busy_rounds rounds. */
 static void threads_variant(struct variant *v, const char *name, uint32_t thread_count, uint32_t busy_rounds)
 {
     *v = (struct variant){.name = name, .steps = 1, .thread_count = thread_count, .busy_rounds = busy_rounds};
@@ -302,7 +302,7 @@ static void time_print(const struct variant *v)
            t.low * 1e-3, t.high * 1e-3, t.least * 1e-3);
 }
 
-/* How many times as fast as `one`; `limit`: what it can be at most. */
+/* How many times as fast as `one` v is; `limit`: the most that it can be. */
 static void gain_print(const struct variant *v, const struct variant *one, double limit, const char *limit_text)
 {
     struct spread gain = ratio_of(one->wall_ns, v->wall_ns);
@@ -314,7 +314,7 @@ static void gain_print(const struct variant *v, const struct variant *one, doubl
     printf("\n");
 }
 
-/* What v takes beyond `bare`. */
+/* The time that v takes beyond `bare`. */
 static void cost_print(const struct variant *v, const struct variant *bare, uint32_t tasks)
 {
     double beyond[ROUNDS_MAX];

@@ -1,6 +1,6 @@
-/* A feed for benchmarks, which the linker takes instead of engine/pipe/feed.c: it has its micro-batches parsed
- * and their rows found and numbered beforehand, and plays them round and round. A call of it points a free slot
- * to the next one; nobody's thread reads meanwhile, so none helps a team. */
+/* A feed for benchmarks, which the linker takes instead of engine/pipe/feed.c. Its micro-batches are parsed, and their
+ * rows found and numbered, beforehand; it plays them round and round. A call points a free slot to the next
+ * micro-batch. No thread reads meanwhile, so none helps a team. */
 #ifndef HETERPS_TESTS_PREPARED_FEED_H
 #define HETERPS_TESTS_PREPARED_FEED_H
 
@@ -72,7 +72,7 @@ static const char *clicks_path(void)
     return path;
 }
 
-/* What the reader must know of the graph; kept to the end, as is the reader. */
+/* What the reader must know of the graph; the graph and the reader are kept to the end. */
 static struct reader_schema schema_of(const struct graph *g)
 {
     struct test_schema *schema = calloc(1, sizeof *schema);
@@ -81,7 +81,7 @@ static struct reader_schema schema_of(const struct graph *g)
     return schema->schema.reader;
 }
 
-/* Memory to number the rows of a step with, and of the rows of all steps. */
+/* Memory for numbering the rows of a step, and for the rows of all steps. */
 static void rows_layout(struct data *d, struct layout *l, struct row_numbers *numbers)
 {
     const struct graph *g = &d->graph;

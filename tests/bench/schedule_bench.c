@@ -1,14 +1,14 @@
-/* How near to the proven optimum the sampled and learned methods come, and how soon: shares of runs within 5 %,
- * 1 % and 1e-6 of it after so many seconds, where a second is the number of evaluations that `heterps-run plan
- * --seconds 1` gets (sched/solution.h), and what that takes in seconds of one core.
+/* How near to the proven optimum the sampled and learned methods come, and how soon: the shares of runs within 5 %, 1 %
+ * and 1e-6 of the optimum after each of SECONDS, and the seconds of one core that a run takes. A second of SECONDS is
+ * the number of evaluations that `heterps-run plan --seconds 1` gets (sched/solution.h).
  *
  *     schedule_bench [RANDOM [RUNS [FOLDER [SECONDS ...]]]]
  *         RANDOM   random instances of 8 to 20 layers and 2 to 64 types (16)
  *         RUNS     runs an instance and method, with seeds from 1 (2)
- *         FOLDER   whose *.inst.json are asked as well (../shared/instances; - or one that is absent: none)
+ *         FOLDER   its *.inst.json are asked as well (../shared/instances; - or an absent folder: none)
  *         SECONDS  increasing, at most 4 (1 3)
  *
- * Runs one after the other on one core. Time is that of the thread, so that others on the machine do not count. */
+ * Runs go one after the other on one core. Time is the thread's, so other programs on the machine do not count. */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -78,7 +78,7 @@ static struct result run(const struct bench *b, const struct cost_model *model, 
     return r;
 }
 
-/* Every method on an instance; returns whether its optimum is known, without which it says nothing. */
+/* Runs every method on an instance, if its optimum is known; returns whether it is. */
 static bool instance_ask(const struct bench *b, const struct instance *instance, struct results *results)
 {
     struct cost_model model;
@@ -110,7 +110,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The median of one number of each result, which lies at `offset` in it. */
+/* The median of the results' number at `offset`. */
 static double median(const struct results *results, size_t offset)
 {
     double *values = malloc(results->count * sizeof *values), middle;

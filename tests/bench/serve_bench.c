@@ -4,8 +4,8 @@
  *     ./build.sh bench && build/release/tests/bench/serve_bench PROGRAM GRAPH MODEL DATA [SECONDS]
  *     PEER='./serve_onnx LIBONNXRUNTIME MODEL.onnx' …     with tests/peers/serve_onnx.c, too
  *
- * Servers have one core, the client another; turns of SECONDS (2) each alternate, and what is told is the middle of
- * TURNS of them: figures of one run alone can be compared. DATA are lines of a format without a line of names.
+ * Servers have one core, the client another. Turns of SECONDS (2) alternate, and the middle of TURNS of them is told.
+ * Compare figures of one run alone. DATA are lines of a format without a line of names.
  *
  *     client, 64 connections ──single lines──▶ constant | serve        requests a second, times
  *     the same at half of serve's rate                                 times, from when a request should have gone
@@ -171,7 +171,7 @@ static void data_read(const char *path)
     for (size_t i = 0; i < data_bytes; i++) data_lines += data[i] == '\n';
 }
 
-/* As many as there are, of so many lines each. */
+/* Makes requests of `lines` lines each from all data, at most REQUESTS_MAX. */
 static void requests_make(const char *to, uint32_t lines)
 {
     const char *at = data, *end = data + data_bytes;
@@ -233,7 +233,7 @@ static void send_next(struct connection *c, uint64_t begin_ns)
     }
 }
 
-/* Reads what is there; whether the answer is complete. */
+/* Reads what is there; returns whether the answer is complete. */
 static bool receive(struct connection *c)
 {
     static char body[1 << 16];
@@ -263,8 +263,8 @@ static bool receive(struct connection *c)
     }
 }
 
-/* Asks by so many connections for so long: each again as soon as it has its answer, or, with a rate, whoever is free
- * when a request is due, which waits for one if none is. Returns answers a second. */
+/* Asks over `count` connections for `seconds`. A connection asks again as soon as it has its answer; or, with a rate, a
+ * free connection asks when a request is due, and the request waits while none is free. Returns answers a second. */
 static double ask(struct server s, uint32_t count, double seconds, double rate)
 {
     struct epoll_event events[CONNECTIONS];
@@ -318,7 +318,7 @@ static double middle(double *values)
     return values[TURNS / 2];
 }
 
-/* In milliseconds; of the last turn. */
+/* A quantile of the last turn's times, in milliseconds. */
 static double quantile(double share)
 {
     if (time_count == 0) return 0;
@@ -341,7 +341,7 @@ static void turn(struct server s, struct figures *f, int i, double seconds, doub
     }
 }
 
-/* Lines a second of predict from the file, its start included. */
+/* Lines a second that predict computes from the file, its start included. */
 static double predict_rate(const char *program, const char *graph, const char *model, const char *path)
 {
     const uint64_t begin = clock_ns();
@@ -398,7 +398,7 @@ static void lines_tell(const char *program, const char *graph, const char *model
            of_serve, of_predict, of_serve / of_predict);
 }
 
-/* Posts lines to learn from, until it is ended. */
+/* Starts a process that posts lines to learn from, until it is ended. */
 static pid_t teacher_start(struct server s)
 {
     const pid_t pid = fork();
@@ -425,7 +425,7 @@ static double learned(struct server s)
     return atof(value);
 }
 
-/* Single lines, of a server alone, and of one that learns as fast as it can meanwhile, on the same core. */
+/* Single lines, asked of a server alone, and of a server that meanwhile learns as fast as it can on the same core. */
 static void learning_tell(const char *program, const char *graph, const char *model, struct server serve,
                           double seconds)
 {

@@ -1,9 +1,8 @@
-/* What each part of the sparse path takes (engine/bench/sparse.h), from keys to updated rows: nanoseconds a
- * key, medians of 5 rounds. How near single parts come to what memory can do, tells `heterps-run bench gather`,
- * `update`, `lookup`.
+/* Times of each part of the sparse path (engine/bench/sparse.h), from keys to updated rows: nanoseconds a key, medians
+ * of 5 rounds. `heterps-run bench gather`, `update` and `lookup` tell how near single parts come to memory's speed.
  *
- *     sparse_bench [THREADS [CASE]]   for tables that fit into caches and not, keys by Zipf's law and uniform; of all
- *                                     cases, or of the one of that number */
+ *     sparse_bench [THREADS [CASE]]   tables that fit into caches and that do not, keys by Zipf's law and uniform;
+ *                                     CASE: the number of one case (else all) */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,19 +1,19 @@
-/* Rows a second that the store gives when most of them are on a disk: tickets of random keys, of which some are
- * under way at a time; get: every row is read; update: and written.
+/* Rows a second that the store gives when most rows are on a disk. Tickets have random keys, and several tickets are
+ * under way at a time; get: every row is read; update: every row is read and written.
  *
  *     store_bench DIRECTORY [ROWS [RAM [SECONDS [LIVE [WHAT…]]]]]
  *
- * ROWS (default 4,000,000) of 16 floats are made, with RAM bytes (0, the default: a quarter of theirs; index
- * and buffers are included) for them and a disk of which a part LIVE (0.85) is live; then each WHAT
- * (get:uniform, get:zipf, update:zipf, update:uniform) goes on for SECONDS (5), of which the second half
- * counts. The first line says what a row takes of RAM beside its floats, there and on the disk; then a line
- * each:
+ * ROWS (default 4,000,000) rows of 16 floats are made. The store has RAM bytes for them, index and buffers included (0,
+ * the default: a quarter of the rows' bytes), and a disk of which a part LIVE (0.85) is live. Then each WHAT
+ * (get:uniform, get:zipf, update:zipf, update:uniform) runs for SECONDS (5); the second half counts. The first line
+ * tells the RAM that a row takes beside its floats, if it is in RAM and if it is on the disk. Then a line for each
+ * WHAT:
  *
  *     WHAT  rows a second  reads a row  bytes written over bytes of rows that left
  *
  * A ticket has 13,312 keys, as 512 examples of 26 fields do, and a row counts as often as it occurs. Zipf:
  * exponent 1.05, the ranks scattered over the keys. Keys are drawn before the clock starts.
- * tests/peers/rows_rocksdb.cc and rows_lmdb.c do the same with what one would use instead. */
+ * tests/peers/rows_rocksdb.cc and rows_lmdb.c do the same with other stores. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@
 #define FLOATS      16u
 #define TICKETS     4u /* under way */
 #define LIVE        0.85
-/* More rows a second are not expected: so many keys are drawn. */
+/* Most rows a second that are expected: keys are drawn for this rate. */
 #define RATE_MAX UINT64_C(4000000)
 
 static const struct batch_shape shape = {.batch = EXAMPLES, .micro = EXAMPLES, .lanes = 1};

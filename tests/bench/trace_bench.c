@@ -1,11 +1,10 @@
-/* What a trace costs: the thread that is traced, for each span with and without --trace, and the main thread,
- * for each record that it writes into the file.
+/* What a trace costs the traced thread for each span, with and without --trace, and the main thread for each record
+ * that it writes into the file.
  *
- * Usage: trace_bench [FILE]      writes about 60 MB into FILE (a temporary one in TMPDIR unless said otherwise), and
- * removes it
+ * Usage: trace_bench [FILE]      writes about 60 MB into FILE (else a temporary file in TMPDIR), and removes it
  *
- * Seven repeats of each, in turn; the median and the best. A span off is one test of a thread-local pointer; a
- * span on is a record written into the ring; an op in a traced list is that and one reading of the clock. */
+ * Seven repeats of each, in turn; the median and the best. A span off is one test of a thread-local pointer; a span on
+ * is a record written into the ring; an op in a traced list is such a record and one reading of the clock. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +81,7 @@ int main(int argument_count, char **arguments)
         return 1;
     }
     trace_thread("bench");
-    /* The ring's pages and the file's first ones are not what a long run pays for. */
+    /* Touches the ring's pages and the file's first ones, which weigh nothing in a long run. */
     spans_run(clock_ns());
     drain_run();
     for (int r = 0; r < REPEATS; r++) {
@@ -103,7 +102,7 @@ int main(int argument_count, char **arguments)
     row_print("an op with --trace (and the clock)", ops);
     row_print("a record drained (main thread)", drain);
     printf("%-34s %8.1f bytes\n", "a record in the file", (double)st.st_size / record_count);
-    /* A worker writes some 20 records a micro-batch; a core's share of their cost where it takes 1 ms. */
+    /* A worker writes some 20 records a micro-batch: their share of a core's time if a micro-batch takes 1 ms. */
     printf("20 records a millisecond: %.3f %% of the worker, %.3f %% of a core for the file\n",
            20 * ops[REPEATS / 2] * 1e-4, 20 * drain[REPEATS / 2] * 1e-4);
     return 0;

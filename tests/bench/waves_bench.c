@@ -1,21 +1,21 @@
-/* What a clock distance spares workers that are nodes (engine/sync/waves.h): four of them in this process, with
- * messages by a post and waves of some minibatches, whose time is drawn, and slept.
+/* The waiting that a clock distance spares workers that are nodes (engine/sync/waves.h). Four workers are in this
+ * process, with messages by a post. Their waves have some minibatches, whose times are drawn, and slept.
  *
  *     waves_bench      in the root of the source; of the environment WAVES=N (1,000), SEED=N (1), IN_FLIGHT=N
  *                      (minibatches of a wave, 4), JITTER=FILE (times of recorded waves, one a line, to draw from)
  *
- * Workers of equal mean: of 100 waves 85 take 0.5 to 1.5 units, the others 3 to 5, or as long as recorded ones over
- * their mean. And workers whose waves take a unit, and one of them two, for good. Beside each the event simulation of
- * the same minibatches, with the times that they have really taken; p is a minibatch, n(p) the waves of others that it
- * has to have (sched/workers/wave.h), w(u, n) the end of the n-th wave of u:
+ * Workers of equal mean: of 100 waves 85 take 0.5 to 1.5 units, the others 3 to 5; or waves take recorded times over
+ * their mean. Then workers whose waves take a unit, but two units on one of them, always. Beside each is the event
+ * simulation of the same minibatches, with the times that they really took; p is a minibatch, n(p) the number of
+ * others' waves that it needs (sched/workers/wave.h), w(u, n) the end of the n-th wave of u:
  *
  *     end(v, p) = max(end(v, p - 1), w(u, n(p)) of all others u) + time(v, p)
  *
  * A worker waits, as HetPipe counts it (Park et al., USENIX ATC 2020, section 8.4), from the end of its wave until all
- * others have ended theirs of D waves before; idle it is while it has no minibatch to compute, for it goes on with
- * those of its next wave but the last. The paper: waiting at D = 4 is 62 % of that at D = 0, and 18 % of it idle.
- * Status 1 if the time of all is more than 5 % off the simulation, or, behind a worker that is always slow, 5 % below
- * what the same times take at D = 0. */
+ * others have ended their waves of D waves before. It is idle only while it has no minibatch to compute, for it goes on
+ * with all minibatches of its next wave but the last. The paper: waiting at D = 4 is 62 % of waiting at D = 0, and 18 %
+ * of the waiting is idle. Status 1 if the time of all is more than 5 % off the simulation, or, with a worker that is
+ * always slow, 5 % below the simulation of the same times at D = 0. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -109,7 +109,7 @@ struct figures {
     double waiting, idle; /* of a worker and wave, in ms */
 };
 
-/* Of the moments at which minibatches begin and end. */
+/* Figures from the moments at which minibatches begin and end. */
 static struct figures figures_of(double (*begin)[WAVES_MAX * IN_FLIGHT_MAX],
                                  double (*end)[WAVES_MAX * IN_FLIGHT_MAX], uint32_t distance)
 {
@@ -195,7 +195,7 @@ static void waves__any_distance__wait_as_simulated(void **state)
             if (i == 0) first_waiting = m.waiting;
             printf("# %3u  %7.2f  %9.2f  %+3.0f%%  %15.3f  %9.3f  %9.0f%%", distances[i], m.wall, s.wall,
                    100 * off(m.wall, s.wall), m.waiting, s.waiting, 100 * m.waiting / first_waiting);
-            if (m.waiting > 0.05 * first_waiting) /* else it is between minibatches what idle time there is */
+            if (m.waiting > 0.05 * first_waiting) /* else the idle time is that between minibatches */
                 printf("  %9.0f%%  %8.0f%%", 100 * m.idle / m.waiting, 100 * s.idle / s.waiting);
             printf("\n");
             fflush(stdout);

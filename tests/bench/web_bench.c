@@ -1,9 +1,9 @@
-/* Bytes a second that a source gives of an address, beside one plain connection that receives the same bytes and does
- * nothing with them: what the way to the server carries.
+/* Bytes a second that a source reads from an address, beside one plain connection that receives the same bytes and
+ * drops them: the plain connection tells what the way to the server carries.
  *
  *     web_bench URL [TURNS]
  *
- * Both in turn, TURNS (5) times each; prints a line a turn, and last the medians:
+ * Both go in turn, TURNS (5) times each; prints a line a turn, and last the medians:
  *
  *     MB a second: plain, source; the source over the plain connection */
 #include <inttypes.h>

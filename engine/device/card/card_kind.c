@@ -44,7 +44,7 @@ static struct device_figures stage_figures(const struct device_stage *s)
     return sum;
 }
 
-/* A stream of the replica's card, which the first of them opens. */
+/* Opens a stream of the replica's card; the first stream opens the card's stage. */
 static status kind_open(struct device **device, struct device_stage *s, const struct device_stage_options *o,
                         const struct device_seat *seat)
 {

@@ -10,7 +10,7 @@
 #include "io/store/store_rows.h"
 #include "io/store/store_save.h"
 
-/* Rows that are packed to be moved at a time. */
+/* Most rows that are packed and moved at a time. */
 #define CHUNK_ROWS 8192u
 
 static status finish(const struct gpu_work *w, struct gpu_event *event)
@@ -103,7 +103,7 @@ static status tables_find(struct card_rows *r, uint32_t node_begin, uint32_t nod
     for (uint32_t i = 0; i < r->table_count; i++) {
         struct card_table *t = &r->tables[i];
         if (!has_tier(r, t->table)) continue;
-        /* Divided by what a step takes of each. */
+        /* Tables get rows in proportion to the most keys that an example has. */
         const uint64_t rows = tier_bytes / sizeof(float) * g->tables[t->table].key_count_max / floats,
                        most = store_row_max(r->model->store, t->table);
         t->tier_rows = rows < most ? (uint32_t)rows : (uint32_t)most;
@@ -197,7 +197,7 @@ static status copy(const struct gpu_work *w, void *to, const void *from, size_t 
     return bytes == 0 ? ST_OK : gpu_copy(w->gpu, w->stream, to, from, bytes);
 }
 
-/* Where the micro-batch's rows are; packs the vectors of cold ones. Returns how many these are. */
+/* Lists where the micro-batch's rows are, and packs the vectors of cold rows. Returns the number of cold rows. */
 static uint32_t spans_fill(const struct card_table *t, const struct card_stream_table *s,
                            const struct ticket_table *from, bool training)
 {
@@ -206,7 +206,7 @@ static uint32_t spans_fill(const struct card_table *t, const struct card_stream_
         uint32_t slot = CARD_NONE;
         if (training && t->tier_rows && from->row[u] != ROW_NONE) slot = t->slot_of[from->row[u]];
         if (training) {
-            /* Relaxed, both: all who have the row write the same, and an update comes after all. */
+            /* Relaxed, both: every stream that has the row writes the same, and the update comes after all passes. */
             atomic_store_explicit(&t->shared_slot[from->step_row[u]], slot, memory_order_relaxed);
             if (slot == CARD_NONE)
                 atomic_store_explicit(&t->shared_row[from->step_row[u]], from->row[u], memory_order_relaxed);
@@ -248,7 +248,7 @@ status card_rows_forward(struct card_rows *r, const struct gpu_work *w, struct c
 
 /* --- moving rows --------------------------------------------------------------------------------- */
 
-/* Rows of `chunk_list_host` from the card's places to packed_host, or the other way. */
+/* Moves rows from their places on the card, in chunk_list_host, to packed_host (is_home), or the other way. */
 static status rows_pack(const struct gpu_work *w, struct gpu_event *event, const struct card_table *t, uint32_t count,
                         bool is_home)
 {
@@ -261,7 +261,7 @@ static status rows_pack(const struct gpu_work *w, struct gpu_event *event, const
     return finish(w, event);
 }
 
-/* The rows in these places of the tier, in `slots`, go home. */
+/* Copies the rows in these places of the tier home. */
 static status rows_go_home(struct card_rows *r, const struct gpu_work *w, struct gpu_event *event, struct card_table *t,
                            const uint32_t *slots, uint32_t count)
 {
@@ -277,9 +277,9 @@ static status rows_go_home(struct card_rows *r, const struct gpu_work *w, struct
     return ST_OK;
 }
 
-/* A place for a row: a free one, or that of one that goes home; CARD_NONE: all that the hand may still look at
- * were used since it came by last. The place counts as used at once, and in a step the hand looks at each once,
- * so no place is given twice. */
+/* Finds a place for a row: a free place, or that of a row that goes home. CARD_NONE: all places that the hand may still
+ * look at were used since it last passed. The place counts as used at once, and the hand looks at each place once a
+ * step at most, so no place is given twice. */
 static uint32_t place_find(struct card_table *t, uint32_t *looks)
 {
     uint32_t slot = CARD_NONE;
@@ -300,8 +300,8 @@ static uint32_t row_of_step(const struct card_table *t, uint32_t step_row)
     return atomic_load_explicit(&t->shared_row[step_row], memory_order_relaxed);
 }
 
-/* Chooses rows that move in, of the step's cold ones from *at on, at most a chunk, and those that make room for
- * them. */
+/* Chooses, among the step's cold rows from *at on, at most a chunk of rows that move in, and the rows that make room
+ * for them. */
 static uint32_t coming_choose(struct card_table *t, uint32_t cold_count, uint32_t *at, uint32_t *looks,
                               uint32_t *leaving)
 {
@@ -326,7 +326,7 @@ static uint32_t coming_choose(struct card_table *t, uint32_t cold_count, uint32_
     return coming;
 }
 
-/* After the update: cold rows that an earlier step has had move in. `index_host` has the step's cold rows. */
+/* After the update: moves in the cold rows that an earlier step has had. index_host has the step's cold rows. */
 static status rows_move_in(struct card_rows *r, const struct gpu_work *w, struct gpu_event *event, struct card_table *t,
                            const struct table_update *update, uint32_t cold_count)
 {
@@ -352,7 +352,7 @@ static status rows_move_in(struct card_rows *r, const struct gpu_work *w, struct
 
 /* --- updates ------------------------------------------------------------------------------------- */
 
-/* The update as the card finds it: its sums, and where those of a row are. */
+/* Makes the card's form of the update: its sums are on the card, and so are the lists that find a row's sums. */
 static status sums_give(const struct gpu_work *w, const struct card_table *t, const struct table_update *update,
                         struct table_update *card)
 {
@@ -394,7 +394,7 @@ static status cold_update(struct card_rows *r, const struct gpu_work *w, struct 
     return device_update_rows(r->host, &cold);
 }
 
-/* The card updates the resident ones, where span_list_host is not NULL. */
+/* The card updates the resident rows, whose span_list_host is not NULL. */
 static status resident_update(const struct gpu_work *w, const struct card_table *t, struct table_update card)
 {
     TRY(copy(w, t->span_list, t->span_list_host, card.row_count * sizeof *t->span_list));

@@ -1,4 +1,4 @@
-/* A stream of a stage on a card: passes, updates, and who waits for them. */
+/* A stream of a stage on a card: passes and updates, and waiting for both. */
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,15 +10,15 @@
 #include "engine/device/card/stage.h"
 #include "engine/slot/fold.h"
 
-/* After so many passes that could not be written down no other is tried. */
+/* Failures to write a pass down after which no other pass is tried. */
 #define CARD_WRITES_FAIL_MAX 4u
 struct card_device {
     struct device device; /* first: a struct device * is a struct card_device * */
     struct card_stage *stage;
-    uint32_t index; /* of its stage's; the first begins and settles for all */
+    uint32_t index; /* among the stage's; the first begins and settles for all */
     struct gpu_event *event;
     struct gpu_work work;
-    bool is_given[CARD_LIST_BACKWARD + 1]; /* such a pass, at least once */
+    bool is_given[CARD_LIST_BACKWARD + 1]; /* whether the stream has had such a pass */
     uint32_t unwritten_count;              /* passes that could not be written down */
 };
 
@@ -44,7 +44,7 @@ static status list_copy(struct card_device *d, const struct op_context *c, const
     return ST_OK;
 }
 
-/* What of the micro-batch is no tensor. */
+/* Copies what of the micro-batch is in no tensor. */
 static status batch_copy(struct card_device *d, const struct op_context *c, const struct card_slot *slot)
 {
     const struct micro_batch *m = c->batch;
@@ -59,7 +59,7 @@ static status batch_copy(struct card_device *d, const struct op_context *c, cons
 
 /* --- passes -------------------------------------------------------------------------------------- */
 
-/* The launches of a run of nodes; a backward node's kernels get the forward node. */
+/* Launches a run of nodes; a backward node's kernels get the forward node. */
 static status nodes_give(struct card_device *d, const struct op_context *card, const struct graph_node *nodes,
                          uint32_t count)
 {
@@ -101,7 +101,7 @@ static status pass_give(struct card_device *d, const struct op_context *c, const
                                        : backward_give(d, c, card, slot, nodes, count);
 }
 
-/* The card's view of the slot, for as many examples as there are; *card becomes the context of it. */
+/* Sets the card's view of the slot to the micro-batch's examples and lane; *card becomes the pass's context there. */
 static void slot_set(struct card_device *d, struct card_slot *slot, const struct op_context *c, uint32_t lane,
                      struct op_context *card)
 {
@@ -130,8 +130,8 @@ static void slot_set(struct card_device *d, struct card_slot *slot, const struct
     }
 }
 
-/* Before a forward pass, and not written down, for there is another number of keys each time: the keys, and
- * what the ticket says of them. */
+/* Before a forward pass: copies the keys, and what the ticket says of them. These copies are not written down, for the
+ * number of keys differs each time. */
 static status keys_give(struct card_device *d, const struct op_context *c, struct card_slot *slot)
 {
     struct card_stage *s = d->stage;
@@ -172,8 +172,8 @@ static struct card_slot *slot_of(const struct card_stage *s, const struct op_con
     return &s->slots[c->slot];
 }
 
-/* Writes the pass down. Where that cannot be done (a driver or a library that does in it what only they know
- * of), *is_written is false, and it has to be given as it is: that says what is wrong if something is. */
+/* Writes the pass down. If a driver or a library prevents this, *is_written is false and the pass has to be given as it
+ * is; giving it also tells what is wrong, if anything is. */
 static void pass_write(struct card_device *d, const struct op_context *c, const struct op_context *card,
                        struct card_slot *slot, const struct graph_node *nodes, uint32_t count, uint32_t at,
                        bool *is_written)
@@ -199,8 +199,9 @@ static void pass_write(struct card_device *d, const struct op_context *c, const 
                ++d->unwritten_count == CARD_WRITES_FAIL_MAX ? ", and no other is tried" : "", status_message());
 }
 
-/* Replays the pass if all examples are there, from memory that stays in place; else gives it as it is, and so
- * the first of its kind: a library loads its kernels when it needs them, which must not be written down. */
+/* Replays the pass if the micro-batch is whole and its memory stays in place; else gives the pass as it is. With a
+ * library, the first pass of a kind is given as it is too: the library loads kernels when it first needs them, and
+ * loading must not be written down. */
 static status pass_submit(struct card_device *d, const struct op_context *c, const struct op_context *card,
                           struct card_slot *slot, const struct graph_node *nodes, uint32_t count)
 {
@@ -222,8 +223,8 @@ static status pass_submit(struct card_device *d, const struct op_context *c, con
     return gpu_replay(d->work.gpu, d->work.stream, slot->list[at]);
 }
 
-/* The card's own words, and which stage had it do what. Waits for what the pass had given by then: it copies
- * from and to the slot, which is given back after the job. */
+/* Puts the stage and the pass before the card's own words. Waits for what the pass has given so far: copies from and to
+ * the slot, which is given back after the job. */
 static status submit_failed(struct card_device *d, status st, const struct op_context *c, bool is_forward)
 {
     struct failure failure;
@@ -267,14 +268,14 @@ status card_device_repeat(struct device *device, const struct op_context *c, con
 
 /* --- updates ------------------------------------------------------------------------------------- */
 
-/* Where a run of the host's parameters lies. */
+/* Offset of a run of the host's parameters. */
 static uint64_t offset_of(const struct card_stage *s, const float *weight)
 {
     CHECK(weight >= s->model->param);
     return (uint64_t)(weight - s->model->param);
 }
 
-/* Adds up what uses of the floats [begin, end) have added. */
+/* Adds up the gradients of all uses of the floats [begin, end). */
 static status aliases_give(struct card_device *d, uint32_t lanes, uint64_t begin, uint64_t end)
 {
     const struct card_stage *s = d->stage;
@@ -285,7 +286,7 @@ static status aliases_give(struct card_device *d, uint32_t lanes, uint64_t begin
     return ST_OK;
 }
 
-/* Floats [begin, begin + count) of the lanes of the other cards come here, and are cleared there. */
+/* Fetches floats [begin, begin + count) of the other cards' lanes, and clears them there. */
 static status lanes_fetch(struct card_device *d, uint32_t lanes, uint64_t begin, uint64_t count)
 {
     const struct card_stage *s = d->stage;
@@ -311,7 +312,7 @@ static status lanes_fetch(struct card_device *d, uint32_t lanes, uint64_t begin,
     return ST_OK;
 }
 
-/* What uses of the floats [begin, end) have added belongs to them. */
+/* Fetches the gradients of the floats [begin, end), and those of their other uses. */
 static status siblings_fetch(struct card_device *d, uint32_t lanes, uint64_t begin, uint64_t end)
 {
     const struct card_stage *s = d->stage;
@@ -324,7 +325,7 @@ static status siblings_fetch(struct card_device *d, uint32_t lanes, uint64_t beg
     return ST_OK;
 }
 
-/* Parameters from here to the same place of the other cards; waits. */
+/* Copies parameters to the same place on the other cards; waits. */
 static status spread(struct card_device *d, uint64_t begin, uint64_t count)
 {
     const struct card_stage *s = d->stage;

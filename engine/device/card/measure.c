@@ -1,5 +1,5 @@
-/* A layer at a time, as a stage of its own: its passes again and again behind each other, and one look at the clock.
- * Then all layers as one stage, driven by as many threads as a pipeline has for it. */
+/* Measures each layer as a stage of its own: many passes in a row, timed together. Then measures all layers as one
+ * stage, driven by as many threads as a pipeline has for it. */
 #include "engine/device/card/measure.h"
 
 #include <math.h>
@@ -15,11 +15,11 @@
 #define SAMPLES        7u
 #define SAMPLE_SECONDS 2e-3 /* at least: many times what a launch and the clock cost */
 #define REPEATS_MAX    256u
-/* Micro-batches of a stream in one go, where several streams are at work: those of a step, and at most so many. */
+/* Most micro-batches that a stream has in one go where several streams work; else its share of a step. */
 #define STREAM_MICROS 10.0
-/* What a layer that looks rows up has at least, of its time alone. */
+/* Least share of its time alone that a layer with rows keeps. */
 #define ROWS_SHARE_MIN 0.05
-/* Shares of the time. */
+/* Share of the time that transfers may take. */
 #define MOVE_SHARE 0.1
 
 uint32_t cards_here(const struct resource_type *type)
@@ -38,14 +38,14 @@ struct measure {
     const struct card_measure_options *o;
     const struct graph *graph;
     struct card_times *times;
-    struct plan plan; /* whose stage of a run is that of its first layer */
+    struct plan plan; /* a run's stage has the number of its first layer */
     struct plan_stage *stages;
-    struct run_of_layers *runs; /* [layer_count]: what each is tied to */
+    struct run_of_layers *runs; /* [layer_count]: the layers that each is tied to */
     struct extent extent;       /* of the run that is measured, in the arena */
     struct arena extent_arena;
     struct card_stage *stage;
     struct device *device; /* the first of its streams */
-    bool *has_rows;        /* [layer_count]: of runs that look rows up, at their first layer */
+    bool *has_rows;        /* [layer_count]: at a run's first layer, whether it looks rows up */
     double sample_limit;   /* seconds that all samples of one figure may take */
 };
 
@@ -66,14 +66,14 @@ static uint32_t layer_nodes(const struct graph *g, const struct run_of_layers *o
     return first - *begin;
 }
 
-/* What is timed: `times` of it. */
+/* Runs what is timed, `times` times. */
 typedef status timed(struct measure *m, const void *what, uint32_t times);
 struct timed_pass {
     const struct op_context *context;
     struct run_of_layers layers;
 };
 
-/* As in training, with what a micro-batch's rows need: there is no pass of rows without it. */
+/* Both passes as in training, with the copies that a micro-batch's rows need: no pass over rows works without them. */
 static status rows_pass_run(struct measure *m, const void *what, uint32_t times)
 {
     const struct timed_pass *p = what;
@@ -117,7 +117,7 @@ static status update_run(struct measure *m, const void *what, uint32_t times)
     return ST_OK;
 }
 
-/* Seconds of one: the median of samples of as many as a sample should have. */
+/* Seconds of one run: the median of samples, each of as many runs as a sample should have. */
 static status figure_take(struct measure *m, timed *run, const void *what, double *seconds)
 {
     double samples[SAMPLES];
@@ -179,8 +179,8 @@ static void stage_close(struct measure *m)
     m->stage = NULL;
 }
 
-/* Gives the layers of a run its seconds: those that are no run of their own share what these leave. As a card
- * has all of the run or none, only the sum counts. */
+/* Divides a run's seconds over its layers. Layers of shorter runs within it keep their times; the others get equal
+ * shares of the rest. As a card has all of the run or none, only the sum counts. */
 static void seconds_give(const struct measure *m, const struct run_of_layers *of, double seconds, double *layers)
 {
     uint32_t count = 0;
@@ -208,8 +208,8 @@ static status slot_pass(const struct measure *m, const struct run_of_layers *of,
     return rows_pass_run((struct measure *)(uintptr_t)m, &(struct timed_pass){&context, *of}, 1);
 }
 
-/* Steps of all slots, after which the rows of these are where they will stay: they move in at the end of the second
- * step that has them, so the third is as all that follow. Seconds of its update of rows. */
+/* Runs three steps of all slots. Rows move in at the end of the second step that has them, so the third step is like
+ * all later ones. *rows_seconds: of the third step's update of rows, scaled to a whole step. */
 static status rows_settle(struct measure *m, const struct run_of_layers *of, double *rows_seconds)
 {
     *rows_seconds = 0;
@@ -228,7 +228,7 @@ static status run_measure(struct measure *m, const struct run_of_layers *of)
 {
     const struct card_measure_options *o = m->o;
     struct op_context context = o->contexts[0];
-    struct input input = *o->slots[0].input; /* whose micro-batch has fewer examples */
+    struct input input = *o->slots[0].input; /* a copy, whose micro-batch may get fewer examples */
     const double examples = input.batch.example_count;
     const uint32_t layer_count = m->graph->layer_count;
     const status st = stage_open(m, of);
@@ -244,12 +244,12 @@ static status run_measure(struct measure *m, const struct run_of_layers *of)
     context.slot = context.input = 0;
     const struct timed_pass pass = {&context, *of};
     double rows_seconds, update_seconds = 0;
-    TRY(slot_pass(m, of, 0)); /* what the layers read is on the card then */
+    TRY(slot_pass(m, of, 0)); /* copies to the card what the layers read */
     TRY(rows_settle(m, of, &rows_seconds));
     m->has_rows[of->first] = m->stage->rows.table_count > 0;
     for (uint32_t s = 0; s < o->size_count; s++) {
         timed *run = m->has_rows[of->first] ? rows_pass_run : pass_run;
-        /* Rows are those of the whole micro-batch: fewer examples of it take their share. */
+        /* A pass over rows has the whole micro-batch: fewer examples take their share of its time. */
         input.batch.example_count = run == pass_run ? (uint32_t)o->sizes[s] : (uint32_t)examples;
         double seconds = 0;
         TRY(figure_take(m, run, &pass, &seconds));
@@ -303,7 +303,7 @@ static void *stream_main(void *argument)
 /* Micro-batches of a stream. */
 static uint32_t stream_micros(const struct measure *m) { return (uint32_t)fmin(m->o->step_share, STREAM_MICROS); }
 
-/* So many times as many on each stream; the first is the caller's. */
+/* Runs `times` times as many micro-batches on each stream; the caller drives the first. */
 static status streams_run(struct measure *m, const void *what, uint32_t times)
 {
     struct streams *all = (struct streams *)(uintptr_t)what;
@@ -319,7 +319,7 @@ static status streams_run(struct measure *m, const void *what, uint32_t times)
     return ST_OK;
 }
 
-/* Seconds of a micro-batch where each stream has one under way. The stage is open. */
+/* Seconds of a micro-batch while each stream has one under way. The stage is open. */
 static status streams_measure(struct measure *m, const struct run_of_layers *of, double *seconds)
 {
     struct streams all = {.count = m->o->slot_count};
@@ -345,7 +345,7 @@ static status streams_measure(struct measure *m, const struct run_of_layers *of,
     return st;
 }
 
-/* Corrects what layers that look rows up take. Where the card cannot have all layers, that is what they take alone. */
+/* Corrects the times of layers that look rows up. If the card cannot have all layers, their times alone stand. */
 static status rows_correct(struct measure *m)
 {
     const uint32_t layer_count = m->graph->layer_count;
@@ -436,11 +436,11 @@ static status all_measure(struct measure *m)
                             .stage_count = layer_count,
                             .method = ""};
     m->sample_limit = o->seconds * (1 - MOVE_SHARE) / (layer_count * (o->size_count + 1) + 1);
-    /* Open from here on: each stage opens and closes it again, which alone takes a good part of a second. */
+    /* Keeps the card open: else each stage would open and close it, which takes a good part of a second. */
     struct gpu *gpu;
     TRY(gpu_open(o->type->device_index, &gpu));
     status st = moves_measure(m, gpu);
-    /* Short runs first: long ones are left what these have not. */
+    /* Short runs first: a long run divides what its short runs leave. */
     for (uint32_t count = 1; count <= layer_count; count++)
         for (uint32_t l = 0; l < layer_count && st == ST_OK; l++) {
             const struct run_of_layers *of = &m->runs[l];

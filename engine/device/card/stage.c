@@ -30,7 +30,7 @@ static bool is_own(const struct card_stage *s, uint32_t node)
     return node >= s->extent->forward_begin && node < s->extent->forward_end;
 }
 
-/* Parameters that several nodes use have all of these here, or none. */
+/* Keeps the stage's shared parameters: all nodes that use one must be here, or none. */
 static status aliases_find(struct card_stage *s)
 {
     const struct graph *g = s->graph;
@@ -94,7 +94,7 @@ static size_t activation_bytes(const struct card_stage *s)
     return s->training ? s->graph->header->slot_bytes : s->graph->header->slot_eval_bytes;
 }
 
-/* Where the tensors of a slot lie on the card: as engine/slot/slot.c has them on the host. */
+/* Sets where a slot's tensors lie on the card, as engine/slot/slot.c does on the host. */
 static void views_set(const struct card_stage *s, struct card_slot *slot, uint8_t *activations)
 {
     const struct graph *g = s->graph;
@@ -206,7 +206,7 @@ static status stream_finish(struct card_stage *s)
     return gpu_wait(s->gpu, s->event);
 }
 
-/* A copy of `bytes` of the host's that are there only now. */
+/* Copies `bytes` from the host, and waits: they are there only during the call. */
 static status list_send(struct card_stage *s, const void *to, const void *from, size_t bytes)
 {
     if (bytes == 0) return ST_OK;
@@ -248,14 +248,14 @@ static uint32_t pin_find(const struct card_stage *s, const void *inputs)
     while (i < CARD_PINNED && s->pinned[i] != inputs) i++;
     return i;
 }
-/* Keeps memory that the card copies from and to where it is; false: it says why. */
+/* Keeps in place memory that the card copies from and to; if it cannot, logs the reason and returns false. */
 static bool pin(const struct card_stage *s, void *memory, size_t bytes)
 {
     if (gpu_host_pin(s->gpu, memory, bytes) == ST_OK) return true;
     log_detail("card     slots cannot be kept in place, copies are slower: %s", status_message());
     return false;
 }
-/* That of a job's inputs, until card_stage_leave, unless they lie among the slots. */
+/* Keeps a job's inputs in place until card_stage_leave, unless they lie among the slots. */
 static void inputs_pin(struct card_stage *s, void *inputs, size_t bytes)
 {
     const uintptr_t at = (uintptr_t)inputs - (uintptr_t)s->host_slots;
@@ -267,7 +267,7 @@ static void inputs_pin(struct card_stage *s, void *inputs, size_t bytes)
     if (s->is_pinned) s->pinned[i] = inputs;
 }
 
-/* A card copies from the pages that it has been told of, also when other memory has their addresses by then. */
+/* A card copies from the pages that it was told of, even if other memory has their addresses by then. */
 void card_stage_leave(struct card_stage *s, void *inputs, size_t bytes)
 {
     const uint32_t at = pin_find(s, inputs);
@@ -335,7 +335,7 @@ static status gpu_open_for(struct card_stage *s, const struct resource_type *typ
     return ST_OK;
 }
 
-/* cuBLASLt, where a product of the stage would be given to it: opening it takes time and memory. */
+/* Opens cuBLASLt if the stage has a product for it: opening takes time and memory. */
 static status blas_open(struct card_stage *s)
 {
     const char *why = "none of its products would be given to it";
@@ -350,7 +350,7 @@ static status blas_open(struct card_stage *s)
     return ST_OK;
 }
 
-/* Adds the bytes of a list, by where they are counted. */
+/* Adds a list's bytes to those of an example, or to those that a micro-batch moves once. */
 static void moved_add(const struct card_stage *s, enum crossing_list list, uint64_t *an_example, uint64_t *a_micro)
 {
     for (uint32_t i = 0; i < s->crossing.count[list]; i++) {

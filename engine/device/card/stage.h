@@ -14,26 +14,26 @@ struct card_slot {
     struct micro_batch batch; /* likewise, of what ops read                      */
     struct ticket ticket;     /* likewise                                        */
     struct gpu_now *now, *now_host;
-    /* What has been written down, of each device, whose scratch memory it names, and each of a feed's inputs:
-     * forward in evaluation, in training, backward of each lane. */
+    /* Passes that have been written down: forward in evaluation, in training, backward of each lane. Each device has
+     * its own, which name its scratch memory, for each of a feed's inputs. */
     struct gpu_list **list;
-    const void **list_batch; /* of which input, for they differ between training and evaluation */
+    const void **list_batch; /* the input's micro-batch: training and evaluation have different ones */
 };
 enum { CARD_LIST_EVALUATE, CARD_LIST_TRAIN, CARD_LIST_BACKWARD };
 
-/* Another card of the stage, and a stream there for what this one has to do to its memory. */
+/* Another card of the stage, and a stream there with which this card changes its memory. */
 struct card_sibling {
-    struct card_stage *stage; /* itself: NULL */
+    struct card_stage *stage; /* NULL: this card itself */
     struct gpu_stream *stream;
     struct gpu_event *event;
 };
 
-/* Bytes that a pass moves: across the cut in front of the stage, the one behind it, and besides. */
+/* Bytes that a pass moves: across the cut in front of the stage, across the cut behind it, and others. */
 struct card_moved {
     uint64_t front_bytes, behind_bytes, other_bytes;
 };
 
-/* Feeds whose inputs are kept in place at a time: that of training, and one of an evaluation. */
+/* Most feeds whose inputs are kept in place at a time: one of training, one of an evaluation. */
 #define CARD_PINNED 2u
 
 struct card_stage {
@@ -46,8 +46,8 @@ struct card_stage {
     const struct extent *extent; /* the caller's */
     uint32_t slot_count, input_count, lanes;
     bool training, is_first;
-    bool is_pinned;   /* the inputs of the job are kept in place */
-    void *host_slots; /* likewise the slots; else NULL           */
+    bool is_pinned;   /* the inputs of the job are kept in place     */
+    void *host_slots; /* the slots, if they are kept in place; or NULL */
     size_t host_slots_bytes;
     char name[64];
     uint32_t device_count;
@@ -62,12 +62,12 @@ struct card_stage {
     struct card_slot *slots; /* [slot_count] */
     struct card_rows rows;   /* of tables that are looked up here */
     struct card_stream_rows stream_rows[CARD_STREAMS];
-    const uint32_t **node_words; /* [forward_count]: of the card, or NULL */
+    const uint32_t **node_words; /* [forward_count]: on the card, or NULL */
     /* memory of the card, one piece */
     void *memory;
     float *param, *state; /* [param_floats], [state_floats] */
     float *grads;         /* [lanes, grad_floats]: zero between updates */
-    float **grad_list;    /* [lanes]: where each begins     */
+    float **grad_list;    /* [lanes]: where a lane's begin  */
     struct param_block *blocks;
     double *squares;
     float *scratch[CARD_STREAMS]; /* [scratch_floats] */
@@ -79,20 +79,21 @@ struct card_stage {
     size_t host_bytes;
     double *squares_host;      /* [block_count] */
     void *pinned[CARD_PINNED]; /* memory of inputs, or NULL */
-    /* bytes by where they are counted: of an example, and those that a micro-batch has once */
+    /* bytes that a pass moves: for each example, and once for the micro-batch */
     struct card_moved forward_example, forward_micro, backward_example, backward_micro;
     _Atomic uint64_t shared_front, shared_behind, shared_other;
 };
 
-/* The host's parameters and state are the newest; inputs lie in [inputs, inputs + bytes). */
+/* Copies the stage's parameters and state from the host. Keeps the job's inputs, in [inputs, inputs + bytes), in place
+ * until card_stage_leave; NULL: none. */
 MUST_USE status card_stage_begin(struct card_stage *s, void *inputs, size_t bytes);
-/* Gives them back. */
+/* In training: copies the card's part of the parameters and state, and changed rows, to the host. */
 MUST_USE status card_stage_settle(struct card_stage *s);
-/* These inputs of a job are given back: neither is their memory kept in place any more, nor work that has been
- * written down for it. */
+/* Before a job's inputs are given back: no longer keeps their memory in place, and drops the passes written down for
+ * it. */
 void card_stage_leave(struct card_stage *s, void *inputs, size_t bytes);
-/* For measuring: gives the stream the nodes of a pass so many times, without what is copied before and behind,
- * and waits. */
+/* For measuring: gives the stream the nodes of a pass `times` times, without the copies before and after it, and
+ * waits. */
 MUST_USE status card_device_repeat(struct device *device, const struct op_context *c, const struct graph_node *nodes,
                                    uint32_t count, uint32_t times);
 

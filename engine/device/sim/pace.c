@@ -5,7 +5,7 @@
 
 #include "engine/base/clock.h"
 
-/* Of a micro-batch, unscaled by steps: far above what anybody waits for, far below 2^64 ns. */
+/* Bound of a micro-batch: far above what anybody waits for, far below 2^64 ns. */
 #define MICRO_SECONDS_MAX 1e6
 
 static void sleep_until(uint64_t end_ns)
@@ -39,7 +39,7 @@ void pace_end(struct pace *p, uint64_t end_ns)
     p->late_ns = now_ns > end_ns ? now_ns - end_ns : 0;
 }
 
-/* The greatest factor of the ops of the stage's layers. */
+/* The greatest slow factor of the ops of the stage's layers. */
 static double slow_factor_of(const struct graph *g, const struct plan_stage *stage, const struct resource_slow *slow)
 {
     double factor = 1;

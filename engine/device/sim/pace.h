@@ -4,12 +4,12 @@
  *
  *     et * replicas * examples * plan.time_scale * slow factor
  *
- * a third of it forward and two thirds backward, of which a piece of a pass takes the share that its nodes are of the
- * stage's; updates take none. The slow factor is the greatest of those of the stage's ops, in the steps in which its
- * type is slowed (sched/resource.h). A device sleeps until the moment at which the imitated units would be
- * done. A thread that the machine wakes late loses nothing: its next task is taken to have begun by so much earlier,
- * but never before the end of the one before it. (Tasks of 130 and 270 us in turn: 0.3 % late in all; 33 % where each
- * begins when its thread comes to it. AMD EPYC, the usual timer slack of 50 us.) */
+ * a third of it forward, two thirds backward. A piece of a pass takes its nodes' share of the pass; updates take no
+ * time. The slow factor is the greatest of the stage's ops, in the steps in which its type is slowed
+ * (sched/resource.h). A device sleeps until the imitated units would be done. A thread that the machine wakes late
+ * loses nothing: its next task counts as begun earlier by as much, but never before the end of the task before it.
+ * (Tasks of 130 and 270 us in turn: 0.3 % late in all; 33 % if each began when its thread came to it. AMD EPYC, the
+ * usual timer slack of 50 us.) */
 #ifndef HETERPS_ENGINE_DEVICE_SIM_PACE_H
 #define HETERPS_ENGINE_DEVICE_SIM_PACE_H
 
@@ -22,16 +22,16 @@ struct pace {
     struct resource_slow slow;
     uint32_t node_count[PASS_COUNT]; /* of the stage's passes */
     uint64_t free_ns;                /* when the imitated units are done with what they have begun */
-    uint64_t late_ns;                /* by how much the thread woke after that */
+    uint64_t late_ns;                /* by how much the thread woke after free_ns */
 };
 
-/* Of a replica of the plan's stage. INVALID: the plan gives the stage no et, or one so long that a micro-batch would
- * take days. */
+/* The pace of a replica of the plan's stage. INVALID: the plan gives the stage no et, or one so long that a micro-batch
+ * would take days. */
 MUST_USE status pace_open(struct pace *pace, const struct graph *graph, const struct plan *plan, uint32_t stage);
-/* Around so many nodes of a pass: when it has begun on the imitated units, and how long it takes there. */
+/* For node_count nodes of a pass: when they begin on the imitated units, and how long they take there. */
 uint64_t pace_begin_ns(const struct pace *pace);
 uint64_t pace_pass_ns(const struct pace *pace, const struct op_context *c, enum graph_pass pass, uint32_t node_count);
-/* Sleeps until then. */
+/* Sleeps until end_ns, when the imitated units are done. */
 void pace_end(struct pace *pace, uint64_t end_ns);
 
 #endif

@@ -1,4 +1,4 @@
-/* The paced device: a cpu device, and a sleep behind each of its passes. */
+/* The paced device: a cpu device, and a sleep after each of its passes. */
 #include "engine/device/sim/paced.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #include "engine/device/cpu/cpu_device.h"
 #include "engine/device/sim/pace.h"
 
-/* One pass in so many may be disturbed by whatever else runs. */
+/* One pass in this many may overrun without a warning: other programs disturb it. */
 #define OVERRUN_PART 100u
 
 struct paced_device {

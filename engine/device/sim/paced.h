@@ -1,10 +1,11 @@
 /* The `paced` device computes for real, on a core that it shares with others, and is done when the units of the plan's
- * stage would be: what unlike hardware learns, and how long it takes, on whatever machine there is.
+ * stage would be. So any machine shows what unlike hardware learns, and how long it takes.
  *
  *     submit ──▶ cpu device of one thread computes ── sleep until the time of the plan (engine/device/sim/pace.h)
  *
- * Bytes are those of cores. A pass that computes longer than its time is an overrun: it ends when it is done, and the
- * next one begins then. Their number is told when the device is closed, if they are more than one in a hundred. */
+ * Results are those of cores, to the byte. A pass that computes longer than its time is an overrun: it ends when it
+ * is computed, and the next pass begins then. Closing the device warns if more than one pass in a hundred was an
+ * overrun. */
 #ifndef HETERPS_ENGINE_DEVICE_SIM_PACED_H
 #define HETERPS_ENGINE_DEVICE_SIM_PACED_H
 
@@ -15,7 +16,7 @@
 MUST_USE status paced_device_open(struct device **device, const struct graph *graph, const struct plan *plan,
                                   uint32_t stage, const char *isa);
 
-/* Passes so far, and those of them that computed longer than their time. */
+/* Numbers of passes so far, and of overruns among them. */
 struct paced_passes {
     uint64_t count, overrun_count;
 };

@@ -1,4 +1,4 @@
-/* The sim device: once a task, and what it takes of a core is copying. */
+/* The sim device: all that a task costs a core is copying. */
 #include "engine/device/sim/sim_device.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ struct sim_device {
     const struct graph *graph;
     struct pace pace;
     struct crossing crossing;
-    /* What is copied out of the slot goes to one of these, what is written into it comes from the other. */
+    /* What is copied out of the slot goes to `taken`; what is written into the slot comes from `zeros`. */
     uint8_t *taken, *zeros;
     size_t taken_bytes, zeros_bytes; /* of the longest list */
     struct sim_moved moved;
@@ -23,7 +23,7 @@ struct sim_device {
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
-/* The keys of a sparse field, ids_max an example; what a list is shorter by is zero. */
+/* Copies the keys of a sparse field, ids_max an example; zeros follow the keys of an example that has fewer. */
 static void keys_copy(const struct op_context *c, uint32_t field, uint8_t *to)
 {
     const struct graph *g = c->graph;
@@ -87,8 +87,8 @@ static status sim_submit(struct device *device, const struct op_context *c, cons
     return ST_OK;
 }
 
-/* Sums that stages on other devices have added for a table whose first look-up is here are zeroed, as an update
- * has to; there are none of the stage's own. */
+/* Zeroes the sums that stages on other devices have added for a table whose first look-up is here, as an update must;
+ * the stage itself adds none. */
 static status sim_update_rows(struct device *device, const struct table_update *update)
 {
     (void)device;
@@ -129,7 +129,7 @@ static const struct device_vt sim_vt = {
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* Of a whole micro-batch, where the list is the longest yet. */
+/* Raises *longest to the bytes of the list in a whole micro-batch, if these are more. */
 static void list_measure(const struct sim_device *d, enum crossing_list list, size_t *longest)
 {
     const struct graph *g = d->graph;
