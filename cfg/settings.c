@@ -34,16 +34,16 @@ const char *const settings_named_kinds[] = {"table", "column", "vocabulary", "ca
 
 /* The keys of all once-only sections, each section's together, and in section_kinds the kind of each key's section. */
 static const struct cfg_key section_keys[] = {
-#define KEY(section, key, type, fallback, min, max, unit, names, meaning, ...)                                         \
-    {#key,                                                                                                             \
-     CFG_##type,                                                                                                       \
-     fallback,                                                                                                         \
-     min,                                                                                                              \
-     max,                                                                                                              \
-     unit,                                                                                                             \
-     meaning,                                                                                                          \
-     offsetof(struct settings, section##_##key),                                                                       \
-     .choices = names,                                                                                                 \
+#define KEY(SECTION, NAME, TYPE, FALLBACK, MIN, MAX, UNIT, CHOICES, MEANING, ...)                                      \
+    {.name = #NAME,                                                                                                    \
+     .type = CFG_##TYPE,                                                                                               \
+     .fallback = FALLBACK,                                                                                             \
+     .min = MIN,                                                                                                       \
+     .max = MAX,                                                                                                       \
+     .unit = UNIT,                                                                                                     \
+     .meaning = MEANING,                                                                                               \
+     .offset = offsetof(struct settings, SECTION##_##NAME),                                                            \
+     .choices = CHOICES,                                                                                               \
      ##__VA_ARGS__},
 #include "cfg/keys.def"
 };
@@ -52,8 +52,17 @@ static const char *const section_kinds[] = {
 #include "cfg/keys.def"
 };
 /* The keys of sections with names. */
-#define NAMED(of, key, type, fallback, min, max, unit, names, meaning, ...)                                            \
-    {#key, CFG_##type, fallback, min, max, unit, meaning, offsetof(struct of, key), .choices = names, ##__VA_ARGS__},
+#define NAMED(OF, NAME, TYPE, FALLBACK, MIN, MAX, UNIT, CHOICES, MEANING, ...)                                         \
+    {.name = #NAME,                                                                                                    \
+     .type = CFG_##TYPE,                                                                                               \
+     .fallback = FALLBACK,                                                                                             \
+     .min = MIN,                                                                                                       \
+     .max = MAX,                                                                                                       \
+     .unit = UNIT,                                                                                                     \
+     .meaning = MEANING,                                                                                               \
+     .offset = offsetof(struct OF, NAME),                                                                              \
+     .choices = CHOICES,                                                                                               \
+     ##__VA_ARGS__},
 static const struct cfg_key table_keys[] = {
 #define TABLE_KEY(...) NAMED(table_settings, __VA_ARGS__)
 #include "cfg/keys.def"

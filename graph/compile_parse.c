@@ -18,33 +18,39 @@ struct common_keys {
     const char *input, *label, *layer, *kind;
 };
 static const struct cfg_key common_keys[] = {
-    {"input", CFG_TEXT, NULL, 0, 0, "", "what goes in: names of columns or of sections above, separated by commas",
+    {.name = "input",
+     .type = CFG_TEXT,
+     .unit = "",
+     .meaning = "what goes in: names of columns or of sections above, separated by commas",
      .offset = offsetof(struct common_keys, input)},
-    {"layer", CFG_TEXT, "", 0, 0, "",
-     "scheduling layer; neighbouring ops of one layer share its name; empty: a layer of its own",
+    {.name = "layer",
+     .type = CFG_TEXT,
+     .fallback = "",
+     .unit = "",
+     .meaning = "scheduling layer; neighbouring ops of one layer share its name; empty: a layer of its own",
      .offset = offsetof(struct common_keys, layer)},
 };
-static const struct cfg_key label_key = {"label",
-                                         CFG_TEXT,
-                                         "",
-                                         0,
-                                         0,
-                                         "",
-                                         "the label's name; empty: the only one of [data]",
+static const struct cfg_key label_key = {.name = "label",
+                                         .type = CFG_TEXT,
+                                         .fallback = "",
+                                         .unit = "",
+                                         .meaning = "the label's name; empty: the only one of [data]",
                                          .offset = offsetof(struct common_keys, label)};
 
-static const struct cfg_key scores_label_key = {
-    "label",
-    CFG_TEXT,
-    "",
-    0,
-    0,
-    "",
-    "the label's name, a number of a class or 0 and 1; empty: without one the first column of candidates is the target",
-    .offset = offsetof(struct common_keys, label)};
+static const struct cfg_key scores_label_key = {.name = "label",
+                                                .type = CFG_TEXT,
+                                                .fallback = "",
+                                                .unit = "",
+                                                .meaning = "the label's name, a number of a class or 0 and 1; empty: "
+                                                           "without one the first column of candidates is the target",
+                                                .offset = offsetof(struct common_keys, label)};
 
-static const struct cfg_key kind_key = {
-    "kind", CFG_TEXT, "", 0, 0, "", "which op of this section", .offset = offsetof(struct common_keys, kind)};
+static const struct cfg_key kind_key = {.name = "kind",
+                                        .type = CFG_TEXT,
+                                        .fallback = "",
+                                        .unit = "",
+                                        .meaning = "which op of this section",
+                                        .offset = offsetof(struct common_keys, kind)};
 
 /* The op of a section; kind: the section's key `kind`, or "" for the default. NULL: there is none. */
 static const struct op *op_of_kind(const char *section, const char *kind)

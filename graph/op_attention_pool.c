@@ -21,9 +21,13 @@ struct attention_pool_keys {
     uint32_t normalise;
 };
 static const struct cfg_key attention_pool_keys[] = {
-    {"normalise", CFG_CHOICE, "none", 0, 0, "",
-     "what makes weights of the scores; softmax is over the keys that an example has",
-     .offset = offsetof(struct attention_pool_keys, normalise), .choices = normalise_names},
+    {.name = "normalise",
+     .type = CFG_CHOICE,
+     .fallback = "none",
+     .unit = "",
+     .meaning = "what makes weights of the scores; softmax is over the keys that an example has",
+     .offset = offsetof(struct attention_pool_keys, normalise),
+     .choices = normalise_names},
 };
 const struct op_keys op_attention_pool_keys = OP_KEYS(attention_pool_keys, struct attention_pool_keys);
 

@@ -32,10 +32,20 @@ struct batch_norm_keys {
     float eps, momentum;
 };
 static const struct cfg_key batch_norm_keys[] = {
-    {"eps", CFG_F32, "1e-5", EPS_MIN, EPS_MAX, "", "added to the variance",
+    {.name = "eps",
+     .type = CFG_F32,
+     .fallback = "1e-5",
+     .min = EPS_MIN,
+     .max = EPS_MAX,
+     .unit = "",
+     .meaning = "added to the variance",
      .offset = offsetof(struct batch_norm_keys, eps)},
-    {"momentum", CFG_F32, "0.9", 0, 0.999999, "",
-     "what mean and variance for evaluation keep of their values at a step; the rest comes from the step",
+    {.name = "momentum",
+     .type = CFG_F32,
+     .fallback = "0.9",
+     .max = 0.999999,
+     .unit = "",
+     .meaning = "what mean and variance for evaluation keep of their values at a step; the rest comes from the step",
      .offset = offsetof(struct batch_norm_keys, momentum)},
 };
 const struct op_keys op_batch_norm_keys = OP_KEYS(batch_norm_keys, struct batch_norm_keys);

@@ -12,11 +12,19 @@ struct busy_keys {
     uint32_t rounds, units;
 };
 static const struct cfg_key busy_keys[] = {
-    {"rounds", CFG_U32, "1000", 0, ROUNDS_MAX, "multiply-adds",
-     "spent on an example in each pass, one after another: for measuring pipelines, the output is the input",
+    {.name = "rounds",
+     .type = CFG_U32,
+     .fallback = "1000",
+     .max = ROUNDS_MAX,
+     .unit = "multiply-adds",
+     .meaning = "spent on an example in each pass, one after another: for measuring pipelines, the output is the input",
      .offset = offsetof(struct busy_keys, rounds)},
-    {"units", CFG_U32, "0", 0, OP_COLS_MAX, "",
-     "number of outputs: output j is input j modulo their number; 0: as many as inputs",
+    {.name = "units",
+     .type = CFG_U32,
+     .fallback = "0",
+     .max = OP_COLS_MAX,
+     .unit = "",
+     .meaning = "number of outputs: output j is input j modulo their number; 0: as many as inputs",
      .offset = offsetof(struct busy_keys, units)},
 };
 const struct op_keys op_busy_keys = OP_KEYS(busy_keys, struct busy_keys);

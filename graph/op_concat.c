@@ -9,7 +9,13 @@
 #include <string.h>
 
 static const struct cfg_key concat_keys[] = {
-    {"groups", CFG_U32, "1", 1, OP_COLS_MAX, "", "equal parts of each input that are put side by side, part by part",
+    {.name = "groups",
+     .type = CFG_U32,
+     .fallback = "1",
+     .min = 1,
+     .max = OP_COLS_MAX,
+     .unit = "",
+     .meaning = "equal parts of each input that are put side by side, part by part",
      .offset = offsetof(struct concat_attr, groups)},
 };
 const struct op_keys op_concat_keys = OP_KEYS(concat_keys, struct concat_attr);

@@ -28,9 +28,20 @@ struct data_norm_keys {
     float eps, decay;
 };
 static const struct cfg_key data_norm_keys[] = {
-    {"eps", CFG_F32, "1e-4", EPS_MIN, EPS_MAX, "", "added to the square of an example's distance from the mean",
+    {.name = "eps",
+     .type = CFG_F32,
+     .fallback = "1e-4",
+     .min = EPS_MIN,
+     .max = EPS_MAX,
+     .unit = "",
+     .meaning = "added to the square of an example's distance from the mean",
      .offset = offsetof(struct data_norm_keys, eps)},
-    {"decay", CFG_F32, "0.9999999", 0, 1, "", "what the sums over all examples keep of their values at a step",
+    {.name = "decay",
+     .type = CFG_F32,
+     .fallback = "0.9999999",
+     .max = 1,
+     .unit = "",
+     .meaning = "what the sums over all examples keep of their values at a step",
      .offset = offsetof(struct data_norm_keys, decay)},
 };
 const struct op_keys op_data_norm_keys = OP_KEYS(data_norm_keys, struct data_norm_keys);

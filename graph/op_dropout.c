@@ -12,7 +12,12 @@ struct dropout_keys {
     float rate;
 };
 static const struct cfg_key dropout_keys[] = {
-    {"rate", CFG_F32, "0.5", 0, 0.99, "", "probability that an element is dropped in training",
+    {.name = "rate",
+     .type = CFG_F32,
+     .fallback = "0.5",
+     .max = 0.99,
+     .unit = "",
+     .meaning = "probability that an element is dropped in training",
      .offset = offsetof(struct dropout_keys, rate)},
 };
 const struct op_keys op_dropout_keys = OP_KEYS(dropout_keys, struct dropout_keys);

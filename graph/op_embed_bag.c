@@ -28,12 +28,19 @@ struct embed_bag_keys {
     uint32_t pool;
 };
 static const struct cfg_key embed_bag_keys[] = {
-    {"table", CFG_TEXT, NULL, 0, 0, "", "the [table NAME] whose rows the keys name",
+    {.name = "table",
+     .type = CFG_TEXT,
+     .unit = "",
+     .meaning = "the [table NAME] whose rows the keys name",
      .offset = offsetof(struct embed_bag_keys, table)},
-    {"pool", CFG_CHOICE, "sum", 0, 0, "",
-     "what a field's rows become when it has several keys; none: they stay apart, ids_max of them, zeros after the "
-     "last",
-     .offset = offsetof(struct embed_bag_keys, pool), .choices = pool_names},
+    {.name = "pool",
+     .type = CFG_CHOICE,
+     .fallback = "sum",
+     .unit = "",
+     .meaning = "what a field's rows become when it has several keys; none: they stay apart, ids_max of them, zeros "
+                "after the last",
+     .offset = offsetof(struct embed_bag_keys, pool),
+     .choices = pool_names},
 };
 const struct op_keys op_embed_bag_keys = OP_KEYS(embed_bag_keys, struct embed_bag_keys);
 

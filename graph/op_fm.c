@@ -17,9 +17,18 @@ struct fm_keys {
     bool reduce;
 };
 static const struct cfg_key fm_keys[] = {
-    {"dim", CFG_U32, NULL, 1, OP_COLS_MAX, "", "length of each of the vectors that the input is cut into",
+    {.name = "dim",
+     .type = CFG_U32,
+     .min = 1,
+     .max = OP_COLS_MAX,
+     .unit = "",
+     .meaning = "length of each of the vectors that the input is cut into",
      .offset = offsetof(struct fm_keys, dim)},
-    {"reduce", CFG_BOOL, "yes", 0, 0, "", "yes: one number, the sum of the products of all pairs; no: dim of them",
+    {.name = "reduce",
+     .type = CFG_BOOL,
+     .fallback = "yes",
+     .unit = "",
+     .meaning = "yes: one number, the sum of the products of all pairs; no: dim of them",
      .offset = offsetof(struct fm_keys, reduce)},
 };
 const struct op_keys op_fm_keys = OP_KEYS(fm_keys, struct fm_keys);

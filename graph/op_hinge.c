@@ -6,7 +6,12 @@
 
 static const struct cfg_key hinge_keys[] = {
     LOSS_WEIGHT_KEY,
-    {"margin", CFG_F32, "0.1", 0, 1e6, "", "by which the first input should be above the second",
+    {.name = "margin",
+     .type = CFG_F32,
+     .fallback = "0.1",
+     .max = 1e6,
+     .unit = "",
+     .meaning = "by which the first input should be above the second",
      .offset = offsetof(struct loss_keys, margin)},
 };
 const struct op_keys op_hinge_keys = OP_KEYS(hinge_keys, struct loss_keys);

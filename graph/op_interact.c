@@ -14,9 +14,18 @@ struct interact_keys {
     bool self;
 };
 static const struct cfg_key interact_keys[] = {
-    {"dim", CFG_U32, NULL, 1, OP_COLS_MAX, "", "length of each of the vectors that the inputs are cut into",
+    {.name = "dim",
+     .type = CFG_U32,
+     .min = 1,
+     .max = OP_COLS_MAX,
+     .unit = "",
+     .meaning = "length of each of the vectors that the inputs are cut into",
      .offset = offsetof(struct interact_keys, dim)},
-    {"self", CFG_BOOL, "no", 0, 0, "", "whether each vector's product with itself is an output, too",
+    {.name = "self",
+     .type = CFG_BOOL,
+     .fallback = "no",
+     .unit = "",
+     .meaning = "whether each vector's product with itself is an output, too",
      .offset = offsetof(struct interact_keys, self)},
 };
 const struct op_keys op_interact_keys = OP_KEYS(interact_keys, struct interact_keys);

@@ -8,7 +8,12 @@ struct leaky_relu_keys {
     float slope;
 };
 static const struct cfg_key leaky_relu_keys[] = {
-    {"slope", CFG_F32, "0.01", 0, 1, "", "factor of negative inputs",
+    {.name = "slope",
+     .type = CFG_F32,
+     .fallback = "0.01",
+     .max = 1,
+     .unit = "",
+     .meaning = "factor of negative inputs",
      .offset = offsetof(struct leaky_relu_keys, slope)},
 };
 const struct op_keys op_leaky_relu_keys = OP_KEYS(leaky_relu_keys, struct leaky_relu_keys);

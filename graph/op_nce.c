@@ -16,13 +16,21 @@
 
 static const struct cfg_key nce_keys[] = {
     LOSS_WEIGHT_KEY,
-    {"correction", CFG_BOOL, "yes", 0, 0, "",
-     "whether the logarithm of K times its probability is subtracted from a logit; no: plain negative sampling",
+    {.name = "correction",
+     .type = CFG_BOOL,
+     .fallback = "yes",
+     .unit = "",
+     .meaning =
+         "whether the logarithm of K times its probability is subtracted from a logit; no: plain negative sampling",
      .offset = offsetof(struct loss_keys, correction)},
-    {"log_z", CFG_F32, "0", -100, 100, "",
-     "logarithm of the constant that probabilities are taken to be exp(logit) over; about the logarithm of the number "
-     "of words, so that "
-     "logits near 0 are a fair beginning",
+    {.name = "log_z",
+     .type = CFG_F32,
+     .fallback = "0",
+     .min = -100,
+     .max = 100,
+     .unit = "",
+     .meaning = "logarithm of the constant that probabilities are taken to be exp(logit) over; about the logarithm of "
+                "the number of words, so that logits near 0 are a fair beginning",
      .offset = offsetof(struct loss_keys, log_z)},
 };
 const struct op_keys op_nce_keys = OP_KEYS(nce_keys, struct loss_keys);

@@ -10,10 +10,18 @@ struct reshape_keys {
     bool transpose;
 };
 static const struct cfg_key reshape_keys[] = {
-    {"rows", CFG_U32, NULL, 1, OP_COLS_MAX, "", "an example's columns are read as this many rows, one after another",
+    {.name = "rows",
+     .type = CFG_U32,
+     .min = 1,
+     .max = OP_COLS_MAX,
+     .unit = "",
+     .meaning = "an example's columns are read as this many rows, one after another",
      .offset = offsetof(struct reshape_keys, rows)},
-    {"transpose", CFG_BOOL, "no", 0, 0, "",
-     "whether the rows are written as columns; no: the output is the input, under another name",
+    {.name = "transpose",
+     .type = CFG_BOOL,
+     .fallback = "no",
+     .unit = "",
+     .meaning = "whether the rows are written as columns; no: the output is the input, under another name",
      .offset = offsetof(struct reshape_keys, transpose)},
 };
 const struct op_keys op_reshape_keys = OP_KEYS(reshape_keys, struct reshape_keys);

@@ -54,8 +54,8 @@ struct loss_keys {
 /* The first line of every loss's keys. */
 #define LOSS_WEIGHT_KEY                                                                                                \
     {                                                                                                                  \
-        "weight", CFG_F32, "1", 0, 1e6, "", "factor of this loss in the sum that is trained on",                       \
-            .offset = offsetof(struct loss_keys, weight)                                                               \
+        .name = "weight", .type = CFG_F32, .fallback = "1", .max = 1e6, .unit = "",                                    \
+        .meaning = "factor of this loss in the sum that is trained on", .offset = offsetof(struct loss_keys, weight)   \
     }
 /* The parse function of every loss: fills a loss_attr. */
 MUST_USE status loss_parse(const struct op_parse *p);
@@ -86,8 +86,8 @@ struct metric_keys {
 };
 #define METRIC_K_KEY                                                                                                   \
     {                                                                                                                  \
-        "k", CFG_U32, "10", 1, OP_COLS_MAX, "", "a target of rank 0 to k - 1 counts",                                  \
-            .offset = offsetof(struct metric_keys, k)                                                                  \
+        .name = "k", .type = CFG_U32, .fallback = "10", .min = 1, .max = OP_COLS_MAX, .unit = "",                      \
+        .meaning = "a target of rank 0 to k - 1 counts", .offset = offsetof(struct metric_keys, k)                     \
     }
 MUST_USE status metric_parse(const struct op_parse *p);
 /* cols_min: the fewest columns of scores; with 1, a score may stand alone, or two against each other. */

@@ -7,9 +7,19 @@ struct slice_keys {
     uint32_t begin, end;
 };
 static const struct cfg_key slice_keys[] = {
-    {"begin", CFG_U32, "0", 0, OP_COLS_MAX - 1, "", "first column that is taken, counted from 0",
+    {.name = "begin",
+     .type = CFG_U32,
+     .fallback = "0",
+     .max = OP_COLS_MAX - 1,
+     .unit = "",
+     .meaning = "first column that is taken, counted from 0",
      .offset = offsetof(struct slice_keys, begin)},
-    {"end", CFG_U32, "0", 0, OP_COLS_MAX, "", "first column after those that are taken; 0: all from begin on",
+    {.name = "end",
+     .type = CFG_U32,
+     .fallback = "0",
+     .max = OP_COLS_MAX,
+     .unit = "",
+     .meaning = "first column after those that are taken; 0: all from begin on",
      .offset = offsetof(struct slice_keys, end)},
 };
 const struct op_keys op_slice_keys = OP_KEYS(slice_keys, struct slice_keys);

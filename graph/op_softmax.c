@@ -14,8 +14,13 @@ struct softmax_keys {
     uint32_t groups;
 };
 static const struct cfg_key softmax_keys[] = {
-    {"groups", CFG_U32, "1", 1, OP_COLS_MAX, "",
-     "equal parts of an example's columns, each of which becomes numbers that add up to 1",
+    {.name = "groups",
+     .type = CFG_U32,
+     .fallback = "1",
+     .min = 1,
+     .max = OP_COLS_MAX,
+     .unit = "",
+     .meaning = "equal parts of an example's columns, each of which becomes numbers that add up to 1",
      .offset = offsetof(struct softmax_keys, groups)},
 };
 const struct op_keys op_softmax_keys = OP_KEYS(softmax_keys, struct softmax_keys);

@@ -10,10 +10,19 @@ struct sum_pool_keys {
     uint32_t dim, rows;
 };
 static const struct cfg_key sum_pool_keys[] = {
-    {"dim", CFG_U32, NULL, 1, OP_COLS_MAX, "floats", "width of a vector",
+    {.name = "dim",
+     .type = CFG_U32,
+     .min = 1,
+     .max = OP_COLS_MAX,
+     .unit = "floats",
+     .meaning = "width of a vector",
      .offset = offsetof(struct sum_pool_keys, dim)},
-    {"rows", CFG_U32, NULL, 1, OP_COLS_MAX, "vectors",
-     "this many consecutive vectors become their sum; ids_max after an [embedding] with pool = none",
+    {.name = "rows",
+     .type = CFG_U32,
+     .min = 1,
+     .max = OP_COLS_MAX,
+     .unit = "vectors",
+     .meaning = "this many consecutive vectors become their sum; ids_max after an [embedding] with pool = none",
      .offset = offsetof(struct sum_pool_keys, rows)},
 };
 const struct op_keys op_sum_pool_keys = OP_KEYS(sum_pool_keys, struct sum_pool_keys);

@@ -22,18 +22,42 @@ struct tree_keys {
     const char *state;
 };
 static const struct cfg_key tree_keys[] = {
-    {"units", CFG_U32, NULL, 1, OP_COLS_MAX, "", "numbers of each state", .offset = offsetof(struct tree_keys, units)},
-    {"state", CFG_TEXT, "h", 0, 0, "", "lines of the cells that a node's parents see; the first is what goes out",
+    {.name = "units",
+     .type = CFG_U32,
+     .min = 1,
+     .max = OP_COLS_MAX,
+     .unit = "",
+     .meaning = "numbers of each state",
+     .offset = offsetof(struct tree_keys, units)},
+    {.name = "state",
+     .type = CFG_TEXT,
+     .fallback = "h",
+     .unit = "",
+     .meaning = "lines of the cells that a node's parents see; the first is what goes out",
      .offset = offsetof(struct tree_keys, state)},
-    {"dim", CFG_U32, "0", 0, OP_COLS_MAX, "", "numbers of a word's vector, x of the cells; 0: as many as units",
+    {.name = "dim",
+     .type = CFG_U32,
+     .fallback = "0",
+     .max = OP_COLS_MAX,
+     .unit = "",
+     .meaning = "numbers of a word's vector, x of the cells; 0: as many as units",
      .offset = offsetof(struct tree_keys, dim)},
-    {"gives", CFG_CHOICE, "root", 0, 0, "", "whose state goes out: the root's, or those of all nodes, the root's first",
-     .offset = offsetof(struct tree_keys, gives), .choices = gives_names},
-    {"batching", CFG_CHOICE, "height", 0, 0, "",
-     "which nodes of a micro-batch are computed together, never what they are: those of a kind and a height; all of a "
-     "kind that are ready, the lowest kind first; each by itself; as an automaton says that compiling learned from "
-     "trees of data.path, or as agenda where that is shorter",
-     .offset = offsetof(struct tree_keys, batching), .choices = batching_names},
+    {.name = "gives",
+     .type = CFG_CHOICE,
+     .fallback = "root",
+     .unit = "",
+     .meaning = "whose state goes out: the root's, or those of all nodes, the root's first",
+     .offset = offsetof(struct tree_keys, gives),
+     .choices = gives_names},
+    {.name = "batching",
+     .type = CFG_CHOICE,
+     .fallback = "height",
+     .unit = "",
+     .meaning = "which nodes of a micro-batch are computed together, never what they are: those of a kind and a "
+                "height; all of a kind that are ready, the lowest kind first; each by itself; as an automaton says "
+                "that compiling learned from trees of data.path, or as agenda where that is shorter",
+     .offset = offsetof(struct tree_keys, batching),
+     .choices = batching_names},
 };
 const struct op_keys op_tree_keys = OP_KEYS(tree_keys, struct tree_keys);
 

@@ -4,7 +4,7 @@
 #include "graph/optimizer_rules.h"
 
 const struct keyed_param optimizer_accumulate_params[] = {
-    [ACCUMULATE_DECAY] = {"decay", 0.9999999, 0, .max = 1},
+    [ACCUMULATE_DECAY] = {.name = "decay", .fallback = 0.9999999, .max = 1},
     {0},
 };
 

@@ -5,8 +5,8 @@
 #include <math.h>
 
 const struct keyed_param optimizer_adagrad_params[] = {
-    [ADAGRAD_EPS] = {"eps", 1e-10, 1e-20, .max = 1},
-    [ADAGRAD_INITIAL_ACCUMULATOR] = {"initial_accumulator", 0, 0, .max = 1e6},
+    [ADAGRAD_EPS] = {.name = "eps", .fallback = 1e-10, .min = 1e-20, .max = 1},
+    [ADAGRAD_INITIAL_ACCUMULATOR] = {.name = "initial_accumulator", .max = 1e6},
     {0},
 };
 

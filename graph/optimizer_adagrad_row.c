@@ -11,8 +11,8 @@
 #include <math.h>
 
 const struct keyed_param optimizer_adagrad_row_params[] = {
-    [ROW_INITIAL_G2SUM] = {"initial_g2sum", 3, 1e-10, .max = 1e10},
-    [ROW_BOUND] = {"bound", 10, 1e-10, .max = 1e10},
+    [ROW_INITIAL_G2SUM] = {.name = "initial_g2sum", .fallback = 3, .min = 1e-10, .max = 1e10},
+    [ROW_BOUND] = {.name = "bound", .fallback = 10, .min = 1e-10, .max = 1e10},
     {0},
 };
 

@@ -10,10 +10,10 @@
 #include <math.h>
 
 const struct keyed_param optimizer_adamw_params[] = {
-    [ADAM_BETA1] = {"beta1", 0.9, 0, .max = 0.999999},
-    [ADAM_BETA2] = {"beta2", 0.999, 0, .max = 0.999999},
-    [ADAM_EPS] = {"eps", 1e-8, 1e-20, .max = 1},
-    [ADAMW_DECAY] = {"decay", 0.01, 0, .max = 1e6},
+    [ADAM_BETA1] = {.name = "beta1", .fallback = 0.9, .max = 0.999999},
+    [ADAM_BETA2] = {.name = "beta2", .fallback = 0.999, .max = 0.999999},
+    [ADAM_EPS] = {.name = "eps", .fallback = 1e-8, .min = 1e-20, .max = 1},
+    [ADAMW_DECAY] = {.name = "decay", .fallback = 0.01, .max = 1e6},
     {0},
 };
 

@@ -15,9 +15,9 @@
 #include <math.h>
 
 const struct keyed_param optimizer_ftrl_params[] = {
-    [FTRL_BETA] = {"beta", 0.001, 1e-10, .max = 1e6, UNTIL(8, 1)},
-    [FTRL_L1] = {"l1", 0, 0, .max = 1e6},
-    [FTRL_L2] = {"l2", 0, 0, .max = 1e6},
+    [FTRL_BETA] = {.name = "beta", .fallback = 0.001, .min = 1e-10, .max = 1e6, UNTIL(8, 1)},
+    [FTRL_L1] = {.name = "l1", .max = 1e6},
+    [FTRL_L2] = {.name = "l2", .max = 1e6},
     {0},
 };
 

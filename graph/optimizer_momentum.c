@@ -9,8 +9,8 @@
 #include "graph/optimizer_rules.h"
 
 const struct keyed_param optimizer_momentum_params[] = {
-    [MOMENTUM_BETA] = {"beta", 0.9, 0, .max = 0.999999},
-    [MOMENTUM_NESTEROV] = {"nesterov", 0, 0, 1, .is_whole = true},
+    [MOMENTUM_BETA] = {.name = "beta", .fallback = 0.9, .max = 0.999999},
+    [MOMENTUM_NESTEROV] = {.name = "nesterov", .max = 1, .is_whole = true},
     {0},
 };
 

@@ -4,7 +4,7 @@
 #include "graph/optimizer_rules.h"
 
 const struct keyed_param optimizer_moving_average_params[] = {
-    [AVERAGE_MOMENTUM] = {"momentum", 0.9, 0, .max = (double)MOMENTUM_MAX},
+    [AVERAGE_MOMENTUM] = {.name = "momentum", .fallback = 0.9, .max = (double)MOMENTUM_MAX},
     {0},
 };
 

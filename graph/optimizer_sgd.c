@@ -5,7 +5,7 @@
 #include "graph/optimizer_rules.h"
 
 const struct keyed_param optimizer_sgd_params[] = {
-    [SGD_POWER] = {"power", 0, 0, .max = 10},
+    [SGD_POWER] = {.name = "power", .max = 10},
     {0},
 };
 

@@ -11,7 +11,7 @@
 #define STEPS_MAX 1e15
 
 enum { WARMUP };
-#define WARMUP_PARAM [WARMUP] = {"warmup", 0, 0, STEPS_MAX, .is_whole = true}
+#define WARMUP_PARAM [WARMUP] = {.name = "warmup", .max = STEPS_MAX, .is_whole = true}
 
 static const struct keyed_param schedule_constant_params[] = {WARMUP_PARAM, {0}};
 static double schedule_constant_factor(const double *param, uint64_t n, uint64_t pass)
@@ -23,8 +23,8 @@ static double schedule_constant_factor(const double *param, uint64_t n, uint64_t
 enum { EVERY = WARMUP + 1, FACTOR };
 static const struct keyed_param schedule_step_params[] = {
     WARMUP_PARAM,
-    [EVERY] = {"every", 10000, 1, STEPS_MAX, .is_whole = true},
-    [FACTOR] = {"factor", 0.5, 0, .max = 1},
+    [EVERY] = {.name = "every", .fallback = 10000, .min = 1, .max = STEPS_MAX, .is_whole = true},
+    [FACTOR] = {.name = "factor", .fallback = 0.5, .max = 1},
     {0},
 };
 static double schedule_step_factor(const double *param, uint64_t n, uint64_t pass)
@@ -35,7 +35,8 @@ static double schedule_step_factor(const double *param, uint64_t n, uint64_t pas
 
 enum { STEPS = WARMUP + 1, FLOOR };
 #define DECAY_PARAMS                                                                                                   \
-    WARMUP_PARAM, [STEPS] = {"steps", 100000, 1, STEPS_MAX, .is_whole = true}, [FLOOR] = {"floor", 0, 0, .max = 1},    \
+    WARMUP_PARAM, [STEPS] = {.name = "steps", .fallback = 100000, .min = 1, .max = STEPS_MAX, .is_whole = true},       \
+                  [FLOOR] = {.name = "floor", .max = 1},                                                               \
     {                                                                                                                  \
         0                                                                                                              \
     }
@@ -59,7 +60,8 @@ static double schedule_cosine_factor(const double *param, uint64_t n, uint64_t p
 }
 
 enum { POWER = WARMUP + 1 };
-static const struct keyed_param schedule_passes_params[] = {WARMUP_PARAM, [POWER] = {"power", 1, 0, .max = 10}, {0}};
+static const struct keyed_param schedule_passes_params[] = {
+    WARMUP_PARAM, [POWER] = {.name = "power", .fallback = 1, .max = 10}, {0}};
 static double schedule_passes_factor(const double *param, uint64_t n, uint64_t pass)
 {
     (void)n;

@@ -14,13 +14,22 @@
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
+/* A row of a table of keys whose values go into a struct OF. */
+#define ROW(OF, NAME, TYPE, FALLBACK, MIN, MAX, UNIT, MEANING)                                                         \
+    {.name = #NAME,                                                                                                    \
+     .type = CFG_##TYPE,                                                                                               \
+     .fallback = FALLBACK,                                                                                             \
+     .min = MIN,                                                                                                       \
+     .max = MAX,                                                                                                       \
+     .unit = UNIT,                                                                                                     \
+     .meaning = MEANING,                                                                                               \
+     .offset = offsetof(struct OF, NAME)},
 struct type_keys {
 #define TYPE_KEY(key, type, fallback, min, max, unit, meaning) CFG_CTYPE_##type key;
 #include "sched/cluster.def"
 };
 static const struct cfg_key type_keys[] = {
-#define TYPE_KEY(key, type, fallback, min, max, unit, meaning)                                                         \
-    {#key, CFG_##type, fallback, min, max, unit, meaning, .offset = offsetof(struct type_keys, key)},
+#define TYPE_KEY(...) ROW(type_keys, __VA_ARGS__)
 #include "sched/cluster.def"
 };
 struct goal_keys {
@@ -28,8 +37,7 @@ struct goal_keys {
 #include "sched/cluster.def"
 };
 static const struct cfg_key goal_keys[] = {
-#define GOAL_KEY(key, type, fallback, min, max, unit, meaning)                                                         \
-    {#key, CFG_##type, fallback, min, max, unit, meaning, .offset = offsetof(struct goal_keys, key)},
+#define GOAL_KEY(...) ROW(goal_keys, __VA_ARGS__)
 #include "sched/cluster.def"
 };
 struct node_keys {
@@ -37,8 +45,7 @@ struct node_keys {
 #include "sched/cluster.def"
 };
 static const struct cfg_key node_keys[] = {
-#define NODE_KEY(key, type, fallback, min, max, unit, meaning)                                                         \
-    {#key, CFG_##type, fallback, min, max, unit, meaning, .offset = offsetof(struct node_keys, key)},
+#define NODE_KEY(...) ROW(node_keys, __VA_ARGS__)
 #include "sched/cluster.def"
 };
 struct link_keys {
@@ -46,8 +53,7 @@ struct link_keys {
 #include "sched/cluster.def"
 };
 static const struct cfg_key link_keys[] = {
-#define LINK_KEY(key, type, fallback, min, max, unit, meaning)                                                         \
-    {#key, CFG_##type, fallback, min, max, unit, meaning, .offset = offsetof(struct link_keys, key)},
+#define LINK_KEY(...) ROW(link_keys, __VA_ARGS__)
 #include "sched/cluster.def"
 };
 

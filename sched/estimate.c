@@ -23,15 +23,27 @@ struct layer_keys {
 #include "sched/cluster.def"
 };
 static const struct cfg_key layer_keys[] = {
-#define LAYER_KEY(key, type, fallback, min, max, unit, meaning)                                                        \
-    {#key, CFG_##type, fallback, min, max, unit, meaning, .offset = offsetof(struct layer_keys, key)},
+#define LAYER_KEY(KEY, TYPE, FALLBACK, MIN, MAX, UNIT, MEANING)                                                        \
+    {.name = #KEY,                                                                                                     \
+     .type = CFG_##TYPE,                                                                                               \
+     .fallback = FALLBACK,                                                                                             \
+     .min = MIN,                                                                                                       \
+     .max = MAX,                                                                                                       \
+     .unit = UNIT,                                                                                                     \
+     .meaning = MEANING,                                                                                               \
+     .offset = offsetof(struct layer_keys, KEY)},
 #include "sched/cluster.def"
 };
 struct model_keys {
     const char *name;
 };
 static const struct cfg_key model_keys[] = {
-    {"name", CFG_TEXT, "model", 0, 0, "", "name of the model, for people", .offset = offsetof(struct model_keys, name)},
+    {.name = "name",
+     .type = CFG_TEXT,
+     .fallback = "model",
+     .unit = "",
+     .meaning = "name of the model, for people",
+     .offset = offsetof(struct model_keys, name)},
 };
 
 const char *const layer_table_kinds[] = {"model", "layer", NULL};

@@ -92,6 +92,7 @@ check(f"no line of C runs past {COLUMNS} columns", [f"{f}:{n}: {len(l)}" for f i
 check("never two empty lines in C", found(r"\n\n\n", code, "empty"))
 check("includes are in the order of folders", [w for f in code for w in include_order(f)])
 check("comments behind lines that follow each other are aligned", [w for f in code for w in comments_apart(f)])
+check("rows of flags and keys name their members", found(r'\{[\s\\]*(?:"[^"\n]*"|#\w+),[\s\\]*(?:FLAG|CFG)_', code, "a row without names"))
 check("a star stands at the name of its pointer", found(r"(?m)^ +(?:const )?(?:struct )?\w+ \* \w+;", code, "a star apart"))
 print(f"1..{count}")
 sys.exit(failed != 0)

@@ -21,21 +21,36 @@ struct global_options {
     bool is_verbose, is_quiet, is_help, trusts_paths;
 };
 static const struct flag global_flags[] = {
-    {"--log", FLAG_TEXT, "FORMAT", "text, or json: one object a line on standard output",
-     offsetof(struct global_options, log), 0, 0, false},
-    {"-v", FLAG_SWITCH, NULL, "more details", offsetof(struct global_options, is_verbose), 0, 0, false},
-    {"-q", FLAG_SWITCH, NULL, "warnings and errors only", offsetof(struct global_options, is_quiet), 0, 0, false},
-    {"--help", FLAG_SWITCH, NULL, "this text", offsetof(struct global_options, is_help), 0, 0, false},
-    {"--trust-paths", FLAG_SWITCH, NULL,
-     "let a graph name paths outside its own folder to write to, and servers to read from",
-     offsetof(struct global_options, trusts_paths), 0, 0, false},
+    {.name = "--log",
+     .type = FLAG_TEXT,
+     .value = "FORMAT",
+     .meaning = "text, or json: one object a line on standard output",
+     .offset = offsetof(struct global_options, log)},
+    {.name = "-v",
+     .type = FLAG_SWITCH,
+     .meaning = "more details",
+     .offset = offsetof(struct global_options, is_verbose)},
+    {.name = "-q",
+     .type = FLAG_SWITCH,
+     .meaning = "warnings and errors only",
+     .offset = offsetof(struct global_options, is_quiet)},
+    {.name = "--help", .type = FLAG_SWITCH, .meaning = "this text", .offset = offsetof(struct global_options, is_help)},
+    {.name = "--trust-paths",
+     .type = FLAG_SWITCH,
+     .meaning = "let a graph name paths outside its own folder to write to, and servers to read from",
+     .offset = offsetof(struct global_options, trusts_paths)},
     /* last: for verbs that use cards alone */
-    {"--gpu", FLAG_TEXT, "WHEN", "cards: off, auto (if there are any), on; default: HETERPS_GPU, or auto",
-     offsetof(struct global_options, gpu), 0, 0, false},
-    {"--blas", FLAG_TEXT, "WHEN",
-     "rounded products on cards of other compute capabilities than 9.0: auto (by cuBLASLt, if installed), off; "
-     "default: auto",
-     offsetof(struct global_options, blas), 0, 0, false},
+    {.name = "--gpu",
+     .type = FLAG_TEXT,
+     .value = "WHEN",
+     .meaning = "cards: off, auto (if there are any), on; default: HETERPS_GPU, or auto",
+     .offset = offsetof(struct global_options, gpu)},
+    {.name = "--blas",
+     .type = FLAG_TEXT,
+     .value = "WHEN",
+     .meaning = "rounded products on cards of other compute capabilities than 9.0: auto (by cuBLASLt, if installed), "
+                "off; default: auto",
+     .offset = offsetof(struct global_options, blas)},
 };
 #define CARD_FLAGS      2u
 #define GLOBAL_FLAG_MAX (sizeof global_flags / sizeof *global_flags)

@@ -44,8 +44,8 @@ struct command_rest {
 };
 struct command {
     const char *name;
-    const char
-        *positionals;    /* "GRAPH", "criteo", "[GRAPH]": space-separated; in brackets: may be left out, then NULL */
+    /* "GRAPH", "criteo", "[GRAPH]": space-separated; in brackets: may be left out, then NULL */
+    const char *positionals;
     const char *summary; /* one line                               */
     const char *help;    /* further paragraphs for --help, or NULL */
     const struct flag *flags;

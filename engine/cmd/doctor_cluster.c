@@ -39,15 +39,27 @@ struct cluster_options {
     bool cluster;
 };
 static const struct flag flags[] = {
-    {"--cluster", FLAG_SWITCH, NULL, "look at links between nodes, not at a training",
-     offsetof(struct cluster_options, cluster), 0, 0, false},
+    {.name = "--cluster",
+     .type = FLAG_SWITCH,
+     .meaning = "look at links between nodes, not at a training",
+     .offset = offsetof(struct cluster_options, cluster)},
     RUN_NODES_FLAGS(struct cluster_options, run.nodes, "the nodes, each of which runs this command", ""),
-    {"--wait", FLAG_F64, "SECONDS", "wait this long for all nodes, then measure those that have come (default 20)",
-     offsetof(struct cluster_options, wait), 0.1, 86400, false},
-    {"--links", FLAG_WRITE, "FILE", "node 0 writes what it has measured as [link] sections of a cluster text, for plan",
-     offsetof(struct cluster_options, links), 0, 0, false},
-    {"--again", FLAG_SWITCH, NULL, "given by `launch` to a node that it starts again",
-     offsetof(struct cluster_options, run.again), 0, 0, false},
+    {.name = "--wait",
+     .type = FLAG_F64,
+     .value = "SECONDS",
+     .meaning = "wait this long for all nodes, then measure those that have come (default 20)",
+     .offset = offsetof(struct cluster_options, wait),
+     .min = 0.1,
+     .max = 86400},
+    {.name = "--links",
+     .type = FLAG_WRITE,
+     .value = "FILE",
+     .meaning = "node 0 writes what it has measured as [link] sections of a cluster text, for plan",
+     .offset = offsetof(struct cluster_options, links)},
+    {.name = "--again",
+     .type = FLAG_SWITCH,
+     .meaning = "given by `launch` to a node that it starts again",
+     .offset = offsetof(struct cluster_options, run.again)},
 };
 
 /* What the higher node of a pair orders the lower node to do. */

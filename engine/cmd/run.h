@@ -20,57 +20,41 @@ struct run_nodes {
 
 /* Lines of a table of flags, for a struct run_nodes at AT of TYPE. MEANING: what the nodes are for. */
 #define RUN_NODES_FLAGS(TYPE, AT, MEANING, INSECURE)                                                                   \
-    {"--nodes",                                                                                                        \
-     FLAG_TEXT,                                                                                                        \
-     "A:PORT,B:PORT,…",                                                                                                \
-     MEANING ": where they listen, in order of ranks; or their number",                                                \
-     offsetof(TYPE, AT.list),                                                                                          \
-     0,                                                                                                                \
-     0,                                                                                                                \
-     false},                                                                                                           \
-        {"--coordinator",                                                                                              \
-         FLAG_TEXT,                                                                                                    \
-         "A:PORT",                                                                                                     \
-         "with --nodes N, their number: where node 0 listens",                                                         \
-         offsetof(TYPE, AT.coordinator),                                                                               \
-         0,                                                                                                            \
-         0,                                                                                                            \
-         false},                                                                                                       \
-        {"--rank",                                                                                                     \
-         FLAG_U32,                                                                                                     \
-         "N",                                                                                                          \
-         "with --nodes: which of them this one is, from 0",                                                            \
-         offsetof(TYPE, AT.rank),                                                                                      \
-         0,                                                                                                            \
-         MEMBER_NODES_MAX - 1,                                                                                         \
-         false},                                                                                                       \
-        {"--key-file",                                                                                                 \
-         FLAG_TEXT,                                                                                                    \
-         "FILE",                                                                                                       \
-         "with --nodes: the key that all nodes share (see `heterps-run key`)",                                         \
-         offsetof(TYPE, AT.key_file),                                                                                  \
-         0,                                                                                                            \
-         0,                                                                                                            \
-         false},                                                                                                       \
-        {"--key-fd",                                                                                                   \
-         FLAG_U32,                                                                                                     \
-         "N",                                                                                                          \
-         "with --nodes: a descriptor to read the key from, given by a launcher",                                       \
-         offsetof(TYPE, AT.key_fd),                                                                                    \
-         0,                                                                                                            \
-         1 << 20,                                                                                                      \
-         false},                                                                                                       \
-        {"--insecure",                                                                                                 \
-         FLAG_SWITCH,                                                                                                  \
-         NULL,                                                                                                         \
-         "with --nodes: no key; whoever reaches the port is trusted, and anybody reads along" INSECURE,                \
-         offsetof(TYPE, AT.insecure),                                                                                  \
-         0,                                                                                                            \
-         0,                                                                                                            \
-         false},                                                                                                       \
+    {.name = "--nodes",                                                                                                \
+     .type = FLAG_TEXT,                                                                                                \
+     .value = "A:PORT,B:PORT,…",                                                                                       \
+     .meaning = MEANING ": where they listen, in order of ranks; or their number",                                     \
+     .offset = offsetof(TYPE, AT.list)},                                                                               \
+        {.name = "--coordinator",                                                                                      \
+         .type = FLAG_TEXT,                                                                                            \
+         .value = "A:PORT",                                                                                            \
+         .meaning = "with --nodes N, their number: where node 0 listens",                                              \
+         .offset = offsetof(TYPE, AT.coordinator)},                                                                    \
+        {.name = "--rank",                                                                                             \
+         .type = FLAG_U32,                                                                                             \
+         .value = "N",                                                                                                 \
+         .meaning = "with --nodes: which of them this one is, from 0",                                                 \
+         .offset = offsetof(TYPE, AT.rank),                                                                            \
+         .max = MEMBER_NODES_MAX - 1},                                                                                 \
+        {.name = "--key-file",                                                                                         \
+         .type = FLAG_TEXT,                                                                                            \
+         .value = "FILE",                                                                                              \
+         .meaning = "with --nodes: the key that all nodes share (see `heterps-run key`)",                              \
+         .offset = offsetof(TYPE, AT.key_file)},                                                                       \
+        {.name = "--key-fd",                                                                                           \
+         .type = FLAG_U32,                                                                                             \
+         .value = "N",                                                                                                 \
+         .meaning = "with --nodes: a descriptor to read the key from, given by a launcher",                            \
+         .offset = offsetof(TYPE, AT.key_fd),                                                                          \
+         .max = 1 << 20},                                                                                              \
+        {.name = "--insecure",                                                                                         \
+         .type = FLAG_SWITCH,                                                                                          \
+         .meaning = "with --nodes: no key; whoever reaches the port is trusted, and anybody reads along" INSECURE,     \
+         .offset = offsetof(TYPE, AT.insecure)},                                                                       \
     {                                                                                                                  \
-        "--listen-fd", FLAG_U32, "N", "with --nodes: a socket that listens already, given by a launcher",              \
-            offsetof(TYPE, AT.listen_fd), 3, 1 << 20, false                                                            \
+        .name = "--listen-fd", .type = FLAG_U32, .value = "N",                                                         \
+        .meaning = "with --nodes: a socket that listens already, given by a launcher",                                 \
+        .offset = offsetof(TYPE, AT.listen_fd), .min = 3, .max = 1 << 20                                               \
     }
 
 /* The flags of `train`; without any: zeros, and RUN_OPTIONS. */
@@ -114,42 +98,37 @@ MUST_USE status run_shown_check(const struct run_shown *shown);
 /* Flags of a verb that uses a saved model on several nodes, beside SAVED_FLAGS and RUN_NODES_FLAGS. SHOWN: a struct
  * run_shown. */
 #define RUN_USE_FLAGS(TYPE, AT, AGAIN, SHOWN)                                                                          \
-    {"--lanes", FLAG_TEXT, "N", "with --nodes: as for a training", offsetof(TYPE, AT.lanes), 0, 0, false},             \
-        {"--trace",                                                                                                    \
-         FLAG_WRITE,                                                                                                   \
-         "FILE",                                                                                                       \
-         "with --nodes: write what every thread does, for chrome://tracing or Perfetto",                               \
-         offsetof(TYPE, SHOWN.trace),                                                                                  \
-         0,                                                                                                            \
-         0,                                                                                                            \
-         false},                                                                                                       \
-        {"--metrics",                                                                                                  \
-         FLAG_TEXT,                                                                                                    \
-         "ADDR:PORT",                                                                                                  \
-         "with --nodes: answer GET /metrics (figures for Prometheus), /healthz and /readyz at PORT + the node's rank", \
-         offsetof(TYPE, SHOWN.metrics),                                                                                \
-         0,                                                                                                            \
-         0,                                                                                                            \
-         false},                                                                                                       \
-        {"--token-file",                                                                                               \
-         FLAG_TEXT,                                                                                                    \
-         "FILE",                                                                                                       \
-         "with --metrics: tokens, one a line: only clients that send one may ask for figures",                         \
-         offsetof(TYPE, SHOWN.token_file),                                                                             \
-         0,                                                                                                            \
-         0,                                                                                                            \
-         false},                                                                                                       \
-        {"--roster-fd",                                                                                                \
-         FLAG_U32,                                                                                                     \
-         "N",                                                                                                          \
-         "with --nodes: the file that a node leaves when it starts itself anew",                                       \
-         offsetof(TYPE, AT.roster_fd),                                                                                 \
-         3,                                                                                                            \
-         1 << 20,                                                                                                      \
-         false},                                                                                                       \
+    {.name = "--lanes",                                                                                                \
+     .type = FLAG_TEXT,                                                                                                \
+     .value = "N",                                                                                                     \
+     .meaning = "with --nodes: as for a training",                                                                     \
+     .offset = offsetof(TYPE, AT.lanes)},                                                                              \
+        {.name = "--trace",                                                                                            \
+         .type = FLAG_WRITE,                                                                                           \
+         .value = "FILE",                                                                                              \
+         .meaning = "with --nodes: write what every thread does, for chrome://tracing or Perfetto",                    \
+         .offset = offsetof(TYPE, SHOWN.trace)},                                                                       \
+        {.name = "--metrics",                                                                                          \
+         .type = FLAG_TEXT,                                                                                            \
+         .value = "ADDR:PORT",                                                                                         \
+         .meaning = "with --nodes: answer GET /metrics (figures for Prometheus), /healthz and /readyz at PORT + the "  \
+                    "node's rank",                                                                                     \
+         .offset = offsetof(TYPE, SHOWN.metrics)},                                                                     \
+        {.name = "--token-file",                                                                                       \
+         .type = FLAG_TEXT,                                                                                            \
+         .value = "FILE",                                                                                              \
+         .meaning = "with --metrics: tokens, one a line: only clients that send one may ask for figures",              \
+         .offset = offsetof(TYPE, SHOWN.token_file)},                                                                  \
+        {.name = "--roster-fd",                                                                                        \
+         .type = FLAG_U32,                                                                                             \
+         .value = "N",                                                                                                 \
+         .meaning = "with --nodes: the file that a node leaves when it starts itself anew",                            \
+         .offset = offsetof(TYPE, AT.roster_fd),                                                                       \
+         .min = 3,                                                                                                     \
+         .max = 1 << 20},                                                                                              \
     {                                                                                                                  \
-        "--again", FLAG_SWITCH, NULL, "given by `launch` to a node that it starts again", offsetof(TYPE, AGAIN), 0, 0, \
-            false                                                                                                      \
+        .name = "--again", .type = FLAG_SWITCH, .meaning = "given by `launch` to a node that it starts again",         \
+        .offset = offsetof(TYPE, AGAIN)                                                                                \
     }
 /* Uses a saved model on several nodes: options->use is this verb's, options->resume names the model. USAGE: no model;
  * INVALID: the data are a stream. Also fails as run_verb does. */

@@ -14,31 +14,28 @@ struct saved_options {
 
 #define SAVED_FLAG_MODEL                                                                                               \
     {                                                                                                                  \
-        "--model", FLAG_TEXT, "DIR",                                                                                   \
+        .name = "--model", .type = FLAG_TEXT, .value = "DIR",                                                          \
+        .meaning =                                                                                                     \
             "the saved model; DIR/manifest.STEP.json: an older save of it; default: that of GRAPH, if it has one",     \
-            offsetof(struct saved_options, model), 0, 0, false                                                         \
+        .offset = offsetof(struct saved_options, model)                                                                \
     }
 /* Flags that say how the model is run. */
 #define SAVED_FLAGS                                                                                                    \
-    {"--threads",                                                                                                      \
-     FLAG_U32,                                                                                                         \
-     "N",                                                                                                              \
-     "computing threads; never changes the result",                                                                    \
-     offsetof(struct saved_options, threads),                                                                          \
-     1,                                                                                                                \
-     1024,                                                                                                             \
-     false},                                                                                                           \
-        {"--isa",                                                                                                      \
-         FLAG_TEXT,                                                                                                    \
-         "NAME",                                                                                                       \
-         "instruction set: base, avx2, avx512, avx512bf16, amx; default: the best here",                               \
-         offsetof(struct saved_options, isa),                                                                          \
-         0,                                                                                                            \
-         0,                                                                                                            \
-         false},                                                                                                       \
+    {.name = "--threads",                                                                                              \
+     .type = FLAG_U32,                                                                                                 \
+     .value = "N",                                                                                                     \
+     .meaning = "computing threads; never changes the result",                                                         \
+     .offset = offsetof(struct saved_options, threads),                                                                \
+     .min = 1,                                                                                                         \
+     .max = 1024},                                                                                                     \
+        {.name = "--isa",                                                                                              \
+         .type = FLAG_TEXT,                                                                                            \
+         .value = "NAME",                                                                                              \
+         .meaning = "instruction set: base, avx2, avx512, avx512bf16, amx; default: the best here",                    \
+         .offset = offsetof(struct saved_options, isa)},                                                               \
     {                                                                                                                  \
-        "--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated",                   \
-            offsetof(struct saved_options, set), 0, 0, false                                                           \
+        .name = "--set", .type = FLAG_LIST, .value = "SECTION.KEY=VALUE",                                              \
+        .meaning = "override a setting of the graph; may be repeated", .offset = offsetof(struct saved_options, set)   \
     }
 
 /* The path of the model: `model` or, where this is NULL, the graph's own (engine/model/lean.h). USAGE: it has none. */

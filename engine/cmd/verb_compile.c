@@ -15,9 +15,17 @@ struct compile_options {
     struct flag_list set;
 };
 static const struct flag flags[] = {
-    {"-o", FLAG_WRITE, "FILE", "where to write the graph", offsetof(struct compile_options, output), 0, 0, true},
-    {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the text; may be repeated",
-     offsetof(struct compile_options, set), 0, 0, false},
+    {.name = "-o",
+     .type = FLAG_WRITE,
+     .value = "FILE",
+     .meaning = "where to write the graph",
+     .offset = offsetof(struct compile_options, output),
+     .is_required = true},
+    {.name = "--set",
+     .type = FLAG_LIST,
+     .value = "SECTION.KEY=VALUE",
+     .meaning = "override a setting of the text; may be repeated",
+     .offset = offsetof(struct compile_options, set)},
 };
 
 static status run(const char *const *positionals, const void *options_pointer)

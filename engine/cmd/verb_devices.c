@@ -28,12 +28,19 @@ struct devices_flags {
     bool json, cluster;
 };
 static const struct flag flags[] = {
-    {"--path", FLAG_TEXT, "DIR", "a directory on the disk to describe; default: the present one",
-     offsetof(struct devices_flags, path), 0, 0, false},
-    {"--cluster", FLAG_SWITCH, NULL, "print a cluster text of these devices, for profile, plan and train --cluster",
-     offsetof(struct devices_flags, cluster), 0, 0, false},
-    {"--json", FLAG_SWITCH, NULL, "one object on standard output; the same as --log json",
-     offsetof(struct devices_flags, json), 0, 0, false},
+    {.name = "--path",
+     .type = FLAG_TEXT,
+     .value = "DIR",
+     .meaning = "a directory on the disk to describe; default: the present one",
+     .offset = offsetof(struct devices_flags, path)},
+    {.name = "--cluster",
+     .type = FLAG_SWITCH,
+     .meaning = "print a cluster text of these devices, for profile, plan and train --cluster",
+     .offset = offsetof(struct devices_flags, cluster)},
+    {.name = "--json",
+     .type = FLAG_SWITCH,
+     .meaning = "one object on standard output; the same as --log json",
+     .offset = offsetof(struct devices_flags, json)},
 };
 
 /* All that the verb tells. */

@@ -17,9 +17,10 @@ struct inspect_options {
     bool dot;
 };
 static const struct flag flags[] = {
-    {"--dot", FLAG_SWITCH, NULL,
-     "a drawing of the forward ops for Graphviz: heterps-run inspect g.bin --dot | dot -Tsvg >g.svg",
-     offsetof(struct inspect_options, dot), 0, 0, false},
+    {.name = "--dot",
+     .type = FLAG_SWITCH,
+     .meaning = "a drawing of the forward ops for Graphviz: heterps-run inspect g.bin --dot | dot -Tsvg >g.svg",
+     .offset = offsetof(struct inspect_options, dot)},
 };
 
 /* --- a table whose columns are as wide as their widest cell ----------------------------------- */

@@ -7,8 +7,11 @@ struct key_options {
     const char *out;
 };
 static const struct flag flags[] = {
-    {"-o", FLAG_TEXT, "FILE", "write the key to a new file that only its owner can open; default: standard output",
-     offsetof(struct key_options, out), 0, 0, false},
+    {.name = "-o",
+     .type = FLAG_TEXT,
+     .value = "FILE",
+     .meaning = "write the key to a new file that only its owner can open; default: standard output",
+     .offset = offsetof(struct key_options, out)},
 };
 
 static status run(const char *const *positionals, const void *options_pointer)

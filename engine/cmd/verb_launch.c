@@ -38,14 +38,24 @@ struct launch_options {
     const char *hosts, *ssh_config;
 };
 static const struct flag flags[] = {
-    {"--local", FLAG_U32, "N", "start N processes on this machine", offsetof(struct launch_options, local), 1,
-     MEMBER_NODES_MAX, false},
-    {"--hosts", FLAG_TEXT, "A,B,…",
-     "or start one on each of these hosts, by ssh: [USER@]HOST[:PORT],…, or @FILE; a host that is listed twice "
-     "gets two, which share its cores",
-     offsetof(struct launch_options, hosts), 0, 0, false},
-    {"--ssh-config", FLAG_TEXT, "FILE", "with --hosts: what ssh reads in place of ~/.ssh/config (ssh -F)",
-     offsetof(struct launch_options, ssh_config), 0, 0, false},
+    {.name = "--local",
+     .type = FLAG_U32,
+     .value = "N",
+     .meaning = "start N processes on this machine",
+     .offset = offsetof(struct launch_options, local),
+     .min = 1,
+     .max = MEMBER_NODES_MAX},
+    {.name = "--hosts",
+     .type = FLAG_TEXT,
+     .value = "A,B,…",
+     .meaning = "or start one on each of these hosts, by ssh: [USER@]HOST[:PORT],…, or @FILE; a host that is listed "
+                "twice gets two, which share its cores",
+     .offset = offsetof(struct launch_options, hosts)},
+    {.name = "--ssh-config",
+     .type = FLAG_TEXT,
+     .value = "FILE",
+     .meaning = "with --hosts: what ssh reads in place of ~/.ssh/config (ssh -F)",
+     .offset = offsetof(struct launch_options, ssh_config)},
 };
 
 /* --- one process --------------------------------------------------------------------------------- */

@@ -28,25 +28,35 @@ static const struct predict_options defaults = {
     .nodes = {.rank = NONE, .key_fd = NONE, .listen_fd = NONE, .roster_fd = NONE}};
 static const struct flag flags[] = {
     SAVED_FLAG_MODEL,
-    {"--data", FLAG_READ, "FILE",
-     "data, the label may be absent: files separated by commas, .gz, .zst or plain; - is standard input; "
-     "http://HOST/PATH is read from a server",
-     offsetof(struct predict_options, data), 0, 0, true},
-    {"-o", FLAG_WRITE, "FILE", "where to write; default, and -: standard output; of several nodes node 0 writes",
-     offsetof(struct predict_options, output), 0, 0, false},
-    {"--header", FLAG_SWITCH, NULL, "begin with a line that names the columns: the losses, and those of --with",
-     offsetof(struct predict_options, header), 0, 0, false},
-    {"--with", FLAG_TEXT, "COLUMNS",
-     "columns of the data to write behind the predictions, as they are: csv's names, or label, I1..I13, C1..C26 of "
-     "criteo",
-     offsetof(struct predict_options, with), 0, 0, false},
-    {"--tree-nodes", FLAG_SWITCH, NULL,
-     "for a model whose loss is softmax_nodes: a line for each node of a tree: example and node, each from 0, the "
-     "root last, and the prediction",
-     offsetof(struct predict_options, tree_nodes), 0, 0, false},
+    {.name = "--data",
+     .type = FLAG_READ,
+     .value = "FILE",
+     .meaning = "data, the label may be absent: files separated by commas, .gz, .zst or plain; - is standard input; "
+                "http://HOST/PATH is read from a server",
+     .offset = offsetof(struct predict_options, data),
+     .is_required = true},
+    {.name = "-o",
+     .type = FLAG_WRITE,
+     .value = "FILE",
+     .meaning = "where to write; default, and -: standard output; of several nodes node 0 writes",
+     .offset = offsetof(struct predict_options, output)},
+    {.name = "--header",
+     .type = FLAG_SWITCH,
+     .meaning = "begin with a line that names the columns: the losses, and those of --with",
+     .offset = offsetof(struct predict_options, header)},
+    {.name = "--with",
+     .type = FLAG_TEXT,
+     .value = "COLUMNS",
+     .meaning = "columns of the data to write behind the predictions, as they are: csv's names, or label, I1..I13, "
+                "C1..C26 of criteo",
+     .offset = offsetof(struct predict_options, with)},
+    {.name = "--tree-nodes",
+     .type = FLAG_SWITCH,
+     .meaning = "for a model whose loss is softmax_nodes: a line for each node of a tree: example and node, each from "
+                "0, the root last, and the prediction",
+     .offset = offsetof(struct predict_options, tree_nodes)},
     SAVED_FLAGS,
-    RUN_NODES_FLAGS(struct predict_options, nodes,
-                    "predict on several nodes, each of which has a part of the tables",
+    RUN_NODES_FLAGS(struct predict_options, nodes, "predict on several nodes, each of which has a part of the tables",
                     "; with --metrics: whoever reaches the address may ask"),
     RUN_USE_FLAGS(struct predict_options, nodes, again, shown),
 };

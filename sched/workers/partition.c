@@ -18,8 +18,8 @@ struct search {
     const struct worker_cards *cards;
     double between;
     uint32_t card_count, in_flight;
-    uint32_t
-        radix[WORKERS_NODES_MAX + 1]; /* [node]: added to a set by a card of the node; [node_count]: number of sets */
+    /* [node]: added to a set by a card of the node; [node_count]: number of sets */
+    uint32_t radix[WORKERS_NODES_MAX + 1];
     /* the greatest time of a stage in the second pass, which sums up receiving; 0: the first pass */
     double limit;
     /* [set][last node][next node, or node_count for none][layers] */

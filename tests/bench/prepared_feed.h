@@ -36,8 +36,8 @@ struct data {
     struct micro_batch *batch; /* [step_count * micro_count]                                       */
     struct ticket *ticket;
     struct step_rows *rows; /* [step_count, table_count]                                        */
-    uint64_t
-        position; /* micro-batches played so far: step progress.step begins where this is a multiple of micro_count */
+    /* micro-batches played so far: step progress.step begins where this is a multiple of micro_count */
+    uint64_t position;
 };
 
 struct feed {

@@ -25,14 +25,53 @@ struct values {
 };
 #define FIELD(field) offsetof(struct values, field)
 static const struct cfg_key keys[] = {
-    {"count", CFG_U32, "7", 1, 4096, "rows", "how many", .offset = FIELD(count)},
-    {"steps", CFG_U64, "0", 0, 1e18, "", "bound | none", .offset = FIELD(steps)},
-    {"rate", CFG_F32, "0.5", -1, 3.4e38, "", "learning rate", .offset = FIELD(rate)},
-    {"flops", CFG_F64, "15.7e12", 0, 1e300, "1/s", "speed", .offset = FIELD(flops)},
-    {"on", CFG_BOOL, "no", 0, 0, "", "switch", .offset = FIELD(is_on)},
-    {"text", CFG_TEXT, "abc", 0, 0, "", "words", .offset = FIELD(text)},
-    {"colour", CFG_CHOICE, "green", 0, 0, "", "paint", .offset = FIELD(colour), .choices = colours},
-    {"ram", CFG_BYTES, "1MiB", 4096, 1e18, "bytes", "budget", .offset = FIELD(ram)},
+    {.name = "count",
+     .type = CFG_U32,
+     .fallback = "7",
+     .min = 1,
+     .max = 4096,
+     .unit = "rows",
+     .meaning = "how many",
+     .offset = FIELD(count)},
+    {.name = "steps",
+     .type = CFG_U64,
+     .fallback = "0",
+     .max = 1e18,
+     .unit = "",
+     .meaning = "bound | none",
+     .offset = FIELD(steps)},
+    {.name = "rate",
+     .type = CFG_F32,
+     .fallback = "0.5",
+     .min = -1,
+     .max = 3.4e38,
+     .unit = "",
+     .meaning = "learning rate",
+     .offset = FIELD(rate)},
+    {.name = "flops",
+     .type = CFG_F64,
+     .fallback = "15.7e12",
+     .max = 1e300,
+     .unit = "1/s",
+     .meaning = "speed",
+     .offset = FIELD(flops)},
+    {.name = "on", .type = CFG_BOOL, .fallback = "no", .unit = "", .meaning = "switch", .offset = FIELD(is_on)},
+    {.name = "text", .type = CFG_TEXT, .fallback = "abc", .unit = "", .meaning = "words", .offset = FIELD(text)},
+    {.name = "colour",
+     .type = CFG_CHOICE,
+     .fallback = "green",
+     .unit = "",
+     .meaning = "paint",
+     .offset = FIELD(colour),
+     .choices = colours},
+    {.name = "ram",
+     .type = CFG_BYTES,
+     .fallback = "1MiB",
+     .min = 4096,
+     .max = 1e18,
+     .unit = "bytes",
+     .meaning = "budget",
+     .offset = FIELD(ram)},
 };
 #define KEY_COUNT (sizeof keys / sizeof *keys)
 
@@ -134,7 +173,8 @@ static void cfg_read__wrong__line_expected_found(void **state)
 static void cfg_read__required_and_absent__says_what_it_is(void **state)
 {
     (void)state;
-    static const struct cfg_key required[] = {{"dim", CFG_U32, NULL, 1, 64, "floats", "width of a row", .offset = 0}};
+    static const struct cfg_key required[] = {
+        {.name = "dim", .type = CFG_U32, .min = 1, .max = 64, .unit = "floats", .meaning = "width of a row"}};
     uint32_t dim;
     read_text("");
     assert_int_equal(cfg_read(&ini, &ini.sections[0], required, 1, &dim), ST_INVALID);
@@ -342,8 +382,16 @@ static void cfg_print_markdown__table__bars_are_escaped(void **state)
 static void cfg_read__wider_bounds_than_the_field__the_field_s(void **state)
 {
     (void)state;
-    static const struct cfg_key wide[] = {{"n", CFG_U32, "0", 0, 1e18, "", "", .offset = FIELD(count)},
-                                          {"x", CFG_F32, "0", -1e300, 1e300, "", "", .offset = FIELD(rate)}};
+    static const struct cfg_key wide[] = {
+        {.name = "n", .type = CFG_U32, .fallback = "0", .max = 1e18, .unit = "", .meaning = "", .offset = FIELD(count)},
+        {.name = "x",
+         .type = CFG_F32,
+         .fallback = "0",
+         .min = -1e300,
+         .max = 1e300,
+         .unit = "",
+         .meaning = "",
+         .offset = FIELD(rate)}};
     static const struct {
         const char *line;
         bool is_good;
@@ -367,9 +415,16 @@ static void cfg_print__few_columns__and_older_defaults(void **state)
 {
     (void)state;
     static const struct cfg_key few[] = {
-        {"a", CFG_TEXT, NULL, 0, 0, "", "first", .offset = 0},
-        {"bcd", CFG_TEXT, "", 0, 0, "", "second", .offset = 0, .until = 7, .before = "old"},
-        {"e", CFG_TEXT, "x|y", 0, 0, "", "third", .offset = 0, .until = 9, .before = "later", .older = 4,
+        {.name = "a", .type = CFG_TEXT, .unit = "", .meaning = "first"},
+        {.name = "bcd", .type = CFG_TEXT, .fallback = "", .unit = "", .meaning = "second", .until = 7, .before = "old"},
+        {.name = "e",
+         .type = CFG_TEXT,
+         .fallback = "x|y",
+         .unit = "",
+         .meaning = "third",
+         .until = 9,
+         .before = "later",
+         .older = 4,
          .oldest = "first"}};
     char *text;
     size_t bytes;

@@ -71,8 +71,15 @@ static void cfg_read__default_that_changed__is_that_of_the_rules(void **state)
     struct {
         uint32_t batch;
     } values;
-    static const struct cfg_key keys[] = {
-        {"batch", CFG_U32, "512", 1, 4096, "", "", .offset = 0, UNTIL(9, "2048"), OLDER(8, "1024")}};
+    static const struct cfg_key keys[] = {{.name = "batch",
+                                           .type = CFG_U32,
+                                           .fallback = "512",
+                                           .min = 1,
+                                           .max = 4096,
+                                           .unit = "",
+                                           .meaning = "",
+                                           UNTIL(9, "2048"),
+                                           OLDER(8, "1024")}};
     static const struct {
         const char *text;
         uint32_t rules, batch;
