@@ -417,9 +417,10 @@ static status place_one(struct reduce *r, uint16_t kind, uint64_t step, uint64_t
 /* The second of two nodes, whom the first one sends messages. */
 static struct reduce *second_open(struct training *t)
 {
+    static const uint32_t halves[] = {0, 4, 8}; /* borrowed by what is opened */
     const struct setup setup = {
         .threads = 1,
-        .nodes = {.rank = 1, .node_count = 2, .lane_begin = (const uint32_t[]){0, 4, 8}, .post = &net.node[1].post}};
+        .nodes = {.rank = 1, .node_count = 2, .lane_begin = halves, .post = &net.node[1].post}};
     post_open(&net, 2, 1, 0);
     assert_ok(training_open(t, tables_text, NULL, data_path, &setup));
     reduce_start(t->reduce, 7);

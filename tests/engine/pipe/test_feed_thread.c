@@ -147,7 +147,7 @@ static uint32_t thread_count(void)
     return count;
 }
 /* Keeps the memory of feeds that were left behind reachable, for the sanitizer that looks for lost blocks. */
-static struct feed *left_behind[4];
+static struct feed *volatile left_behind[4];
 
 static void feed_close__pipe_is_silent__leaves_the_thread_which_then_touches_nothing(void **state)
 {
