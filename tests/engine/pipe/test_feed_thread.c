@@ -191,7 +191,7 @@ static void feed_close__file_is_stuck__leaves_its_reading_thread_alone(void **st
 {
     (void)state;
     static const struct reader_vt stuck_vt = {.start = stuck_start, .fill = stuck_fill};
-    struct reader stuck = {.vt = &stuck_vt, .paths = "stuck"};
+    static struct reader stuck = {.vt = &stuck_vt, .paths = "stuck"};
     static struct fixture f;
     const uint32_t threads = thread_count();
     pipe_open(&stuck_file, "file");
